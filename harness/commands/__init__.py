@@ -1,0 +1,1 @@
+"""One file a verb; two commands never import each other."""

@@ -1,0 +1,93 @@
+"""Names to things: a workload by its folder, a check by its code. Nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import MissingDependencyError, UsageError, unknown_name
+from harness.findings import Rule
+from harness.workload import Workload
+
+_FILE = re.compile(r"([a-z]{3}[0-9]{3})_([a-z0-9_]+)")
+
+
+def workload_names() -> list[str]:
+    """The folders of `workloads/` that export a workload."""
+    import workloads
+
+    return sorted(module.name for module in pkgutil.iter_modules(workloads.__path__) if module.ispkg)
+
+
+def workload(name: str) -> Workload:
+    """The workload called `name`.
+
+    Raises:
+        UsageError: there is none of that name. MissingDependencyError: a library it needs is not installed.
+    """
+    if name not in workload_names():
+        raise UsageError(unknown_name("workload", name, workload_names()))
+    try:
+        found = importlib.import_module(f"workloads.{name}").WORKLOAD
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"the workload {name!r} needs {error.name!r}, which is not installed: pip install 'tta-harness[train]'"
+        ) from None
+    assert isinstance(found, Workload) and found.name == name, f"workloads/{name} does not export its WORKLOAD"
+    return found
+
+
+def checks() -> dict[str, Rule]:
+    """Every check by code, sorted."""
+    import rules.checks
+
+    found: dict[str, Rule] = {}
+    for module_name in sorted(module.name for module in pkgutil.iter_modules(rules.checks.__path__)):
+        match = _FILE.fullmatch(module_name)
+        assert match is not None, f"rules/checks/{module_name}.py is not named <code>_<fault>.py"
+        code, name = match.group(1).upper(), match.group(2)
+        assert code not in found, f"two checks have the code {code}"
+        module = importlib.import_module(f"rules.checks.{module_name}")
+        found[code] = Rule(code, name, module.SCOPE, module.check, inspect.cleandoc(module.__doc__ or ""))
+    return dict(sorted(found.items()))
+
+
+def check(code: str) -> Rule:
+    """The check with `code`, in any case.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = checks()
+    if code.upper() not in known:
+        raise UsageError(unknown_name("check", code, known))
+    return known[code.upper()]
+
+
+def ruleset_folders() -> Iterator[tuple[str, Path]]:
+    """Name and folder of every ruleset that comes with the harness."""
+    import rules
+
+    root = Path(next(iter(rules.__path__)))
+    for path in sorted(root.rglob("ruleset.yaml")):
+        yield path.parent.relative_to(root).as_posix(), path.parent
+
+
+def ruleset_folder(name: str) -> Path:
+    """The folder of the ruleset `name`, or `name` itself if it is a folder with a ruleset.yaml.
+
+    Raises:
+        UsageError: there is none.
+    """
+    folders = dict(ruleset_folders())
+    if name in folders:
+        return folders[name]
+    if (Path(name) / "ruleset.yaml").is_file():
+        return Path(name)
+    raise UsageError(unknown_name("ruleset", name, folders))
+
+

@@ -1,0 +1,298 @@
+"""Reads a run log: strict about our lines, tolerant about other programs' lines between them, one pass.
+
+The file is read in pieces and searched for the token, so that lines of other programs cost next to
+nothing, a log of gigabytes needs a few megabytes, and a "line" without an end cannot fill the memory.
+Damage is collected as defects with line numbers: whoever judges the log turns them into findings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from harness.errors import LogError, printable
+from harness.events import CHAIN_START, EVENT_TYPES, TOKEN, TRACKED_STATS, Event
+
+_TOKEN = TOKEN.encode()
+_PIECE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
+MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
+MAX_DEFECTS_PER_KIND = 100
+_MAX_KEYS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Something wrong with a line as a line.
+
+    kind: "malformed" (not JSON, or not an event), "overlong", "cut_off" (the last line has no end),
+    "sequence" (`seq` is not the next), "chain" (`prev` is not the digest of the line before),
+    "backwards" (`elapsed_ns` decreases), "wall" (`time_ms` and `elapsed_ns` disagree), "unchained"
+    (a line without `seq`, `elapsed_ns` or `prev` in a log that has them), "too_many".
+    """
+
+    kind: str
+    lineno: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """A log that was read to its end.
+
+    events: the events in the order of the file, without those of a key beyond the first 10,000.
+    sha256, num_bytes, num_lines: of the whole file. counts: events by key.
+    """
+
+    path: Path
+    events: tuple[Event, ...]
+    defects: tuple[Defect, ...]
+    sha256: str
+    num_bytes: int
+    num_lines: int
+    counts: dict[str, int]
+    _by_key: dict[str, list[Event]] = field(repr=False)
+
+    def all(self, key: str) -> tuple[Event, ...]:
+        """Every event of `key`, in the order of the file."""
+        return tuple(self._by_key.get(key, ()))
+
+    def first(self, key: str) -> Event | None:
+        """The first event of `key`, or None."""
+        events = self._by_key.get(key)
+        return events[0] if events else None
+
+    def one(self, key: str) -> Event:
+        """The only event of `key`.
+
+        Raises:
+            LogError: there is none, or more than one.
+        """
+        events = self._by_key.get(key, [])
+        if not events:
+            raise LogError(f"{self.path}: has no {key!r}")
+        if len(events) > 1:
+            raise LogError(f"{self.path}:{events[1].lineno}: a second {key!r}; there must be one")
+        return events[0]
+
+    def value(self, key: str) -> Any:
+        """The value of the first event of `key`, or None."""
+        event = self.first(key)
+        return None if event is None else event.value
+
+    def field(self, key: str, name: str) -> Any:
+        """The field `name` in the value of the first event of `key`; None where it is absent."""
+        value = self.value(key)
+        return value.get(name) if isinstance(value, dict) else None
+
+    @property
+    def has_monotonic_time(self) -> bool:
+        return bool(self.events) and self.events[0].elapsed_ns is not None
+
+    def seconds(self, start: Event, stop: Event) -> float:
+        """Seconds from one event to another: monotonic where both have it, else by wall time."""
+        if start.elapsed_ns is not None and stop.elapsed_ns is not None:
+            return (stop.elapsed_ns - start.elapsed_ns) / 1e9
+        return (stop.time_ms - start.time_ms) / 1e3
+
+
+def read(path: Path) -> RunLog:
+    """Reads the log at `path`.
+
+    Raises:
+        LogError: there is no such file, it is no regular file, it cannot be read, or no line of it is ours.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    with os.fdopen(fd, "rb", buffering=0) as stream:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise LogError(f"{path}: is not a regular file")
+        collector = _Collector(path)
+        try:
+            for lineno, line in collector.lines(stream):
+                collector.take(lineno, line)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    return collector.result()
+
+
+class _Collector:
+    """State of one pass over a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sha256 = hashlib.sha256()
+        self.num_bytes = 0
+        self.num_lines = 0
+        self.events: list[Event] = []
+        self.by_key: dict[str, list[Event]] = {}
+        self.counts: dict[str, int] = {}
+        self.defects: list[Defect] = []
+        self.defects_by_kind: dict[str, int] = {}
+        self.seq: int | None = None
+        self.elapsed_ns: int | None = None
+        self.wall_offset_ms: float | None = None
+        self.prev = CHAIN_START
+        self.is_chained: bool | None = None
+
+    def lines(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """The lines with a token, each from the token on, with their numbers; line ends taken off."""
+        rest = b""
+        is_skipping = False  # inside a line that was already refused as too long
+        while piece := stream.read(_PIECE_BYTES):
+            self.sha256.update(piece)
+            self.num_bytes += len(piece)
+            if is_skipping:
+                end = piece.find(b"\n")
+                if end < 0:
+                    continue
+                self.num_lines += 1
+                piece, is_skipping = piece[end + 1 :], False
+            block = rest + piece
+            cut = block.rfind(b"\n") + 1
+            rest = block[cut:]
+            yield from self._ours(block, cut)
+            if len(rest) > MAX_LINE_BYTES:
+                if _TOKEN in rest:
+                    self.defect("overlong", self.num_lines + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+                rest, is_skipping = b"", True
+        if rest or is_skipping:
+            self.num_lines += 1
+        if _TOKEN in rest:
+            # A writer of ours ends a line before it starts the next: a line without an end was cut off.
+            self.defect("cut_off", self.num_lines, "the last line is cut off")
+
+    def _ours(self, block: bytes, cut: int) -> Iterator[tuple[int, bytes]]:
+        position = 0
+        while (hit := block.find(_TOKEN, position, cut)) >= 0:
+            end = block.index(b"\n", hit)
+            self.num_lines += block.count(b"\n", position, end + 1)
+            yield self.num_lines, block[hit:end].rstrip(b"\r")
+            position = end + 1
+        self.num_lines += block.count(b"\n", position, cut)
+
+    def defect(self, kind: str, lineno: int, message: str) -> None:
+        self.defects_by_kind[kind] = self.defects_by_kind.get(kind, 0) + 1
+        if self.defects_by_kind[kind] <= MAX_DEFECTS_PER_KIND:
+            self.defects.append(Defect(kind, lineno, message))
+
+    def take(self, lineno: int, line: bytes) -> None:
+        digest_before, self.prev = self.prev, hashlib.sha256(line).hexdigest()
+        if len(line) > MAX_LINE_BYTES:
+            self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+            return
+        try:
+            event = parse_line(line, lineno)
+        except ValueError as error:
+            self.defect("malformed", lineno, str(error))
+            return
+        self._check_order(event, digest_before)
+        self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        count = self.counts.get(event.key, 0)
+        if count == 0 and len(self.counts) >= _MAX_KEYS:
+            self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
+            return
+        self.counts[event.key] = count + 1
+        if count < MAX_EVENTS_PER_KEY:
+            self.events.append(event)
+            self.by_key.setdefault(event.key, []).append(event)
+        elif count == MAX_EVENTS_PER_KEY and event.key != TRACKED_STATS:
+            # Statistics decide nothing and may be many; the law's own keys may not.
+            self.defect("too_many", event.lineno, f"more than {MAX_EVENTS_PER_KEY:,} events {printable(event.key)!r}")
+
+    def _check_order(self, event: Event, digest_before: str) -> None:
+        seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
+        if self.is_chained is None:
+            self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
+        if not self.is_chained:
+            return
+        if not isinstance(seq, int) or elapsed_ns is None or not isinstance(prev, str):
+            self.defect("unchained", event.lineno, "a line without seq, elapsed_ns or prev among lines that have them")
+            return
+        expected = 0 if self.seq is None else self.seq + 1
+        if seq != expected:
+            self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
+        if prev != digest_before:
+            self.defect("chain", event.lineno, "prev is not the SHA-256 of our line before: one of the two was changed")
+        if self.elapsed_ns is not None and elapsed_ns < self.elapsed_ns:
+            back_s = (self.elapsed_ns - elapsed_ns) / 1e9
+            self.defect("backwards", event.lineno, f"elapsed_ns goes back by {back_s:.6f} s")
+        offset_ms = event.time_ms - elapsed_ns / 1e6
+        if self.wall_offset_ms is None:
+            self.wall_offset_ms = offset_ms
+        elif abs(offset_ms - self.wall_offset_ms) > 2:  # both are rounded down to a millisecond
+            apart_s = (offset_ms - self.wall_offset_ms) / 1e3
+            self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
+        self.seq, self.elapsed_ns = seq, elapsed_ns
+
+    def result(self) -> RunLog:
+        if not self.counts and not self.defects:
+            what = "is empty" if self.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
+            raise LogError(f"{self.path}: {what}")
+        return RunLog(
+            path=self.path,
+            events=tuple(self.events),
+            defects=tuple(self.defects),
+            sha256=self.sha256.hexdigest(),
+            num_bytes=self.num_bytes,
+            num_lines=self.num_lines,
+            counts=self.counts,
+            _by_key=self.by_key,
+        )
+
+
+def parse_line(line: bytes, lineno: int) -> Event:
+    """The event in one line that begins with the token.
+
+    Raises:
+        ValueError: it is not one JSON object with the five fields of an event, each of its type; a key
+            stands in it twice; a number is not finite; it is nested too deeply.
+    """
+    try:
+        record = json.loads(
+            line[len(_TOKEN) :].decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    time_ms, event_type = record.get("time_ms"), record.get("event_type")
+    key, metadata = record.get("key"), record.get("metadata")
+    if not isinstance(time_ms, int | float) or isinstance(time_ms, bool):
+        raise ValueError("time_ms is missing or not a number")
+    if event_type not in EVENT_TYPES:
+        raise ValueError(f"event_type is {printable(event_type)!r}; it must be one of {', '.join(EVENT_TYPES)}")
+    if not isinstance(key, str) or not key:
+        raise ValueError("key is missing or not a text")
+    if not isinstance(metadata, dict):
+        raise ValueError("metadata is missing or not an object")
+    if "value" not in record:
+        raise ValueError("value is missing")
+    return Event(time_ms, event_type, key, record["value"], metadata, lineno)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {printable(twice)!r} stands twice")
+    return record
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

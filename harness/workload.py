@@ -1,0 +1,123 @@
+"""What a workload is to the referee: asked for a block, then for a quality; never for the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+Direction = Literal["max", "min"]
+HyperparameterValue = int | float | str | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quality and which way is better."""
+
+    name: str
+    unit: str
+    direction: Direction
+
+    def is_reached(self, value: float, target: float) -> bool:
+        """Whether `value` is at least as good as `target`; equal counts."""
+        return value >= target if self.direction == "max" else value <= target
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """One evaluation. No examples is an error, never 0.0.
+
+    Raises:
+        ValueError: `num_examples` is not positive.
+    """
+
+    value: float
+    num_examples: int
+
+    def __post_init__(self) -> None:
+        if self.num_examples < 1:
+            raise ValueError(f"an evaluation over {self.num_examples} examples has no quality")
+
+    @property
+    def is_finite(self) -> bool:
+        return math.isfinite(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What one call of `train_block` did, over all devices.
+
+    num_samples: samples trained on, counted with repetition; whole global batches.
+    mean_loss: mean training loss over the block, weighted by samples; may be NaN (the referee ends the run).
+    data_wait_s: seconds in which the training loop had nothing to compute because data were not there.
+    """
+
+    num_samples: int
+    mean_loss: float
+    data_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that decides a run, apart from the data themselves.
+
+    `metadata` is what the rules let a workload know of its data before the clock starts: the content
+    of `metadata.json` beside the data (sizes, label set, vocabulary). The data's place is told in
+    `Session.start`, when the clock is running.
+    """
+
+    workload: str
+    suite: str
+    division: str
+    seed: int
+    hyperparameters: Mapping[str, HyperparameterValue]
+    metadata: Mapping[str, object]
+    num_devices: int = 1
+    precision: str = "fp32"
+
+
+class Session(Protocol):
+    """One training run in a cold process. Called in this order, on every rank:
+
+    prepare() once: build the model, compile, warm up on synthetic input; untimed but limited.
+    start(data_dir) once: the clock runs; open the data. From here on the state must be as freshly seeded.
+    train_block(num_samples): train on whole global batches until at least `num_samples` have been
+        consumed since the call; returns when the device has finished. May be called until the
+        rules' budget is spent; the session decides nothing about stopping.
+    evaluate(): quality on the whole test set; must not change the course of training.
+    close(): release what was taken.
+    """
+
+    def prepare(self) -> None: ...
+    def start(self, data_dir: Path) -> None: ...
+    def train_block(self, num_samples: int) -> Block: ...
+    def evaluate(self) -> Quality: ...
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """One kind of training task, in its suites.
+
+    name: the folder's name. metric: what `evaluate` returns. num_parameters and forward FLOPs are on the card.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def metric(self) -> Metric: ...
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        """Fill the empty `data_dir` with the suite's data and a `metadata.json`; untimed, deterministic.
+
+        `source` is a folder a person has in one of the layouts the card names; None means generate
+        or download.
+
+        Raises:
+            DataError: unknown layout, damaged file, or nothing to be had.
+        """
+        ...
+
+    def open(self, config: RunConfig) -> Session: ...

@@ -1,0 +1,1 @@
+"""What counts: numbers as versioned YAML, checks as files."""

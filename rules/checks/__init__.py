@@ -1,0 +1,1 @@
+"""One file a rule; `harness.registry.checks` collects them by their codes."""

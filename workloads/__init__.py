@@ -1,0 +1,1 @@
+"""What is trained: one folder a workload, each exporting `WORKLOAD`."""
