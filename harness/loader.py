@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.findings import Severity
+from harness.prices import CONFIDENCES, PURCHASES, Price, PriceBook
 from harness.ruleset import BenchmarkRules, RuleSet, Timing, Waiver
 
 RULESET_FILE = "ruleset.yaml"
@@ -245,3 +248,48 @@ def _first_line(error: OmegaConfBaseException) -> str:
     """OmegaConf's messages have several lines; the first says what, `full_key` says where."""
     what = printable(str(error).splitlines()[0], 300).rstrip(".")
     return f"{error.full_key}: {what}" if error.full_key else what
+
+
+def load_prices(path: Path) -> PriceBook:
+    """The price book in a YAML file.
+
+    Raises:
+        RulesError: it cannot be read, has an unknown or missing key, a value that is not a text of the right
+            form, or two prices of one id.
+    """
+    content = load_yaml(path)
+    only(content, {"currency", "prices"}, str(path))
+    rows = content.get("prices")
+    if content.get("currency") != "USD" or not isinstance(rows, list):
+        raise RulesError(f"{path}: 'currency' must be USD and 'prices' a list")
+    prices = tuple(_price(row, f"{path}: prices[{i}]") for i, row in enumerate(rows))
+    try:
+        return PriceBook(prices, hashlib.sha256(path.read_bytes()).hexdigest())
+    except RulesError as error:
+        raise RulesError(f"{path}: {error}") from None
+
+
+# What every value of a price must look like. An id has no slash inside a part and no stray white space.
+_NAME = r"[^\s/]+( [^\s/]+)*"
+_PRICE_FORMS = {
+    **dict.fromkeys(("provider", "sku", "region"), _NAME),
+    "purchase": "|".join(PURCHASES),
+    "usd_per_hour": r"[0-9]{1,7}(\.[0-9]{1,9})?",
+    **dict.fromkeys(("effective", "retrieved"), r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "source": r"\S.*",
+    "confidence": "|".join(CONFIDENCES),
+}
+
+
+def _price(row: object, place: str) -> Price:
+    if not isinstance(row, dict):
+        raise RulesError(f"{place}: must be a mapping")
+    only(row, set(_PRICE_FORMS), place)
+    for name, form in _PRICE_FORMS.items():
+        value = row.get(name)
+        if name not in row or (value is None and name not in ("effective", "retrieved")):
+            raise RulesError(f"{place}: {name!r} is missing")
+        if value is not None and not (isinstance(value, str) and re.fullmatch(form, value)):
+            hint = "; a price is a text in quotes, so that 0.1 is a tenth" if isinstance(value, float | int) else ""
+            raise RulesError(f"{place}: {name} is {printable(value)!r}; it must match {form}{hint}")
+    return Price(**{**row, "usd_per_hour": Decimal(row["usd_per_hour"])})

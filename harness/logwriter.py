@@ -83,7 +83,12 @@ class LogWriter:
 
     def close(self) -> None:
         """Brings the file to the disk and closes it; a second call does nothing."""
-        if self._fd >= 0:
-            os.fsync(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be brought to the disk: {error.strerror}") from None
+        finally:
+            os.close(fd)

@@ -91,9 +91,23 @@ class RunLog:
         value = self.value(key)
         return value.get(name) if isinstance(value, dict) else None
 
+    def line_of(self, key: str) -> int | None:
+        """The line of the first event of `key`, or None."""
+        event = self.first(key)
+        return None if event is None else event.lineno
+
+    def defects_of(self, kind: str) -> tuple[Defect, ...]:
+        """The defects of one kind, in the order of the file."""
+        return tuple(defect for defect in self.defects if defect.kind == kind)
+
     @property
     def has_monotonic_time(self) -> bool:
         return bool(self.events) and self.events[0].elapsed_ns is not None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program wrote it: there are events, and none has monotonic time."""
+        return bool(self.events) and all(event.elapsed_ns is None for event in self.events)
 
     def seconds(self, start: Event, stop: Event) -> float:
         """Seconds from one event to another: monotonic where both have it, else by wall time."""

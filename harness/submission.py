@@ -113,7 +113,8 @@ def find_results(path: Path) -> list[Path]:
         return [path]
     found = []
     for folder, subfolders, names in os.walk(path, followlinks=False):
-        subfolders.sort()
+        # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if any(RESULT_PATTERN.fullmatch(name) for name in names) or CLAIM_NAME in names or MANIFEST_NAME in names:
             found.append(Path(folder))
             subfolders.clear()  # what lies deeper belongs to this result

@@ -1,0 +1,284 @@
+"""A tree of submissions -> Board: every result read, judged and scored once; what cannot be is listed with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.board.words import slug
+from harness.errors import InputError, SubmissionError
+from harness.findings import Finding, Rule
+from harness.ruleset import RuleSet
+from harness.runlog import RunLog
+from harness.scoring import Leaderboard, Row
+from harness.submission import (
+    CLAIM_NAME,
+    MANIFEST_NAME,
+    NAME_PATTERN,
+    RESULT_PATTERN,
+    SYSTEM_NAME,
+    Claim,
+    Result,
+    find_results,
+    read_result,
+)
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LAST_MS = 253_402_300_800_000  # the year 10000
+
+Judge = Callable[[Result], list[Finding]]
+Rate = Callable[[Result, Sequence[Finding]], Row]
+Rank = Callable[[Sequence[Row]], Leaderboard]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that the site carries a copy of. target: its path in the site, safe in a file system and in a URL."""
+
+    source: Path
+    name: str
+    target: str
+    num_bytes: int
+    sha256: str
+
+    @property
+    def href(self) -> str:
+        return quote(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What the head of a log says beside its score. Values are as logged: untrusted."""
+
+    name: str
+    sha256: str
+    num_bytes: int
+    started: str | None  # a date, YYYY-MM-DD, in UTC
+    config: Mapping[str, Any]
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One result with all that its page shows. place: its folder, relative to the tree."""
+
+    slug: str
+    place: str
+    row: Row
+    findings: tuple[Finding, ...]
+    logs: tuple[LogFacts, ...]
+    claim: Claim | None
+    system: Mapping[str, Any] | None
+    system_place: str | None
+    has_manifest: bool
+    downloads: tuple[Download, ...]
+    unreadable: tuple[tuple[str, str], ...]
+
+    @property
+    def date(self) -> str | None:
+        """The day it was submitted, as claimed; the day of its last run where nobody claimed one."""
+        if _DATE.fullmatch(self.row.submitted):
+            return self.row.submitted
+        return max((log.started for log in self.logs if log.started), default=None)
+
+    @property
+    def folder(self) -> str:
+        """The folder of its copies in the site, in the shape of a submission tree."""
+        return f"files/{self.slug}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """A result in no table: what could not be read of it, or which benchmark it names that is not ours."""
+
+    place: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """All that the site shows. entries: by `row.path`, in the leaderboard's tables."""
+
+    ruleset: RuleSet
+    rules: Mapping[str, Rule]
+    leaderboard: Leaderboard
+    entries: Mapping[str, Entry]
+    not_placed: tuple[NotPlaced, ...]
+
+    @property
+    def newest(self) -> str | None:
+        """The day of the newest result: the only date of the site that is not a result's own."""
+        return max((entry.date for entry in self.entries.values() if entry.date), default=None)
+
+    def of(self, row: Row) -> Entry:
+        """The entry of a row."""
+        return self.entries[row.path]
+
+
+def read_board(tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], judge: Judge, rate: Rate, rank: Rank) -> Board:
+    """Everything below `tree` under `ruleset`; a tree without results gives an empty board.
+
+    judge: the findings on a result. rate: its row. rank: the rows in tables.
+
+    Raises:
+        SubmissionError: there is no folder at `tree`.
+    """
+    entries: dict[str, Entry] = {}
+    not_placed: list[NotPlaced] = []
+    taken: set[str] = set()
+    for path in _results(tree):
+        place = path.relative_to(tree).as_posix()
+        try:
+            result = read_result(path)
+            missing = _why_not_placed(result, ruleset, tree)
+            if missing:
+                not_placed.append(NotPlaced(place, missing))
+                continue
+            findings = judge(result)
+            row = replace(rate(result, findings), path=place)
+            entry = _entry(result, row, findings, place, _free(slug(_name_parts(place)), taken), tree)
+        except InputError as error:
+            not_placed.append(NotPlaced(place, (_without(str(error), tree),)))
+            continue
+        except OSError as error:  # it went away while it was read
+            not_placed.append(NotPlaced(place, (f"cannot be read: {error.strerror}",)))
+            continue
+        taken.add(entry.slug)
+        entries[place] = entry
+    return Board(ruleset, rules, rank([entry.row for entry in entries.values()]), entries, tuple(not_placed))
+
+
+def _results(tree: Path) -> list[Path]:
+    if not tree.is_dir():
+        raise SubmissionError(f"{tree}: there is no such folder")
+    if not any(tree.iterdir()):
+        return []
+    try:
+        return [path for path in find_results(tree) if path.is_dir()]
+    except SubmissionError:  # a folder is here, so this one says that no result is below it
+        return []
+
+
+def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:
+    """Empty where the result belongs to a table."""
+    if result.benchmark in ruleset.benchmarks:
+        return ()
+    reasons = [f"{_relative(item.path, tree)}: {_without(item.message, tree)}" for item in result.unreadable]
+    if result.benchmark is not None:
+        reasons.append(f"the logs name the benchmark {result.benchmark!r}, which ruleset {ruleset.version} does not have")
+    elif result.runs:
+        reasons.append("no log names a benchmark")
+    elif not reasons:
+        reasons.append("there is no log in it")
+    return tuple(reasons)
+
+
+def _entry(result: Result, row: Row, findings: Iterable[Finding], place: str, name: str, tree: Path) -> Entry:
+    return Entry(
+        slug=name,
+        place=place,
+        row=row,
+        findings=tuple(_at_home(finding, tree) for finding in findings),
+        logs=tuple(_log_facts(log) for log in result.runs),
+        claim=result.claim,
+        system=result.system,
+        system_place=None if result.system_path is None else _relative(result.system_path, tree),
+        has_manifest=result.manifest is not None,
+        downloads=tuple(_downloads(result, place, name)),
+        unreadable=tuple((_relative(item.path, tree), _without(item.message, tree)) for item in result.unreadable),
+    )
+
+
+def _name_parts(place: str) -> list[str]:
+    """Submitter, system and benchmark of a result in a tree's shape; every part of any other path."""
+    match place.split("/"):
+        case [submitter, "results", system, benchmark]:
+            return [submitter, system, benchmark]
+        case ["."]:
+            return ["result"]
+        case parts:
+            return parts
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or its first free number; results come in the order of their paths, so this repeats."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}--{number}"
+    return free
+
+
+def _downloads(result: Result, place: str, name: str) -> Iterable[Download]:
+    """Logs, claim and manifest in their folder, the system description where `tta check` looks for it."""
+    parts = place.split("/")
+    is_tree = len(parts) == 4 and parts[1] == "results" and all(NAME_PATTERN.fullmatch(part) for part in parts)
+    root = f"files/{name}"
+    folder = f"{root}/{place}" if is_tree else f"{root}/result"
+    for file_name, entry in sorted(result.files.items()):
+        is_ours = RESULT_PATTERN.fullmatch(file_name) or file_name in (CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME)
+        if is_ours and entry.kind == "file" and entry.sha256 is not None:
+            yield Download(result.path / file_name, file_name, f"{folder}/{file_name}", entry.num_bytes, entry.sha256)
+    path, digest = result.system_path, result.system_sha256
+    if path is not None and digest is not None and path.parent.absolute() != result.path.absolute():
+        target = f"{root}/{parts[0]}/systems/{path.name}" if is_tree else f"{folder}/{SYSTEM_NAME}"
+        yield Download(path, path.name, target, path.stat().st_size, digest)
+
+
+def _log_facts(log: RunLog) -> LogFacts:
+    config = log.value("tta_config")
+    start = log.first("run_start") or log.first("init_start")
+    facts: list[tuple[str, str]] = []
+
+    def note(name: str, value: object) -> None:
+        if value is not None:
+            facts.append((name, value if isinstance(value, str) else json.dumps(value, sort_keys=True)))
+
+    note("harness", log.field("tta_format", "harness"))
+    note("run", log.field("tta_format", "run_id"))
+    note("ruleset named", log.field("tta_rules", "ruleset"))
+    note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
+    note("digest of the data", log.field("tta_data", "digest"))
+    note("cache cleared", log.value("cache_clear"))
+    world = log.value("tta_world")
+    if isinstance(world, list):
+        note("processes", len(world))
+        ranks = [rank for rank in world if isinstance(rank, dict)]
+        note("devices", sorted({str(rank.get("device")) for rank in ranks}))
+        note("versions", next((rank.get("versions") for rank in ranks), None))
+    note("energy", log.value("tta_energy"))
+    return LogFacts(
+        name=log.path.name,
+        sha256=log.sha256,
+        num_bytes=log.num_bytes,
+        started=None if start is None else _day(start.time_ms),
+        config=config if isinstance(config, dict) else {},
+        facts=tuple(facts),
+    )
+
+
+def _day(time_ms: float) -> str | None:
+    """The date in UTC; None for a number that is no time of ours."""
+    return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
+
+
+def _at_home(finding: Finding, tree: Path) -> Finding:
+    """The finding with its place relative to the tree, so that a site says nothing of the machine that built it."""
+    return replace(finding, path=_relative(Path(finding.path), tree), message=_without(finding.message, tree))
+
+
+def _relative(path: Path, tree: Path) -> str:
+    for root in (tree, tree.absolute()):
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return path.name if path.is_absolute() else path.as_posix()
+
+
+def _without(message: str, tree: Path) -> str:
+    return message.replace(f"{tree.absolute()}/", "").replace(f"{tree}/", "")

@@ -1,0 +1,193 @@
+"""Board -> the site's pages and data files, as bytes by path. The same board gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from harness.board import views, words
+from harness.board.charts import style_class, thinned
+from harness.board.documents import pieces
+from harness.board.index import Board, Entry
+from harness.board.tables import board_csv, board_json
+from harness.board.views import TableView
+from harness.findings import Rule
+from harness.ruleset import BenchmarkRules
+from harness.scoring import RunResult, Table
+
+_HERE = Path(__file__).parent
+_STATIC = ("style.css", "board.js", "icon.svg")
+MAX_EVALUATION_ROWS = 200  # of a run's evaluations in a page's table; the log has all of them
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
+)
+
+
+def pages(board: Board) -> Iterator[tuple[str, bytes]]:
+    """Every file of the site but the copies of submitted files: path and content."""
+    render = _Renderer(board)
+    tables = [(table, views.table_view(board, table)) for table in board.leaderboard.tables]
+    for name in _STATIC:
+        yield f"static/{name}", (_HERE / "static" / name).read_bytes()
+    yield "leaderboard.json", board_json(board)
+    yield "leaderboard.csv", board_csv(board)
+    names = sorted({table.benchmark for table, _ in tables})
+    yield render("index.html", "index.html", sections=_sections(board, tables), without=_without_results(board, names))
+    for name in names:
+        own = [(table, view) for table, view in tables if table.benchmark == name]
+        stem = f"benchmarks/{benchmark_slug(name)}"
+        yield f"{stem}.json", board_json(board, [table for table, _ in own])
+        yield f"{stem}.csv", board_csv(board, [table for table, _ in own])
+        yield _benchmark_page(render, board, stem, own)
+    for table, _ in tables:
+        for row in table.rows:
+            yield _result_page(render, board, board.of(row), table)
+    yield render("rules.html", "rules/index.html", in_force=_in_force(board))
+    for rule in board.rules.values():
+        yield render("rule.html", rule_path(rule), rule=rule, severity=board.ruleset.codes.get(rule.code),
+                     pieces=pieces("\n".join(rule.document.splitlines()[1:])))
+    for rules in board.ruleset.benchmarks.values():
+        yield render("benchmark_rules.html", f"rules/benchmark-{benchmark_slug(rules.name)}.html", rules=rules,
+                     has_results=rules.name in names)
+
+
+def benchmark_slug(name: str) -> str:
+    """The file name of a benchmark's pages, without ending."""
+    return words.slug([name])
+
+
+def rule_path(rule: Rule) -> str:
+    """The page that explains a check."""
+    return f"rules/{words.slug([rule.code.lower()])}.html"
+
+
+class _Renderer:
+    """Templates over a board. Every text is escaped; an unknown name in a template is an error."""
+
+    def __init__(self, board: Board) -> None:
+        self.environment = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.environment.filters.update(
+            shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
+            significant=words.significant, benchmark_slug=benchmark_slug,
+        )  # fmt: skip
+        self.environment.globals.update(
+            board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=views.cost_words,
+            rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
+        )  # fmt: skip
+
+    def __call__(self, template: str, path: str, **context: Any) -> tuple[str, bytes]:
+        text = self.environment.get_template(template).render(root="../" * path.count("/"), path=path, **context)
+        return path, text.encode("utf-8", "backslashreplace")
+
+
+def target_words(rules: BenchmarkRules) -> str:
+    """`top1_accuracy ≥ 0.9 (fraction, higher is better)`."""
+    metric = rules.metric
+    sign, better = ("≥", "higher") if metric.direction == "max" else ("≤", "lower")
+    return f"{metric.name} {sign} {rules.target:g} ({metric.unit}, {better} is better)"
+
+
+def _sections(board: Board, tables: list[tuple[Table, TableView]]) -> list[dict[str, Any]]:
+    """The index: a section a benchmark, in it a table a division."""
+    names = list(dict.fromkeys(table.benchmark for table, _ in tables))
+    return [
+        {
+            "name": name,
+            "rules": board.ruleset.benchmarks[name],
+            "tables": [view for table, view in tables if table.benchmark == name],
+        }
+        for name in names
+    ]
+
+
+def _without_results(board: Board, names: list[str]) -> list[BenchmarkRules]:
+    return [rules for name, rules in sorted(board.ruleset.benchmarks.items()) if name not in names]
+
+
+def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
+    """Every code that the ruleset or the registry knows: code, severity where it is in force, check where there is one."""
+    codes = sorted({*board.ruleset.codes, *board.rules})
+    return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
+
+
+def _benchmark_page(
+    render: _Renderer, board: Board, stem: str, own: list[tuple[Table, TableView]]
+) -> tuple[str, bytes]:
+    sections = []
+    for _, view in own:
+        series = [(views.row_name(row.row), row.row.score.runs) for row in view.ranked]
+        sections.append({
+            "view": view,
+            "curves": views.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
+            "legend": views.swatches([name for name, _ in series]),
+            "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost", "US dollars"),
+            "cost_front": views.front_numbers(view.ranked, "cost"),
+            "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy", "joules"),
+            "energy_front": views.front_numbers(view.ranked, "energy"),
+        })
+    return render("benchmark.html", f"{stem}.html", name=own[0][0].benchmark, rules=own[0][1].rules, sections=sections)
+
+
+def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) -> tuple[str, bytes]:
+    rules = board.ruleset.benchmarks[table.benchmark]
+    score = entry.row.score
+    alone = views.table_view(board, Table(table.benchmark, table.division, (entry.row,)))
+    [view] = alone.ranked or alone.others
+    runs = [(run, index in score.dropped) for index, run in enumerate(score.runs)]
+    series = [(views.run_name(run), [run]) for run in score.runs]
+    config = entry.logs[0].config if entry.logs else {}
+    return render(
+        "result.html",
+        f"results/{entry.slug}.html",
+        entry=entry,
+        view=view,
+        unit=alone.unit,
+        table=table,
+        rules=rules,
+        runs=runs,
+        curves=views.curves("curves", "Quality against time", series, rules),
+        legend=views.swatches([name for name, _ in series]),
+        points=[(views.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
+        ledger=views.ledger_chart("ledger", score.runs),
+        phases=[(phase, views.PHASE_WORDS[phase]) for phase in views.PHASES],
+        ledgers=[(views.run_name(run), dict(views.phases_of(run)), run.run_s) for run in score.runs],
+        hyperparameters=_hyperparameters(config, rules),
+        config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
+        log_facts={log.name: log for log in entry.logs},
+        style_class=style_class,
+    )
+
+
+def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:
+    """At most 200 of the run's evaluations, evenly taken, first and last among them."""
+    numbers = thinned([(float(index), 0.0) for index in range(len(run.evaluations))], MAX_EVALUATION_ROWS)
+    points = [run.evaluations[int(index)] for index, _ in numbers]
+    return [(point.samples, point.seconds, point.quality) for point in points]
+
+
+def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, object]]:
+    """Name, value, the reference's value and what the closed division permits; unknown names have neither."""
+    values = config.get("hyperparameters")
+    if not isinstance(values, dict):
+        return []
+    rows: list[dict[str, object]] = []
+    for name, value in sorted(values.items()):
+        constraint = rules.hyperparameters.get(name)
+        rows.append({
+            "name": name,
+            "value": value,
+            "default": None if constraint is None else constraint.default,
+            "allowed": "not in the rules" if constraint is None else constraint.allowed,
+            "differs": constraint is None or value != constraint.default,
+        })
+    return rows

@@ -1,0 +1,257 @@
+"""Rows and entries as the pages show them: texts, sort values and charts, so that the templates only place them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import PurePath
+
+from markupsafe import Markup
+
+from harness.board.charts import (
+    Bar,
+    Dot,
+    Label,
+    Line,
+    Strip,
+    bar_chart,
+    legend_swatch,
+    line_chart,
+    scatter_chart,
+    strip_plot,
+    strip_scale,
+)
+from harness.board.index import Board, Entry
+from harness.board.scales import pareto_front
+from harness.board.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.findings import Finding
+from harness.ruleset import BenchmarkRules
+from harness.scoring import Row, RunResult, Score, Table
+
+PHASES = ("init", "data", "train", "eval", "checkpoint", "other")
+PHASE_WORDS = {
+    "init": "initialisation, before the clock",
+    "data": "opening and waiting for data",
+    "train": "training",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "other": "claimed by no phase",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One line of a table in texts. kind: "valid", "invalid" or "unscored"; reason: why it does not count."""
+
+    row: Row
+    entry: Entry
+    href: str
+    kind: str
+    verdict: str
+    reason: str | None
+    finding: Finding | None
+    time: str | None
+    interval: str | None
+    strip: Markup
+    energy: str
+    cost: str
+    samples: str | None
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table's rows in ranked and other ones, and what their columns are shown in."""
+
+    key: str
+    benchmark: str
+    division: str
+    rules: BenchmarkRules
+    unit: Unit
+    ranked: tuple[RowView, ...]
+    others: tuple[RowView, ...]
+    strip_from: str
+    strip_to: str
+    is_log: bool
+
+
+def table_view(board: Board, table: Table) -> TableView:
+    """The table as the index and the benchmark's page show it."""
+    key = slug([table.benchmark, table.division]).replace(".", "-")
+    times = [row.score.seconds for row in table.rows]
+    runs = [run.seconds for row in table.rows for run in row.score.runs]
+    unit, energy_unit = unit_for([*times, *runs], SECONDS), unit_for((row.score.energy_j for row in table.rows), JOULES)
+    strips = [strip_of(row.score) for row in table.rows]
+    scale = strip_scale(strips)
+    views = []
+    for number, (row, strip) in enumerate(zip(table.rows, strips, strict=True), 1):
+        label = Label(f"strip-{key}-{number}", "Runs", strip_words(row.score, unit))
+        plot = Markup() if scale is None else strip_plot(label, strip, scale)
+        views.append(_row_view(board, row, unit, energy_unit, plot))
+    return TableView(
+        key=key,
+        benchmark=table.benchmark,
+        division=table.division,
+        rules=board.ruleset.benchmarks[table.benchmark],
+        unit=unit,
+        ranked=tuple(view for view in views if view.kind == "valid"),
+        others=tuple(view for view in views if view.kind != "valid"),
+        strip_from="" if scale is None else in_unit(scale.low, unit, 3),
+        strip_to="" if scale is None else in_unit(scale.high, unit, 3),
+        is_log=scale is not None and scale.is_log,
+    )
+
+
+def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Markup) -> RowView:
+    entry, score = board.of(row), row.score
+    counted = next((finding for finding in entry.findings if finding.counts), None)
+    if row.is_ranked:
+        kind = "valid"
+        verdict = "valid" + (f", {plural(row.num_warnings, 'warning')}" if row.num_warnings else "")
+    elif row.num_errors:
+        kind, verdict = "invalid", f"not valid, {plural(row.num_errors, 'finding')}"
+    else:
+        kind, verdict = "unscored", "no score"
+    return RowView(
+        row=row,
+        entry=entry,
+        href=f"results/{entry.slug}.html",
+        kind=kind,
+        verdict=verdict,
+        reason=None if kind == "valid" else counted.message if counted else score.why_not or "it has no score",
+        finding=counted,
+        time=None if score.seconds is None else in_unit(score.seconds, unit),
+        interval=None if score.interval is None else interval_words(score.interval, unit),
+        strip=plot,
+        energy=energy_words(score.energy_j, energy_unit),
+        cost=cost_words(score.usd),
+        samples=None if score.samples is None else f"{round(score.samples):,}",
+        missed=sum(run.seconds is None for run in score.runs),
+    )
+
+
+def interval_words(interval: tuple[float, float], unit: Unit) -> str:
+    """`8.46 – 8.57`."""
+    return f"{in_unit(interval[0], unit)} – {in_unit(interval[1], unit)}"
+
+
+def energy_words(energy_j: float | None, unit: Unit) -> str:
+    """Absent is "not measured", never 0."""
+    return "not measured" if energy_j is None else f"{in_unit(energy_j, unit, 3)} {unit.symbol}"
+
+
+def cost_words(usd: Decimal | None) -> str:
+    """US dollars to the cent, and small amounts to two digits; absent is "no price", never 0."""
+    if usd is None:
+        return "no price"
+    return f"$ {usd:,.2f}" if usd >= 1 or usd == 0 else f"$ {significant(float(usd), 2)}"
+
+
+def strip_of(score: Score) -> Strip:
+    """The score's runs for its strip plot."""
+    reached = [(index, run.seconds) for index, run in enumerate(score.runs) if run.seconds is not None]
+    return Strip(
+        counted=[seconds for index, seconds in reached if index not in score.dropped],
+        dropped=[seconds for index, seconds in reached if index in score.dropped],
+        num_missed=len(score.runs) - len(reached),
+        mean=score.seconds,
+        interval=score.interval,
+    )
+
+
+def strip_words(score: Score, unit: Unit) -> str:
+    """The strip plot in a sentence."""
+    times = sorted(run.seconds for run in score.runs if run.seconds is not None)
+    missed = len(score.runs) - len(times)
+    said = f"{plural(len(score.runs), 'run')}"
+    if times:
+        said += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
+    return said + (f"; {missed} missed the target" if missed else "")
+
+
+def run_name(run: RunResult) -> str:
+    """The log's file name."""
+    return PurePath(run.path).name
+
+
+def points_of(run: RunResult) -> list[tuple[float, float]]:
+    """The run's quality curve: seconds and quality; what is not finite is left out (and is a finding elsewhere)."""
+    return [
+        (point.seconds, point.quality)
+        for point in run.evaluations
+        if math.isfinite(point.seconds) and math.isfinite(point.quality)
+    ]
+
+
+def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules) -> Markup:
+    """Quality against time, one colour a series, one line a run."""
+    lines = [
+        Line(f"{name}, {run_name(run)}", number, points_of(run), run.seconds is not None)
+        for number, (name, runs) in enumerate(series)
+        for run in runs
+    ]
+    metric = rules.metric
+    better = "higher" if metric.direction == "max" else "lower"
+    label = Label(
+        key,
+        title,
+        f"{plural(len(lines), 'curve')} of {metric.name} against seconds since the start of the run; {better} is better; "
+        f"the target is {rules.target:g}. The table below has the numbers.",
+    )
+    return line_chart(label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target,
+                      rules.quality_range)
+
+
+def trade_off(key: str, rows: Sequence[RowView], what: str, unit: str) -> Markup:
+    """Time against cost ("cost") or energy ("energy") of the ranked rows that have both."""
+    dots = [
+        Dot(row_name(view.row), str(number), view.row.score.seconds, amount)
+        for number, view in enumerate(rows, 1)
+        if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
+    ]
+    label = Label(key, f"Time against {what}", f"{plural(len(dots), 'result')} by seconds to target and {what}; less is "
+                  "better in both. Filled points are those that no other result beats in both.")
+    return scatter_chart(label, dots, "seconds to target", f"{what} of a run ({unit})")
+
+
+def amount_of(score: Score, what: str) -> float | None:
+    """Energy in joules or cost in US dollars."""
+    if what == "energy":
+        return score.energy_j
+    return None if score.usd is None else float(score.usd)
+
+
+def front_numbers(rows: Sequence[RowView], what: str) -> set[int]:
+    """Which rows, counted from 1, no other beats in time and `what`."""
+    placed = [
+        (number, (view.row.score.seconds, amount))
+        for number, view in enumerate(rows, 1)
+        if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
+    ]
+    return {placed[index][0] for index in pareto_front(point for _, point in placed)}
+
+
+def row_name(row: Row) -> str:
+    """Submitter and system in one line."""
+    return f"{shown(row.submitter, 80)}, {shown(row.system, 80)}"
+
+
+def phases_of(run: RunResult) -> list[tuple[str, float]]:
+    """The run's clock ledger in the order of a run; a negative remainder is shown as 0 (and is a finding elsewhere)."""
+    ledger = {name.removesuffix("_s"): seconds for name, seconds in run.ledger.items()}
+    return [(phase, max(0.0, ledger[phase])) for phase in PHASES if phase in ledger and math.isfinite(ledger[phase])]
+
+
+def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
+    """The clock ledgers as stacked bars."""
+    bars = [Bar(run_name(run).removesuffix(".txt").replace("result_", "run "), phases_of(run)) for run in runs]
+    bars = [bar for bar in bars if bar.parts]
+    label = Label(key, "Clock ledger", f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers.")
+    return bar_chart(label, bars, "seconds")
+
+
+def swatches(series: Sequence[str]) -> list[tuple[Markup, str]]:
+    """A legend: a piece of line and a name for each series."""
+    return [(legend_swatch(number), name) for number, name in enumerate(series)]

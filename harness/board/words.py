@@ -1,0 +1,102 @@
+"""What a reader sees of a number, a name or a text. Pure; absent is said in words and never shown as 0."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.errors import printable
+
+_CLEAN = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
+_MAX_SLUG_PART = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What numbers of one column are shown in: `size` base units make one."""
+
+    symbol: str
+    size: float
+    name: str
+
+
+SECONDS = (Unit("s", 1.0, "seconds"), Unit("min", 60.0, "minutes"), Unit("h", 3600.0, "hours"))
+JOULES = (Unit("J", 1.0, "joules"), Unit("kJ", 1e3, "kilojoules"), Unit("MJ", 1e6, "megajoules"),
+          Unit("GJ", 1e9, "gigajoules"))
+
+
+def unit_for(values: Iterable[float | None], units: Sequence[Unit]) -> Unit:
+    """The largest of `units` in which the smallest positive value is still at least 2: one unit a column."""
+    positive = [value for value in values if value is not None and value > 0]
+    return next((unit for unit in reversed(units) if positive and min(positive) >= 2 * unit.size), units[0])
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` with about `digits` significant digits, never in powers of ten below 10^15: `8.514`, `1,234`, `0.0123`.
+
+    Digits before the point are never rounded away.
+    """
+    if value == 0:
+        return "0"
+    if not 1e-6 <= abs(value) < 1e15:
+        return f"{value:.{digits - 1}e}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
+
+
+def in_unit(value: float, unit: Unit, digits: int = 4) -> str:
+    """`value` in `unit`, without the symbol."""
+    return significant(value / unit.size, digits)
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """`1 run`, `5 runs`, `2,000 entries`."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def num_bytes(count: int) -> str:
+    """A file's size: `812 bytes`, `12.3 KiB`, `1.2 MiB`."""
+    for size, symbol in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= size:
+            return f"{significant(count / size, 3)} {symbol}"
+    return plural(count, "byte")
+
+
+def shown(text: object, limit: int = 200) -> str:
+    """An untrusted text for one line: control and direction-changing characters made visible, cut at `limit`."""
+    return printable(text, limit)
+
+
+def shown_lines(text: object, limit: int = 4000) -> list[str]:
+    """An untrusted text for several lines."""
+    return [printable(line, 1000) for line in str(text)[:limit].splitlines()]
+
+
+def slug(parts: Iterable[str]) -> str:
+    """A file name for things called `parts`, from a-z, 0-9, dot, hyphen and underscore.
+
+    Names that are of these characters already stand in it as they are; a name that had to be changed or cut
+    adds ten digits of its SHA-256, so that different names have different slugs and a slug never depends on
+    what else is there.
+    """
+    listed = list(parts)
+    cleaned = [_part(part) for part in listed]
+    text = "--".join(cleaned)
+    if cleaned == listed:
+        return text
+    return f"{text}--{hashlib.sha256(chr(0).join(listed).encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
+
+
+def _part(name: str) -> str:
+    if len(name) <= _MAX_SLUG_PART and _CLEAN.fullmatch(name):
+        return name
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()[: 4 * _MAX_SLUG_PART]).strip("-")[:_MAX_SLUG_PART].strip("-") or "x"
+
+
+def spreadsheet_cell(value: object) -> object:
+    """`value` for a CSV cell: a text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, str) and value.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return "'" + value
+    return value

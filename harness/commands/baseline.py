@@ -1,0 +1,38 @@
+"""`tta baseline`: what solutions without training reach; a target must lie where they clearly fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness import datacache, loader, registry
+from harness.errors import ExitStatus, UsageError
+
+
+def run(
+    workload_name: str, suite: str, ruleset_name: str, cache: Path | None, source: Path | None, output_format: str
+) -> ExitStatus:
+    """Measures the workload's baselines and prints them beside the target; 1 if one of them reaches it.
+
+    Raises:
+        UsageError: the workload has no baselines.
+    """
+    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    rules = ruleset.benchmark(workload_name, suite)
+    workload = registry.workload(workload_name)
+    measure = getattr(workload, "baselines", None)
+    if measure is None:
+        raise UsageError(f"{workload_name}: has no baselines to measure")
+    data = datacache.prepare(workload, suite, cache or datacache.default_cache(), source)
+    found: dict[str, float] = measure(suite, data.path)
+    metric = rules.metric
+    if output_format == "json":
+        print(json.dumps({"benchmark": rules.name, "metric": metric.name, "target": rules.target, "baselines": found}))
+    else:
+        width = max(len(name) for name in (*found, "target"))
+        for name, value in sorted(found.items(), key=lambda item: item[1], reverse=metric.direction == "max"):
+            mark = "  reaches the target" if metric.is_reached(value, rules.target) else ""
+            print(f"{name:<{width}}  {value:.4f}{mark}")
+        print(f"{'target':<{width}}  {rules.target:.4f}  ({metric.name}, {metric.direction})")
+    is_beaten = any(metric.is_reached(value, rules.target) for value in found.values())
+    return ExitStatus.FINDINGS if is_beaten else ExitStatus.OK

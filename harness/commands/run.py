@@ -1,0 +1,249 @@
+"""`tta run`: the repeats of one benchmark, each in a cold worker, into one folder."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from harness import datacache, loader, registry, runlog
+from harness import events as key
+from harness.clock import MonotonicClock
+from harness.errors import DataError, ExitStatus, LogError, OutputError, SubmissionError, UsageError, printable
+from harness.launch import LaunchedWorker
+from harness.logwriter import LogWriter
+from harness.meters import open_meter
+from harness.referee import Outcome, Plan, Referee
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import SYSTEM_NAME, small_file
+from harness.view import open_view
+
+if TYPE_CHECKING:
+    from harness.mirror import Mirror
+
+_MIRROR_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for. None: the rules' or the machine's default."""
+
+    workload: str
+    suite: str = "mini"
+    division: str = "closed"
+    ruleset: str = "v1"
+    runs: int | None = None
+    seed: int | None = None
+    system: Path | None = None
+    out: Path | None = None
+    devices: int = 1
+    precision: str | None = None
+    data: Path | None = None
+    source: Path | None = None
+    meter: str = "none"
+    overrides: tuple[str, ...] = ()
+    mlflow: str | None = None
+    is_mirrored: bool = True
+    is_quiet: bool = False
+    is_resumed: bool = False
+    full_curve: bool = False
+
+
+def run(request: Request) -> ExitStatus:
+    """Runs it; 0 if every run reached the target, 1 if one did not.
+
+    Raises:
+        TtaError: the request, the data, the system description or the output folder is not in order.
+        Interrupted: SIGINT or SIGTERM; the log of the run at hand was closed as aborted.
+    """
+    ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
+    rules = ruleset.benchmark(request.workload, request.suite)
+    template = _plan(request, ruleset, rules)
+    book = loader.load_prices(registry.ruleset_folder(request.ruleset) / loader.PRICES_FILE)
+    usd_per_hour = book.usd_per_hour(template.system)
+    folder, done = _folder(request, rules, template)
+    if done:
+        template = replace(template, result_id=_result_id(done))
+    _say(request, f"{rules.name}: results go to {folder}")
+    # The mirror's first import of mlflow takes seconds; it has them while torch is imported.
+    following = _follow(folder, request.mlflow) if request.is_mirrored else None
+    outcomes = []
+    try:
+        for index in range(request.runs or rules.num_runs):
+            if index not in done:
+                outcomes.append(_one(request, template, folder, index, usd_per_hour))
+                if outcomes[-1].run_s is None:
+                    break  # it never came to the clock; the next one would not either
+    finally:
+        if following is not None:
+            is_complete = following.finish(_MIRROR_PATIENCE_S)
+            if not is_complete:
+                _say(request, f"the MLflow mirror is not complete; fill it in with: tta sync {folder}")
+    reached = sum(outcome.is_reached for outcome in outcomes)
+    _say(request, f"{reached} of {len(outcomes)} runs reached the target; results are in {folder}")
+    if request.full_curve:
+        return ExitStatus.OK if all(outcome.reason == "full_curve" for outcome in outcomes) else ExitStatus.FINDINGS
+    return ExitStatus.OK if reached == len(outcomes) else ExitStatus.FINDINGS
+
+
+def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hour: Decimal | None) -> Outcome:
+    seed = secrets.randbits(31) if request.seed is None else request.seed + index
+    plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
+    output = folder / "output"
+    output.mkdir(exist_ok=True)
+    meter = open_meter(request.meter, plan.system)
+    if reason := meter.probe():
+        raise UsageError(f"--meter {request.meter}: {reason}")
+    clock = MonotonicClock()
+    with _interrupts() as interrupts:
+        referee = Referee(
+            plan=plan,
+            log=LogWriter(folder / f"result_{index}.txt", clock),
+            clock=clock,
+            worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt"),
+            meter=meter,
+            view=open_view(request.is_quiet, usd_per_hour),
+            is_interrupted=lambda: bool(interrupts),
+            drop_caches=lambda: datacache.drop_caches(plan.data_dir),
+        )
+        return referee.run()
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM instead of raising, so that no line of the log is broken off half-way."""
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
+    """The plan all repeats share; seed, index and run id are each run's own."""
+    if request.division not in ruleset.divisions:
+        raise UsageError(f"unknown division {printable(request.division)!r}; there are: {', '.join(ruleset.divisions)}")
+    precision = request.precision or rules.precisions[0]
+    if precision not in rules.precisions:
+        raise UsageError(
+            f"{rules.name}: precision {printable(precision)!r} is not permitted; permitted: {', '.join(rules.precisions)}"
+        )
+    hyperparameters = rules.resolve(loader.parse_overrides(list(request.overrides)), request.division)
+    batch_size = int(hyperparameters["global_batch_size"])
+    if request.devices < 1 or batch_size % request.devices:
+        raise UsageError(
+            f"--devices {request.devices}: global_batch_size {batch_size} cannot be shared equally among them"
+        )
+    data = datacache.prepare(
+        registry.workload(rules.workload), rules.suite, request.data or datacache.default_cache(), request.source
+    )
+    if rules.data_digest is not None and data.digest != rules.data_digest:
+        raise DataError(
+            f"{data.path}: the data's digest is {data.digest[:16]}…; the rules of {rules.name} want "
+            f"{rules.data_digest[:16]}…; delete {data.path.parent} and prepare again"
+        )
+    return Plan(
+        rules=rules,
+        timing=ruleset.timing,
+        ruleset=ruleset.version,
+        division=request.division,
+        seed=0,
+        hyperparameters=hyperparameters,
+        num_devices=request.devices,
+        precision=precision,
+        system=_system(request),
+        data_dir=data.path,
+        data={"digest": data.digest, "num_files": data.num_files, "num_bytes": data.num_bytes},
+        metadata=data.metadata,
+        result_id=secrets.token_hex(16),
+        run_id="",
+        index=0,
+        full_curve=request.full_curve,
+    )
+
+
+def _system(request: Request) -> Mapping[str, Any]:
+    """The system description named on the command line, or this machine's."""
+    if request.system is None:
+        from harness import machine
+
+        return machine.system_description(machine.look())
+    try:
+        record = json.loads(small_file(request.system))
+    except (ValueError, RecursionError) as error:
+        raise SubmissionError(f"{request.system}: not JSON: {printable(error)}") from None
+    if not isinstance(record, dict):
+        raise SubmissionError(f"{request.system}: a system description is a JSON object; `tta doctor --out` writes one")
+    for name in ("submitter", "system_name", "status"):
+        if not isinstance(record.get(name), str) or not record[name]:
+            raise SubmissionError(f"{request.system}: {name!r} is missing or empty; `tta doctor --out` writes it")
+    return record
+
+
+def _folder(request: Request, rules: BenchmarkRules, plan: Plan) -> tuple[Path, dict[int, runlog.RunLog]]:
+    """The output folder, with the system description in it, and the finished runs that are in it already."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    folder = request.out or Path("results") / f"{rules.name}-{stamp}"
+    done: dict[int, runlog.RunLog] = {}
+    try:
+        if request.is_resumed and folder.is_dir():
+            done = _finished(folder, rules)
+            return folder, done
+        folder.mkdir(parents=True, exist_ok=False)
+        (folder / SYSTEM_NAME).write_text(json.dumps(dict(plan.system), indent=2) + "\n")
+    except FileExistsError:
+        raise OutputError(
+            f"{folder}: exists already; choose another --out, or add the runs that are missing with --resume"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return folder, done
+
+
+def _finished(folder: Path, rules: BenchmarkRules) -> dict[int, runlog.RunLog]:
+    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted."""
+    done = {}
+    for path in sorted(folder.glob("result_*.txt")):
+        try:
+            log = runlog.read(path)
+        except LogError:
+            log = None
+        if log is not None and log.first(key.TTA_END) is not None:
+            if log.value(key.SUBMISSION_BENCHMARK) != rules.name:
+                raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
+            done[int(path.stem.removeprefix("result_"))] = log
+        else:
+            (folder / "unfinished").mkdir(exist_ok=True)
+            shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
+    return done
+
+
+def _result_id(done: Mapping[int, runlog.RunLog]) -> str:
+    return str(next(iter(done.values())).field(key.TTA_FORMAT, "result_id"))
+
+
+def _follow(folder: Path, tracking_uri: str | None) -> Mirror:
+    from harness.mirror import start_mirror
+
+    return start_mirror(folder, tracking_uri)
+
+
+def _say(request: Request, text: str) -> None:
+    if not request.is_quiet:
+        print(text, file=sys.stderr, flush=True)

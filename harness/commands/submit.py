@@ -1,0 +1,119 @@
+"""`tta submit`: a result becomes a submission: gathered, checked as the organiser checks it, placed whole."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from harness import judging, loader, placing, ranking, registry, render
+from harness import events as key
+from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
+from harness.prices import PriceBook
+from harness.ruleset import RuleSet
+from harness.submission import Claim, Result, find_results, read_result
+
+CATEGORIES = ("available", "preview", "research")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for."""
+
+    result: Path
+    tree: Path
+    submitter: str | None
+    category: str
+    notes: str
+    ruleset: str
+    is_dry: bool
+
+
+def run(request: Request, today: date) -> ExitStatus:
+    """Checks and places; 1 if the check found something that makes the result invalid, and nothing was placed.
+
+    Raises:
+        TtaError: the result cannot be read, or not be placed.
+    """
+    folder = registry.ruleset_folder(request.ruleset)
+    ruleset = loader.load_ruleset(folder, request.ruleset)
+    book = loader.load_prices(folder / loader.PRICES_FILE)
+    if not request.result.is_dir():
+        raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
+    result = read_result(request.result)
+    claim = _claim(request, result, today)
+    with placing.staged(request.tree, result, claim) as staging:
+        staged = read_result(staging / placing.places(claim).result)
+        findings = judging.judge(staged, ruleset, registry.checks().values(), today)
+        print(render.findings_text(findings).replace(f"{staging}/", ""))
+        if not judging.is_valid(findings):
+            print("not valid under these rules; nothing was placed", file=sys.stderr)
+            return ExitStatus.FINDINGS
+        print(_standing(request.tree, staged, ruleset, book, today))
+        if request.is_dry:
+            print(f"dry run: it would be placed at {request.tree / placing.places(claim).result}", file=sys.stderr)
+            return ExitStatus.OK
+        place = placing.place(request.tree, staging, claim)
+    print(f"placed at {place}")
+    return ExitStatus.OK
+
+
+def _claim(request: Request, result: Result, today: date) -> Claim:
+    """The claim for a result, from its logs and its system description."""
+    if not result.runs:
+        why = f": {result.unreadable[0].path}: {result.unreadable[0].message}" if result.unreadable else ""
+        raise SubmissionError(f"{request.result}: no run log (result_<k>.txt) in it can be read{why}")
+    if result.system is None or result.system_path is None or result.system_sha256 is None:
+        raise SubmissionError(f"{request.result}: has no system.json that can be read; `tta run` puts one there")
+    if request.category not in CATEGORIES:
+        raise UsageError(unknown_name("category", request.category, CATEGORIES))
+    first = result.runs[0]
+    submitter, system = result.system.get("submitter"), result.system.get("system_name")
+    if request.submitter is not None and request.submitter != submitter:
+        raise UsageError(
+            f"--submitter {printable(request.submitter)!r}: the runs were made as {printable(submitter)!r} "
+            f"({result.system_path}); a log cannot be submitted under another name"
+        )
+    return Claim(
+        submitter=str(submitter),
+        system=str(system),
+        benchmark=str(first.value(key.SUBMISSION_BENCHMARK)),
+        division=str(first.value(key.SUBMISSION_DIVISION)),
+        category=request.category,
+        ruleset=request.ruleset,
+        system_sha256=result.system_sha256,
+        submitted=today.isoformat(),
+        notes=request.notes,
+    )
+
+
+def _standing(tree: Path, staged: Result, ruleset: RuleSet, book: PriceBook, today: date) -> str:
+    """Where the result would rank among what is in the tree."""
+    checks = list(registry.checks().values())
+    mine = ranking.row(staged, ruleset, checks, book, today)
+    rows = [mine]
+    try:
+        others = find_results(tree)
+    except SubmissionError:
+        others = []
+    for path in others:
+        try:
+            other = read_result(path)
+        except TtaError as error:
+            print(f"{path}: left out of the ranking: {error}", file=sys.stderr)
+            continue
+        if other.benchmark == staged.benchmark:
+            rows.append(ranking.row(other, ruleset, checks, book, today))
+    board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+    for table in board.tables:
+        for row in table.rows:
+            if row.path == mine.path and row.score.seconds is not None:
+                ranked = sum(1 for other in table.rows if other.band is not None)
+                same = sum(1 for other in table.rows if other.band == row.band) - 1
+                shared = f", shared with {same}" if same else ""
+                return (
+                    f"{table.benchmark}, {table.division}: {row.score.seconds:.3f} s to target; "
+                    f"rank {row.band} of {ranked}{shared}"
+                )
+    return f"not ranked: {mine.score.why_not or 'no score'}"

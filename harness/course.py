@@ -1,0 +1,151 @@
+"""The course of a run, computed from its events alone: intervals, ledger, curve, the deciding evaluation. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness import events as key
+from harness.events import Event
+from harness.ruleset import BenchmarkRules
+from harness.runlog import RunLog
+
+STARTED, SUCCESS, ABORTED = "started", "success", "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A start with the stop that belongs to it; None where it was never stopped."""
+
+    start: Event
+    stop: Event | None
+
+
+def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...]:
+    """The intervals of one kind in the order of the file; a stop without a start belongs to none of them."""
+    found: list[Interval] = []
+    opened: Event | None = None
+    for event in log.events:
+        if event.key == start_key:
+            if opened is not None:
+                found.append(Interval(opened, None))
+            opened = event
+        elif event.key == stop_key and opened is not None:
+            found.append(Interval(opened, event))
+            opened = None
+    if opened is not None:
+        found.append(Interval(opened, None))
+    return tuple(found)
+
+
+def number(value: object) -> float | None:
+    """`value` if it is a finite number and no truth value, else None."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    return as_float if math.isfinite(as_float) else None
+
+
+def status(log: RunLog) -> str:
+    """How the run says it ended; "started" where it says nothing."""
+    stop = log.first(key.RUN_STOP)
+    said = None if stop is None else stop.metadata.get("status")
+    return said if isinstance(said, str) else STARTED
+
+
+def is_full_curve(log: RunLog) -> bool:
+    """Whether the run was made to go on past the target, as reference runs are."""
+    return log.field(key.TTA_CONFIG, "full_curve") is True
+
+
+def run_s(log: RunLog) -> float | None:
+    """Seconds from the first `run_start` to the first `run_stop`; None where one of them is missing."""
+    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    return None if start is None or stop is None else log.seconds(start, stop)
+
+
+def data_waits(log: RunLog) -> tuple[tuple[Event, float], ...]:
+    """The statistics that tell how long a block waited for data, with the seconds."""
+    return tuple(
+        (event, waited_s)
+        for event in log.all(key.TRACKED_STATS)
+        if isinstance(event.value, dict) and (waited_s := number(event.value.get("data_wait_s"))) is not None
+    )
+
+
+def ledger(log: RunLog) -> dict[str, float] | None:
+    """Seconds by phase from the events, as `tta_ledger` should have them; None without `run_start` or `run_stop`.
+
+    An interval that was never stopped belongs to no phase: its time is in `other_s`.
+    """
+    total_s = run_s(log)
+    if total_s is None:
+        return None
+    init_s = _sum_s(log, key.INIT_START, key.INIT_STOP)
+    opening_s = _sum_s(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
+    blocks_s = _sum_s(log, key.BLOCK_START, key.BLOCK_STOP)
+    eval_s = _sum_s(log, key.EVAL_START, key.EVAL_STOP)
+    waited_s = math.fsum(seconds for _, seconds in data_waits(log))
+    return {
+        "run_s": total_s,
+        "init_s": init_s,
+        "data_s": opening_s + waited_s,
+        "train_s": blocks_s - waited_s,
+        "eval_s": eval_s,
+        "checkpoint_s": 0.0,
+        "other_s": total_s - opening_s - blocks_s - eval_s,
+    }
+
+
+def _sum_s(log: RunLog, start_key: str, stop_key: str) -> float:
+    found = intervals(log, start_key, stop_key)
+    return math.fsum(log.seconds(item.start, item.stop) for item in found if item.stop is not None)
+
+
+def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
+    """The evaluations that have a finite quality, in the order of the file."""
+    return tuple(
+        (event, value) for event in log.all(key.EVAL_ACCURACY) if (value := number(event.value)) is not None
+    )
+
+
+def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
+    """How many of `values`, counted from the last one back without a gap, reach the target."""
+    count = 0
+    for value in reversed(values):
+        if not rules.metric.is_reached(value, rules.target):
+            break
+        count += 1
+    return count
+
+
+def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
+    """The evaluation at which the run has reached its target, with those that confirm it; None if there is none."""
+    reached = 0
+    for event, value in qualities(log):
+        reached = reached + 1 if rules.metric.is_reached(value, rules.target) else 0
+        if reached > rules.confirm_evaluations:
+            return event
+    return None
+
+
+def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
+    """Samples trained on at the deciding evaluation; None where the run did not reach its target."""
+    event = deciding(log, rules)
+    return None if event is None else event.samples_count
+
+
+def batch_size(log: RunLog) -> int | None:
+    """The run's global batch size; None where it is not a whole number from 1 up."""
+    value = log.value(key.GLOBAL_BATCH_SIZE)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def hyperparameters(log: RunLog) -> dict[str, object] | None:
+    """The hyperparameters in `tta_config`; None where it has no such mapping."""
+    found = log.field(key.TTA_CONFIG, "hyperparameters")
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,242 @@
+"""Follows logs while they grow and brings what they say into an MLflow store.
+
+The follower beside `tta run` and `tta sync` are this same code: one calls it until the runs are over, the
+other once.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import loader, registry
+from harness.errors import LogError, OutputError, RulesError
+from harness.events import TOKEN, Event
+from harness.picture import RunPicture
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import MAX_LINE_BYTES, parse_line
+from harness.submission import RESULT_PATTERN
+
+if TYPE_CHECKING:
+    from harness.tracking import Held, Store
+
+_TOKEN = TOKEN.encode()
+_PIECE_BYTES = 1 << 20
+
+
+@cache
+def _ruleset(name: str) -> RuleSet | None:
+    folder = dict(registry.ruleset_folders()).get(name)  # by name only: a log names no folder of its own choosing
+    try:
+        return None if folder is None else loader.load_ruleset(folder, name)
+    except RulesError:
+        return None  # whoever judges says so; a curve without its target is still a curve
+
+
+def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
+    """The rules of a benchmark under a ruleset that comes with the harness; None if there are none."""
+    found = _ruleset(ruleset)
+    return None if found is None else found.benchmarks.get(benchmark)
+
+
+class Tail:
+    """Reads what was appended to a log since the last time: whole lines, each once.
+
+    What is no event is passed over; whoever judges the log says what is wrong with it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0  # of the first byte that was not read as part of a whole line
+        self._size = 0
+        self._num_lines = 0
+        self._is_skipping = False  # inside a line that is too long to be one of ours
+
+    def events(self) -> Iterator[Event]:
+        """The events in the lines that are new. Nothing if the file is not there yet.
+
+        Raises:
+            LogError: it is no regular file, cannot be read, or has become shorter.
+        """
+        try:
+            status = self.path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                raise LogError(f"{self.path}: is not a regular file")
+            if status.st_size < self._offset:
+                raise LogError(f"{self.path}: became shorter while it was read")
+            if status.st_size == self._size:
+                return
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb", buffering=0) as stream:
+                stream.seek(self._offset)
+                rest = b""
+                while piece := stream.read(_PIECE_BYTES):
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield from self._take(line)
+                    if len(rest) > MAX_LINE_BYTES:
+                        self._offset += len(rest)
+                        rest, self._is_skipping = b"", True
+                self._size = self._offset + len(rest)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def _take(self, line: bytes) -> Iterator[Event]:
+        self._offset += len(line) + 1
+        self._num_lines += 1
+        is_rest, self._is_skipping = self._is_skipping, False
+        start = line.find(_TOKEN)
+        if is_rest or start < 0 or len(line) > MAX_LINE_BYTES:
+            return
+        try:
+            yield parse_line(line[start:].rstrip(b"\r"), self._num_lines)
+        except ValueError:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was added to the store for one log. why_not: why the log is not in it; None if it is."""
+
+    log: Path
+    run: str
+    is_new: bool = False
+    params: int = 0
+    metrics: int = 0
+    artifacts: int = 0
+    why_not: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.is_new or self.params or self.metrics or self.artifacts)
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One log, and how far it is in the store."""
+
+    tail: Tail
+    picture: RunPicture
+    held: Held | None = None
+    is_done: bool = False
+    report: Report | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the store can be told something now."""
+        return (
+            not self.is_done
+            and self.picture.is_configured
+            and (
+                self.held is None
+                or self.picture.is_closed
+                or self.held.num_points < len(self.picture.points)
+                or len(self.held.params) < len(self.picture.params)
+            )
+        )
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows the logs that `logs` names.
+
+    system: place of the system description. open_store: called until it succeeds once.
+    """
+
+    logs: Callable[[], Iterable[Path]]
+    system: Path | None
+    open_store: Callable[[], Store]
+    verdict: str | None = None
+    reports: list[Report] = field(default_factory=list)
+    _followed: dict[Path, _Followed] = field(default_factory=dict)
+    _store: Store | None = None
+
+    def read(self) -> None:
+        """Takes in what the logs have to say since the last time; costs a look at each file if there is nothing."""
+        for path in self.logs():
+            if path not in self._followed:
+                self._followed[path] = _Followed(Tail(path), RunPicture(rules_of))
+        for followed in self._followed.values():
+            if followed.is_done:
+                continue
+            try:
+                for event in followed.tail.events():
+                    followed.picture.take(event)
+            except LogError as error:
+                self._give_up(followed, str(error))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `send` would have something to do."""
+        return any(followed.has_news for followed in self._followed.values())
+
+    def open(self) -> None:
+        """Opens the store, once.
+
+        Raises:
+            OutputError: it cannot be reached. MissingDependencyError: mlflow is not installed.
+        """
+        if self._store is None:
+            self._store = self.open_store()
+
+    def send(self, is_last: bool) -> None:
+        """Brings what is new into the store; with `is_last`, closes the runs whose logs have no end, too.
+
+        Raises:
+            OutputError: the store cannot be reached; nothing is lost, and the next call begins where this one failed.
+        """
+        self.open()
+        for followed in self._followed.values():
+            if followed.has_news or (is_last and not followed.is_done):
+                self._send(followed, is_last)
+
+    def _send(self, followed: _Followed, is_last: bool) -> None:
+        assert self._store is not None
+        picture, path = followed.picture, followed.tail.path
+        if not picture.is_placed:
+            if is_last:
+                self._give_up(followed, f"{path}: does not say which run it is (`tta_format`, benchmark, division)")
+            return
+        try:
+            if followed.held is None:
+                followed.held = self._store.bring(picture, path)
+            held, is_over = followed.held, is_last or picture.is_closed
+            added = self._store.add(picture, held, self._files(path) if is_over else None)
+            if is_over and self.verdict is not None:
+                self._store.tag(held, "tta.verdict", self.verdict)
+        except LogError as error:
+            self._give_up(followed, str(error))
+        except OutputError:
+            followed.held = None  # what arrived of it is unknown: look again
+            raise
+        else:
+            if is_over:
+                followed.is_done = True
+                self.reports.append(Report(path, picture.name, held.is_new, added.params, added.metrics, added.artifacts))
+
+    def _files(self, log: Path) -> dict[str, Path]:
+        files = {"tta.log_sha256": log}
+        if self.system is not None and self.system.is_file() and not self.system.is_symlink():
+            files["tta.system_sha256"] = self.system
+        return files
+
+    def _give_up(self, followed: _Followed, why: str) -> None:
+        followed.is_done = True
+        self.reports.append(Report(followed.tail.path, followed.picture.name, why_not=why))
+
+
+def logs_in(folder: Path) -> Sequence[Path]:
+    """The logs in `folder` by number; none while there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [match for entry in entries if (match := RESULT_PATTERN.fullmatch(entry.name))]
+    except OSError:
+        return []
+    return [folder / match.group(0) for match in sorted(names, key=lambda match: int(match.group(1)))]

@@ -1,0 +1,287 @@
+"""What MLflow shall hold of one run: a pure function of the run's log, grown event by event.
+
+The same log gives the same picture, however often and in how many pieces it is read; that is what lets a
+second pass add what is missing without doubles. Step is samples trained on, time is the referee's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness import events as key
+from harness.events import Event
+from harness.ruleset import BenchmarkRules
+from harness.storable import clean, flat, mapping, number, param_name, whole, word
+
+SCHEMA = "1"
+MAX_POINTS_PER_METRIC = 10_000  # as many events of a key as the reader of logs keeps
+MAX_PARAMS = 99
+MAX_PARAM_CHARS = 6000  # beyond it MLflow cuts a value and says nothing
+MAX_TAG_CHARS = 1000
+INTERRUPTED, FULL_CURVE = "interrupted", "full_curve"  # reasons of an aborted run that are no failure of it
+_RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
+_TRACKED = {
+    "train_loss": "train/loss",
+    "throughput": "throughput/samples_per_s",
+    "data_wait_s": "train/data_wait_s",
+}
+_PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
+
+RulesOf = Callable[[str, str], BenchmarkRules | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of a metric. time_ms: wall time of the referee's clock. step: samples trained on."""
+
+    name: str
+    value: float
+    time_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The data that the run trained on."""
+
+    name: str
+    digest: str
+    num_files: int | None
+    num_bytes: int | None
+
+
+@dataclass(slots=True)
+class RunPicture:
+    """The picture so far. `rules_of(ruleset, benchmark)` gives the rules of a benchmark, or None.
+
+    params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
+    overflow: parameters that do not fit MLflow's limits, whole. is_ended: whether `run_stop` was seen.
+    is_closed: whether the log's last line was seen.
+    """
+
+    rules_of: RulesOf
+    params: dict[str, str] = field(default_factory=dict)
+    overflow: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=lambda: {"tta.schema": SCHEMA, "tta.state": "started"})
+    points: list[Point] = field(default_factory=list)
+    data: DataSet | None = None
+    rules: BenchmarkRules | None = None
+    target: float | None = None
+    ruleset: str = ""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    is_configured: bool = False
+    is_ended: bool = False
+    is_closed: bool = False
+    _config: dict[str, object] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _samples: int = 0
+    _run_start: Event | None = None
+    _last_eval: tuple[Event, float] | None = None
+    _eval_stop: Event | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run's own name for itself, one plain word; None until the log has said it."""
+        return self.tags.get("tta.run_id")
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is known which run of which experiment this is."""
+        return all(f"tta.{name}" in self.tags for name in ("run_id", "benchmark", "division"))
+
+    @property
+    def experiment(self) -> str:
+        """The experiment's name; without a slash, of which MLflow would show the last part only."""
+        return f"tta-{word(self.tags['tta.benchmark'])}-{word(self.tags['tta.division'])}"
+
+    @property
+    def name(self) -> str:
+        """`<submitter>-<system>-s<seed>-<shortid>`."""
+        submitter, system = self.tags.get("tta.submitter", "?"), self.tags.get("tta.system", "?")
+        return f"{submitter[:60]}-{system[:60]}-s{self.params.get('seed', '?')[:20]}-{(self.run_id or '?')[:8]}"
+
+    @property
+    def status(self) -> str:
+        """MLflow's word for how the run stands, if no more lines will come."""
+        state = self.tags["tta.state"]
+        if state == "success":
+            return "FINISHED"
+        if state == "aborted" and self.tags.get("tta.reason") == FULL_CURVE:
+            return "FINISHED"
+        return "FAILED" if state == "aborted" and self.tags.get("tta.reason") != INTERRUPTED else "KILLED"
+
+    @property
+    def metric(self) -> str:
+        """The quality's name."""
+        return word(self.rules.metric.name) if self.rules else "quality"
+
+    def take(self, event: Event) -> None:
+        """Adds what one event says. Events that say nothing to MLflow are passed over."""
+        if self.start_ms is None:
+            self.start_ms = whole(event.time_ms)
+        self.end_ms = whole(event.time_ms)
+        if (samples := whole(event.samples_count)) is not None:
+            self._samples = samples
+        take = _TAKERS.get(event.key)
+        if take is not None:
+            take(self, event)
+
+    def _format(self, event: Event) -> None:
+        value = mapping(event.value)
+        run_id = value.get("run_id")
+        if isinstance(run_id, str) and _RUN_ID.fullmatch(run_id):
+            self.tags.setdefault("tta.run_id", run_id)
+        self._tag("submission_id", value.get("result_id"))
+        self._tag("index", value.get("index"))
+        self._param("harness.version", value.get("harness"))
+
+    def _rules(self, event: Event) -> None:
+        value = mapping(event.value)
+        self._tag("rules_version", value.get("ruleset"))
+        self._tag("terms_digest", value.get("terms_digest"))
+        self.ruleset = self.tags.get("tta.rules_version", "")
+
+    def _benchmark(self, event: Event) -> None:
+        self._tag("benchmark", event.value)
+        self._find_rules()
+
+    def _find_rules(self) -> None:
+        """Rules by the names in the log; the target counts only if the log was made under these very terms."""
+        self.rules = self.rules_of(self.ruleset, self.tags.get("tta.benchmark", ""))
+        if self.rules is not None and self.rules.terms_digest == self.tags.get("tta.terms_digest"):
+            self.target = self.rules.target
+            self.tags["tta.target"] = f"{self.rules.target:g}"
+
+    def _configuration(self, event: Event) -> None:
+        self._config = flat(event.value)
+        for name, value in self._config.items():
+            self._param(name, value)
+        self.is_configured = True
+
+    def _resolved(self, event: Event) -> None:
+        for name, value in flat(event.value).items():
+            if self._config.get(name) != value:
+                self._param(f"resolved.{name}", value)
+
+    def _system(self, event: Event) -> None:
+        value = mapping(event.value)
+        self._param("system.name", value.get("name"))
+        self._param("system.digest", value.get("digest"))
+
+    def _world(self, event: Event) -> None:
+        ranks = [rank for rank in event.value if isinstance(rank, dict)] if isinstance(event.value, list) else []
+        self._param("world_size", len(ranks))
+        for name in ("host", "device"):
+            self._param(f"{name}s", ", ".join(sorted({str(rank.get(name)) for rank in ranks})))
+        for name, value in flat(ranks[0].get("versions") if ranks else None).items():
+            self._param(f"versions.{name}", value)
+
+    def _data(self, event: Event) -> None:
+        value = mapping(event.value)
+        if isinstance(value.get("digest"), str):
+            name = self.tags.get("tta.benchmark", "data")
+            self.data = DataSet(
+                name, clean(value["digest"])[:100], whole(value.get("num_files")), whole(value.get("num_bytes"))
+            )
+
+    def _started(self, event: Event) -> None:
+        self._run_start = event
+        self._add("eval/target", self.target, event)
+
+    def _tracked(self, event: Event) -> None:
+        for name, value in mapping(event.value).items():
+            if name in _TRACKED:
+                self._add(_TRACKED[name], value, event)
+
+    def _power(self, event: Event) -> None:
+        self._add("power/watts", event.value, event)
+
+    def _evaluated(self, event: Event) -> None:
+        self._add(f"eval/{self.metric}", event.value, event)
+        self._add("eval/target", self.target, event)
+        value = number(event.value)
+        self._last_eval = None if value is None else (event, value)
+
+    def _eval_stopped(self, event: Event) -> None:
+        self._eval_stop = event
+
+    def _stopped(self, event: Event) -> None:
+        if event.metadata.get("status") in ("success", "aborted"):
+            self.tags["tta.state"] = event.metadata["status"]
+        self._tag("reason", event.metadata.get("reason"))
+        self.is_ended = True
+        is_reached = event.metadata.get("status") == "success"
+        self._add("result/reached", 1.0 if is_reached else 0.0, event)
+        if self._last_eval is not None:
+            self._add("result/quality", self._last_eval[1], event)
+        if is_reached and self._run_start and self._eval_stop:
+            start_ns, stop_ns = self._run_start.elapsed_ns, self._eval_stop.elapsed_ns
+            if start_ns is not None and stop_ns is not None:
+                self._add("result/time_to_target_s", (stop_ns - start_ns) / 1e9, event)
+            self._add("result/samples_to_target", self._samples, event)
+
+    def _energy(self, event: Event) -> None:
+        value = mapping(event.value)
+        self._add("result/energy_j", value.get("energy_j"), event)
+        self._tag("energy_source", value.get("source"))
+
+    def _ledger(self, event: Event) -> None:
+        for name, value in mapping(event.value).items():
+            if name in _PHASES:
+                self._add(f"ledger/{name}", value, event)
+
+    def _close(self) -> None:
+        self.is_closed = True
+
+    def _tag(self, name: str, value: object) -> None:
+        if isinstance(value, str | int) and str(value):
+            self.tags.setdefault(f"tta.{name}", clean(value)[:MAX_TAG_CHARS])
+
+    def _param(self, name: str, value: object) -> None:
+        """Adds a parameter once: MLflow never lets one change."""
+        text, name = clean("" if value is None else value), param_name(name)
+        if not text or name in self.params or name in self.overflow:
+            return
+        if len(self.params) >= MAX_PARAMS:
+            self.overflow[name] = text
+        elif len(text) > MAX_PARAM_CHARS:
+            self.overflow[name] = text
+            self.params[name] = f"({len(text):,} characters; whole in tta/params.json)"
+        else:
+            self.params[name] = text
+
+    def _add(self, name: str, value: object, event: Event) -> None:
+        """Adds a point, unless the value is absent, no number or not finite, or the metric has very many."""
+        finite, time_ms = number(value), whole(event.time_ms)
+        count = self._counts.get(name, 0)
+        if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
+            self._counts[name] = count + 1
+            self.points.append(Point(name, finite, time_ms, self._samples))
+
+
+_TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
+    key.TTA_FORMAT: RunPicture._format,
+    key.TTA_RULES: RunPicture._rules,
+    key.SUBMISSION_BENCHMARK: RunPicture._benchmark,
+    key.SUBMISSION_DIVISION: lambda picture, event: picture._tag("division", event.value),
+    key.SUBMISSION_ORG: lambda picture, event: picture._tag("submitter", event.value),
+    key.SUBMISSION_PLATFORM: lambda picture, event: picture._tag("system", event.value),
+    key.TTA_CONFIG: RunPicture._configuration,
+    key.TTA_RESOLVED: RunPicture._resolved,
+    key.SEED: lambda picture, event: picture._param("seed", event.value),
+    key.TTA_SYSTEM: RunPicture._system,
+    key.TTA_WORLD: RunPicture._world,
+    key.TTA_DATA: RunPicture._data,
+    key.RUN_START: RunPicture._started,
+    key.TRACKED_STATS: RunPicture._tracked,
+    key.POWER_READING: RunPicture._power,
+    key.EVAL_STOP: RunPicture._eval_stopped,
+    key.EVAL_ACCURACY: RunPicture._evaluated,
+    key.RUN_STOP: RunPicture._stopped,
+    key.TTA_ENERGY: RunPicture._energy,
+    key.TTA_LEDGER: RunPicture._ledger,
+    key.TTA_END: lambda picture, event: picture._close(),
+}

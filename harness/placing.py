@@ -1,0 +1,153 @@
+"""Puts a result together as a submission and places it in a leaderboard's tree: whole, once, never over another."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from harness.errors import OutputError, SubmissionError, UsageError, printable
+from harness.submission import (
+    CLAIM_NAME,
+    MANIFEST_NAME,
+    NAME_PATTERN,
+    Claim,
+    FileEntry,
+    Result,
+    manifest_text,
+    sha256_of,
+)
+
+STAGING_PREFIX = ".tta-staging-"  # find_results passes over folders whose names begin with a dot
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the parts of a submission go, relative to the tree."""
+
+    result: Path
+    system: Path
+
+
+def places(claim: Claim) -> Places:
+    """<submitter>/results/<system>/<benchmark> and <submitter>/systems/<system>.json.
+
+    Raises:
+        UsageError: a name in the claim cannot be a folder's name.
+    """
+    for what, name in (("submitter", claim.submitter), ("system", claim.system), ("benchmark", claim.benchmark)):
+        if not NAME_PATTERN.fullmatch(name):
+            raise UsageError(
+                f"the {what} is called {printable(name)!r}; as a folder's name it may have letters, digits and . _ + - "
+                f"only, at most 100, and begin with a letter or digit"
+            )
+    submitter = Path(claim.submitter)
+    return Places(submitter / "results" / claim.system / claim.benchmark, submitter / "systems" / f"{claim.system}.json")
+
+
+@contextmanager
+def staged(tree: Path, result: Result, claim: Claim) -> Iterator[Path]:
+    """The submission in a staging folder inside `tree`, laid out as in the tree itself; removed at the end.
+
+    Inside the tree, because a rename is atomic only within one file system.
+
+    Raises:
+        OutputError: the tree is no folder, or cannot be written. SubmissionError: a file vanished meanwhile.
+    """
+    if not tree.is_dir():
+        raise OutputError(f"{tree}: is not a folder; make it first, it will be a leaderboard's tree")
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=tree))
+    except OSError as error:
+        raise OutputError(f"{tree}: cannot be written: {error.strerror}") from None
+    try:
+        _fill(staging, result, claim)
+        yield staging
+    except OSError as error:
+        raise OutputError(f"{error.filename or staging}: {error.strerror}; nothing was placed") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _fill(staging: Path, result: Result, claim: Claim) -> None:
+    where = places(claim)
+    folder = staging / where.result
+    folder.mkdir(parents=True)
+    files: dict[str, FileEntry] = {}
+    for log in result.runs:
+        shutil.copyfile(log.path, folder / log.path.name)
+        digest = sha256_of(folder / log.path.name)
+        if digest != log.sha256:
+            raise SubmissionError(f"{log.path}: changed while it was being read")
+        files[log.path.name] = FileEntry("file", log.num_bytes, digest)
+    assert result.system_path is not None
+    system = staging / where.system
+    system.parent.mkdir(parents=True)
+    shutil.copyfile(result.system_path, system)
+    (folder / CLAIM_NAME).write_text(yaml.safe_dump(asdict(claim), sort_keys=False, allow_unicode=True))
+    files[CLAIM_NAME] = FileEntry("file", 0, sha256_of(folder / CLAIM_NAME))
+    (folder / MANIFEST_NAME).write_text(manifest_text(files))
+
+
+def place(tree: Path, staging: Path, claim: Claim) -> Path:
+    """Moves what was staged to its place in the tree and returns that place.
+
+    Raises:
+        OutputError: a result is there already, or another description of a system of this name.
+    """
+    where = places(claim)
+    target, system = tree / where.result, tree / where.system
+    _sync(staging)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        system.parent.mkdir(parents=True, exist_ok=True)
+        is_new = _place_system(staging / where.system, system)
+        try:
+            if target.exists() or target.is_symlink():
+                raise FileExistsError(errno.EEXIST, "exists")
+            (staging / where.result).rename(target)  # fails if somebody was faster: their folder is not empty
+        except OSError as error:
+            if is_new:
+                system.unlink()
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise OutputError(
+                    f"{target}: a result is there already; a submission never replaces another "
+                    f"(describe the system under another name, or have the organiser remove the old one)"
+                ) from None
+            raise
+    except OSError as error:
+        raise OutputError(f"{error.filename or target}: {error.strerror}; nothing was placed") from None
+    return target
+
+
+def _place_system(staged_file: Path, target: Path) -> bool:
+    """Links the description to its place; False if the same is there already."""
+    try:
+        os.link(staged_file, target)
+    except FileExistsError:
+        if target.is_symlink() or sha256_of(target) != sha256_of(staged_file):
+            raise OutputError(
+                f"{target}: another description of a system of that name is there; name this system differently"
+            ) from None
+        return False
+    return True
+
+
+def _sync(folder: Path) -> None:
+    """Brings the files to the disk before they become visible."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                with contextlib.suppress(OSError):  # some network file systems have no fsync
+                    os.fsync(fd)
+            finally:
+                os.close(fd)

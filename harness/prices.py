@@ -1,0 +1,129 @@
+"""Dated list prices and the arithmetic on them. Pure; `harness.loader.load_prices` reads the book.
+
+A system description may name its price by id in `tta_price_sku`; nobody types a price. Unknown is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from harness.errors import InputError, RulesError
+
+PRICE_KEY = "tta_price_sku"
+USD_QUANTUM = Decimal("0.000001")  # a mini run of ten seconds on two cores costs some 0.0003 USD
+PURCHASES = ("on_demand", "reserved", "capacity_block", "on_prem")
+CONFIDENCES = ("A", "B", "C")
+MAX_SECONDS = 1e12
+_EXACT = Context(prec=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one node costs for an hour.
+
+    purchase: one of PURCHASES; a spot price is no list price. effective: the day since when it holds, as the
+    source says; None where it does not. retrieved: the day on which the source had it; None where it bears no date.
+    confidence: "A" dated and transcribed from the provider's page or interface, "B" undated or derived,
+    "C" a constant in somebody's program.
+    """
+
+    provider: str
+    sku: str
+    region: str
+    purchase: str
+    usd_per_hour: Decimal
+    effective: str | None
+    retrieved: str | None
+    source: str
+    confidence: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.sku}/{self.region}/{self.purchase}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a time costs on a system, compute only: no storage, traffic, licences or failed attempts.
+
+    price_digest: SHA-256 of the price book, by which an old cost can be computed again.
+    as_of: the day on which the price's source had it; None where it bears no date.
+    """
+
+    usd: Decimal
+    usd_per_hour: Decimal
+    price_id: str
+    price_digest: str
+    as_of: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBook:
+    """Prices by id, and the SHA-256 of the file they stand in.
+
+    Raises:
+        RulesError: two prices have the same id, or a price is not above zero.
+    """
+
+    prices: tuple[Price, ...]
+    digest: str
+    _by_id: dict[str, Price] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for price in self.prices:
+            if price.id in self._by_id:
+                raise RulesError(f"{price.id!r} stands twice")
+            if not price.usd_per_hour > 0:
+                raise RulesError(f"{price.id!r} costs {price.usd_per_hour} USD an hour; what is free has no list price")
+            self._by_id[price.id] = price
+
+    def price(self, system: Mapping[str, Any]) -> Price | None:
+        """The price that the system description names; None if it names none, or one that is not in the book."""
+        name = system.get(PRICE_KEY)
+        return self._by_id.get(name) if isinstance(name, str) else None
+
+    def usd_per_hour(self, system: Mapping[str, Any]) -> Decimal | None:
+        """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
+        price, nodes = self.price(system), _whole_number(system.get("number_of_nodes"))
+        return None if price is None or nodes is None else price.usd_per_hour * nodes
+
+    def cost(self, system: Mapping[str, Any], seconds: float) -> Cost | None:
+        """What `seconds` cost on the system; None if its price is not known.
+
+        Raises:
+            InputError: `seconds` is not from 0 to MAX_SECONDS.
+        """
+        price, usd_per_hour = self.price(system), self.usd_per_hour(system)
+        if price is None or usd_per_hour is None:
+            return None
+        usd = cost_usd(seconds, usd_per_hour)
+        return Cost(usd, usd_per_hour, price.id, self.digest, price.retrieved)
+
+
+def cost_usd(seconds: float, usd_per_hour: Decimal) -> Decimal:
+    """USD for `seconds`, billed to the second's fraction, without a provider's minimum.
+
+    Decimal throughout; rounded once, at the end, to a millionth of a dollar, halves away from zero. The
+    seconds enter by their shortest decimal form: 0.1 s is exactly a tenth.
+
+    Raises:
+        InputError: `seconds` is not from 0 to MAX_SECONDS, or the price is negative or not finite.
+    """
+    if not 0 <= seconds <= MAX_SECONDS:  # not a number is neither
+        raise InputError(f"cost: {seconds} s is no duration")
+    if not usd_per_hour.is_finite() or usd_per_hour < 0:
+        raise InputError(f"cost: {usd_per_hour} USD an hour is no price")
+    exact = _EXACT.divide(_EXACT.multiply(Decimal(str(seconds)), usd_per_hour), Decimal(3600))
+    return exact.quantize(USD_QUANTUM, rounding=ROUND_HALF_UP, context=_EXACT)
+
+
+def _whole_number(value: object) -> int | None:
+    """A positive whole number, written as number or text (MLPerf writes texts); None if it is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if value > 0 else None

@@ -1,0 +1,79 @@
+"""Means, intervals and tests over few runs, the extremes cut off: trimmed and Winsorised statistics. Pure.
+
+`drop` is how many of the fastest and how many of the slowest are cut. A run that missed the target enters as
+infinity; at most `drop` of those may be given, so that every one of them is cut and no result is infinite.
+
+Sources: J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and significance procedures for location
+based on a single sample", Sankhya A 25 (1963); K. K. Yuen, "The two-sample trimmed t for unequal population
+variances", Biometrika 61 (1974).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def kept(values: Sequence[float], drop: int) -> list[float]:
+    """The values in ascending order without the `drop` smallest and the `drop` largest."""
+    assert len(values) > 2 * drop >= 0, f"{len(values)} values cannot lose {drop} at either end"
+    return sorted(values)[drop : len(values) - drop]
+
+
+def trimmed_mean(values: Sequence[float], drop: int) -> float:
+    """The mean of what is kept: with `drop` 1 the olympic mean of MLPerf. Independent of the values' order."""
+    rest = kept(values, drop)
+    return math.fsum(rest) / len(rest)
+
+
+def variance(values: Sequence[float]) -> float:
+    """Sample variance (n - 1)."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def winsorised_variance(values: Sequence[float], drop: int) -> float:
+    """Sample variance after every value that is cut has become the nearest value that is kept.
+
+    A run that missed the target becomes the slowest kept one: its own time is not known, and not needed.
+    """
+    rest = kept(values, drop)
+    return variance([rest[0]] * drop + rest + [rest[-1]] * drop)
+
+
+def trimmed_interval(values: Sequence[float], drop: int, confidence: float = 0.95) -> tuple[float, float] | None:
+    """Confidence interval of the trimmed mean (Tukey and McLaughlin): Student's t with h - 1 degrees of
+    freedom, h the number of values kept. None where h is 1.
+    """
+    from scipy.special import stdtrit
+
+    num_kept = len(values) - 2 * drop
+    if num_kept < 2:
+        return None
+    mean = trimmed_mean(values, drop)
+    # s_w / ((1 - 2 g / n) sqrt(n)), with 1 - 2 g / n = h / n
+    error = math.sqrt(winsorised_variance(values, drop) * len(values)) / num_kept
+    half = float(stdtrit(num_kept - 1, (1 + confidence) / 2)) * error
+    return mean - half, mean + half
+
+
+def p_not_slower(leader: Sequence[float], other: Sequence[float], drop: int) -> float | None:
+    """One-sided p-value of Yuen's test: how easily `other` would look this much slower if it were not.
+
+    Welch's t for trimmed means. Without any spread the means decide: 0 where `other` is slower, else 1.
+    None where fewer than two values are kept on a side.
+    """
+    from scipy.special import stdtr
+
+    errors, weights = [], []
+    for values in (leader, other):
+        num_kept = len(values) - 2 * drop
+        if num_kept < 2:
+            return None
+        error = (len(values) - 1) * winsorised_variance(values, drop) / (num_kept * (num_kept - 1))
+        errors.append(error)
+        weights.append(error**2 / (num_kept - 1))
+    difference = trimmed_mean(leader, drop) - trimmed_mean(other, drop)
+    if sum(weights) == 0:
+        return 0.0 if difference < 0 else 1.0
+    return float(stdtr(sum(errors) ** 2 / sum(weights), difference / math.sqrt(sum(errors))))

@@ -1,0 +1,32 @@
+"""A log has more events than a run can have.
+
+## What it does
+Reports a log with more than 10,000 events of one key, or more than 1,000 different keys; what is beyond is not kept.
+
+## Why it matters
+Events that were not kept were not judged.
+
+## Example
+A log with 200,000 `block_start` lines.
+
+## Instead
+Evaluate at the ruleset's cadence; a run has some tens of evaluations. Statistics (`tracked_stats`) may be many.
+
+## Source
+The reader's limits: harness/runlog.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for defect in log.defects_of("too_many"):
+        yield Fault(str(log.path), defect.lineno, f"{defect.message}; those beyond were not judged")

@@ -1,0 +1,77 @@
+"""A key that every run writes is missing.
+
+## What it does
+Looks for the keys that the referee writes once: those before the clock always; those of each stage as soon as a later
+stage has begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after
+`run_stop`. `run_stop` and `tta_end` themselves have checks of their own.
+
+## Why it matters
+Each check looks at what is there. This one makes sure that it is there, so that nothing passes because it was left out.
+
+## Example
+A log has `run_start` and no `init_stop`: how long initialisation took cannot be known.
+
+## Instead
+Hand in the log as it was written. If another program made it, write every key of harness/events.py.
+
+## Source
+The order of a run: harness/referee.py. MLPerf training rules, logging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness import events as key
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+_HEADER = (
+    key.TTA_FORMAT,
+    key.TTA_RULES,
+    key.SUBMISSION_BENCHMARK,
+    key.SUBMISSION_DIVISION,
+    key.SUBMISSION_ORG,
+    key.SUBMISSION_PLATFORM,
+    key.SUBMISSION_STATUS,
+    key.TTA_SYSTEM,
+    key.TTA_CONFIG,
+    key.SEED,
+    key.GLOBAL_BATCH_SIZE,
+    key.TRAIN_SAMPLES,
+    key.EVAL_SAMPLES,
+    key.TTA_DATA,
+    key.CACHE_CLEAR,
+)
+_STAGES = (
+    key.TTA_WORLD,
+    key.INIT_START,
+    key.INIT_STOP,
+    key.TTA_RESOLVED,
+    key.RUN_START,
+    key.TTA_DATA_OPEN_START,
+    key.TTA_DATA_OPEN_STOP,
+    key.TTA_DATA_TOUCHED_EARLY,
+    key.BLOCK_START,
+    key.BLOCK_STOP,
+    key.TRACKED_STATS,
+    key.EVAL_START,
+    key.EVAL_STOP,
+    key.EVAL_ACCURACY,
+)
+_SUMMARY = (key.TTA_ENERGY, key.TTA_LEDGER)
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    present = [name in log.counts for name in _STAGES]
+    num_begun = len(_STAGES) if course.status(log) == course.SUCCESS else max(
+        (place for place, is_there in enumerate(present) if is_there), default=0
+    )
+    wanted = [*_HEADER, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
+    missing = [name for name in wanted if name not in log.counts]
+    if missing:
+        what = "1 key is missing" if len(missing) == 1 else f"{len(missing)} keys are missing"
+        yield Fault(str(log.path), None, f"{what}: {', '.join(missing)}", {"missing": missing})

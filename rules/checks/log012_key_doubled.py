@@ -1,0 +1,87 @@
+"""A key that a run writes once stands there twice.
+
+## What it does
+Reports every second event of a key that the referee writes exactly once: the header, the hyperparameters, both ends
+of initialisation, of the run and of the opening of the data, and the summary.
+
+## Why it matters
+Of two `run_start` lines the later one makes a faster run. Which of two seeds was used, nobody can say.
+
+## Example
+A second `run_start` ten seconds before `run_stop`: MLPerf's checker passes it with a warning, and the run takes 10 s.
+
+## Instead
+Hand in the log as it was written, one run a log.
+
+## Source
+The order of a run: harness/referee.py. MLPerf training rules, "Run Results".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness import events as key
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+_REPEATED = frozenset(
+    {
+        key.BLOCK_START,
+        key.BLOCK_STOP,
+        key.EVAL_START,
+        key.EVAL_STOP,
+        key.EVAL_ACCURACY,
+        key.TRACKED_STATS,
+        key.POWER_READING,
+    }
+)
+_ONCE = frozenset(
+    {
+        key.TTA_FORMAT,
+        key.TTA_RULES,
+        key.SUBMISSION_BENCHMARK,
+        key.SUBMISSION_DIVISION,
+        key.SUBMISSION_ORG,
+        key.SUBMISSION_PLATFORM,
+        key.SUBMISSION_STATUS,
+        key.TTA_SYSTEM,
+        key.TTA_CONFIG,
+        key.SEED,
+        key.GLOBAL_BATCH_SIZE,
+        key.TRAIN_SAMPLES,
+        key.EVAL_SAMPLES,
+        key.TTA_DATA,
+        key.CACHE_CLEAR,
+        key.TTA_WORLD,
+        key.INIT_START,
+        key.INIT_STOP,
+        key.TTA_RESOLVED,
+        key.RUN_START,
+        key.TTA_DATA_OPEN_START,
+        key.TTA_DATA_OPEN_STOP,
+        key.TTA_DATA_TOUCHED_EARLY,
+        key.RUN_STOP,
+        key.TTA_ENERGY,
+        key.TTA_LEDGER,
+        key.TTA_END,
+    }
+)
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    once = _ONCE | frozenset(course.hyperparameters(log) or {}) - _REPEATED
+    for name, count in log.counts.items():
+        if count > 1 and (name in once or name.startswith(key.HYPERPARAMETER_PREFIX)):
+            first, second = log.all(name)[:2]
+            yield Fault(
+                str(log.path),
+                second.lineno,
+                f"{printable(name)} stands here for the second time; the first is on line {first.lineno}, "
+                f"and a run has one ({count} in all)",
+                {"key": name, "count": count},
+            )

@@ -1,0 +1,57 @@
+"""What can be had on the test set without training a network. A target must lie well above all of it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workloads.image_classification.data import read_split
+
+NEIGHBOURS = (1, 5, 25)
+NUM_FITTED = {"mini": 30_000, "standard": 10_000}  # on all of CIFAR-10 these take most of an hour
+NUM_PROJECTED = 60  # principal components for the support vector machine
+NUM_SVM = 10_000  # its kernel is quadratic in the number of images
+
+
+def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+    """Test accuracy by name: majority, nearest neighbours, logistic regression, forest, support vectors.
+
+    Each is fitted on the training split (its first `NUM_FITTED` images in a fixed shuffle) as raw pixels
+    and, under the names with `_standardised`, with every image brought to mean 0 and deviation 1.
+
+    Raises:
+        DataError: the data are missing or damaged.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+
+    (train, train_labels), (test, test_labels) = (read_split(data_dir, split) for split in ("train", "test"))
+    chosen = np.random.RandomState(0).permutation(len(train))[: NUM_FITTED[suite]]
+    labels = train_labels[chosen]
+    raw = [images.reshape(len(images), -1).astype(np.float32) for images in (train[chosen], test)]
+    standardised = [(x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + 1) for x in raw]
+
+    def score(model: Any, fitted: Any, tested: Any) -> float:
+        return float(np.mean(model.fit(fitted, labels[: len(fitted)]).predict(tested) == test_labels))
+
+    scores = {"majority_class": float(np.mean(test_labels == np.bincount(labels).argmax()))}
+    for suffix, (fitted, tested) in (("", raw), ("_standardised", standardised)):
+        for k in NEIGHBOURS:
+            scores[f"nearest_neighbours_{k}{suffix}"] = score(KNeighborsClassifier(k), fitted, tested)
+    fitted, tested = standardised
+    with warnings.catch_warnings():
+        # 60 steps of L-BFGS: past that the fit to the training images still grows and the test accuracy does not.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scores["logistic_regression"] = score(LogisticRegression(max_iter=60), fitted, tested)
+    forest = RandomForestClassifier(100, n_jobs=-1, random_state=0)
+    scores["random_forest"] = score(forest, fitted, tested)
+    components = PCA(NUM_PROJECTED, random_state=0).fit(fitted)
+    scores["support_vectors"] = score(SVC(C=10.0), components.transform(fitted[:NUM_SVM]), components.transform(tested))
+    return scores

@@ -1,0 +1,161 @@
+"""CIFAR-10 for the standard suite: the two official layouts, images in folders, or the download.
+
+Planes are (N, 3, 32, 32) uint8 as in the official files; what is returned is images_NHWC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import pickle
+import socket
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import DataError, printable
+from workloads.image_classification.data import Bytes, Split
+
+SIDE = 32
+RECORD = 1 + 3 * SIDE * SIDE  # one label byte, then the red, green and blue planes
+NUM_CLASSES = 10
+PER_CLASS = {"train": 5000, "test": 1000}
+SUFFIXES = (".jpg", ".jpeg", ".png")
+SOCKET_TIMEOUT_S = 10.0  # of silence; torchvision itself would wait for ever
+
+
+def read(source: Path) -> tuple[dict[str, Split], str]:
+    """CIFAR-10 from a folder in one of three layouts (the folder itself or its parent), and which one.
+
+    Raises:
+        DataError: no known layout, or a file that is missing, damaged, or of the wrong size.
+    """
+    for root in (source, source / "cifar-10-batches-py", source / "cifar-10-batches-bin"):
+        if (root / "batches.meta").is_file() or (root / "data_batch_1").is_file():
+            return read_python_batches(root), "cifar-10-batches-py"
+        if (root / "batches.meta.txt").is_file() or (root / "data_batch_1.bin").is_file():
+            return read_binary_batches(root), "cifar-10-batches-bin"
+        if (root / "train").is_dir() or (root / "test").is_dir():
+            return read_class_folders(root), "class folders"
+    raise DataError(
+        f"{source}: no layout of CIFAR-10 recognised; expected cifar-10-batches-py/, cifar-10-batches-bin/, "
+        "or train/<class>/ and test/<class>/ with images"
+    )
+
+
+def download(folder: Path, url: str | None = None) -> dict[str, Split]:
+    """CIFAR-10 from its home (or `url`), fetched, verified and unpacked in `folder` by torchvision.
+
+    Raises:
+        DataError: no network, or the archive is not the official one.
+    """
+    from torchvision.datasets import CIFAR10
+    from torchvision.datasets.utils import download_and_extract_archive
+
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(SOCKET_TIMEOUT_S)
+    url = url or CIFAR10.url
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            download_and_extract_archive(url, str(folder), filename=CIFAR10.filename, md5=CIFAR10.tgz_md5)
+    except (OSError, HTTPException, RuntimeError) as error:
+        raise DataError(
+            f"CIFAR-10 could not be downloaded from {url} ({printable(error)}); "
+            "fetch it elsewhere and give its folder as the source"
+        ) from None
+    finally:
+        socket.setdefaulttimeout(before)
+    return read_python_batches(folder / CIFAR10.base_folder)
+
+
+def read_python_batches(
+    folder: Path, md5: Mapping[str, str] | None = None, per_class: Mapping[str, int] = PER_CLASS
+) -> dict[str, Split]:
+    """The official layout for Python: five pickles and one, each checked by MD5 (torchvision's list)
+    before it is unpickled, since a pickle can run code."""
+    if md5 is None:
+        from torchvision.datasets import CIFAR10
+
+        md5 = dict([*CIFAR10.train_list, *CIFAR10.test_list])
+    parts: dict[str, list[Split]] = {"train": [], "test": []}
+    for name, expected in md5.items():
+        content = _read_file(folder / name)
+        found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        if found != expected:
+            raise DataError(f"{folder / name}: MD5 is {found}, the official file has {expected}")
+        batch = pickle.loads(content, encoding="latin1")  # noqa: S301  (its digest is known)
+        planes = np.asarray(batch["data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
+        parts["test" if name == "test_batch" else "train"].append((planes, np.asarray(batch["labels"], np.int64)))
+    return _joined(folder, parts, per_class)
+
+
+def read_binary_batches(folder: Path, per_class: Mapping[str, int] = PER_CLASS) -> dict[str, Split]:
+    """The official binary layout: six files of records of 3,073 bytes."""
+    parts: dict[str, list[Split]] = {"train": [], "test": []}
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        path = folder / f"{name}.bin"
+        content = _read_file(path)
+        split = "test" if name == "test_batch" else "train"
+        expected = RECORD * per_class[split] * NUM_CLASSES // (1 if split == "test" else 5)
+        if len(content) != expected:
+            raise DataError(f"{path}: {len(content)} bytes, expected {expected} ({expected // RECORD} records)")
+        records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
+        if records[:, 0].max() >= NUM_CLASSES:
+            raise DataError(f"{path}: a label of {records[:, 0].max()}; the labels are 0 to {NUM_CLASSES - 1}")
+        parts[split].append((records[:, 1:].reshape(-1, 3, SIDE, SIDE), records[:, 0].astype(np.int64)))
+    return _joined(folder, parts, per_class)
+
+
+def read_class_folders(folder: Path, per_class: Mapping[str, int] = PER_CLASS) -> dict[str, Split]:
+    """`train/<class>/*` and `test/<class>/*` in jpg or png, classes numbered in the order of their names."""
+    parts: dict[str, list[Split]] = {"train": [], "test": []}
+    classes: list[str] = []
+    for split in parts:
+        names = sorted(p.name for p in (folder / split).glob("*") if p.is_dir())
+        classes = classes or names
+        if len(names) != NUM_CLASSES or names != classes:
+            raise DataError(f"{folder / split}: expected {NUM_CLASSES} classes, the same as train's; found {names}")
+        for label, name in enumerate(names):
+            paths = sorted(p for p in (folder / split / name).iterdir() if p.suffix.lower() in SUFFIXES)
+            if len(paths) != per_class[split]:
+                raise DataError(f"{folder / split / name}: {len(paths)} images, expected {per_class[split]}")
+            pixels = np.stack(list(_decoded(paths)))
+            parts[split].append((pixels.transpose(0, 3, 1, 2), np.full(len(paths), label, np.int64)))
+    return _joined(folder, parts, per_class)
+
+
+def _decoded(paths: list[Path]) -> Iterator[Bytes]:
+    from PIL import Image, UnidentifiedImageError
+
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                pixels = np.asarray(image.convert("RGB"))
+        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+            raise DataError(f"{path} is damaged: {printable(error)}") from None
+        if pixels.shape != (SIDE, SIDE, 3):
+            raise DataError(f"{path}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected {SIDE}x{SIDE}")
+        yield pixels
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _joined(folder: Path, parts: Mapping[str, list[Split]], per_class: Mapping[str, int]) -> dict[str, Split]:
+    """Planes (N, 3, H, W) to images_NHWC, with every class as often as it must be."""
+    splits = {}
+    for split, batches in parts.items():
+        images = np.concatenate([planes for planes, _ in batches]).transpose(0, 2, 3, 1)
+        labels = np.concatenate([labels for _, labels in batches])
+        counts = np.bincount(labels, minlength=NUM_CLASSES).tolist()
+        if len(images) != len(labels) or counts != [per_class[split]] * NUM_CLASSES:
+            raise DataError(f"{folder}: {split} images per class are {counts}, expected {per_class[split]} of each")
+        splits[split] = (np.ascontiguousarray(images), labels)
+    return splits

@@ -1,0 +1,340 @@
+"""Image classification: SGD on a residual network until top-1 accuracy on the test set is good enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: N images, H rows, W columns, C channels, K classes; the batch is this rank's share.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, printable, unknown_name
+from harness.workload import Block, HyperparameterValue, Metric, Quality, RunConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NAME = "image_classification"
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+EVAL_BATCH = {"mini": 504, "standard": 500}  # images at once; no gradient, so memory is no concern
+NUM_WHITENING_IMAGES = 5000
+NUM_WARM_UP_STEPS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one. Steps are global batches."""
+
+    global_batch_size: int
+    opt_name: str
+    opt_base_learning_rate: float  # the peak, per mean loss of a global batch
+    opt_end_learning_rate: float  # from the horizon on
+    opt_learning_rate_warmup_steps: int
+    opt_learning_rate_training_steps: int  # the horizon
+    opt_momentum: float
+    opt_weight_decay: float
+    label_smoothing: float
+    data_translation: int  # pixels, each way
+    data_flip: bool  # horizontal, alternating with the epoch
+
+    @classmethod
+    def parse(cls, values: Mapping[str, HyperparameterValue]) -> Recipe:
+        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds."""
+        kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in kinds:
+                raise UsageError(unknown_name(f"hyperparameter of {NAME}", name, kinds))
+        if missing := [name for name in kinds if name not in values]:
+            raise UsageError(f"{NAME}: hyperparameters missing: {', '.join(missing)}")
+        allowed: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+        for name, kind in kinds.items():
+            value = values[name]
+            if not isinstance(value, allowed[kind]) or (kind != "bool" and isinstance(value, bool)):
+                raise UsageError(f"{NAME}: {name} is {printable(value)!r}, expected {kind}")
+            if kind in ("int", "float") and not 0 <= value < 1e9:  # type: ignore[operator]
+                raise UsageError(f"{NAME}: {name} is {value}, expected a finite number of at least 0")
+        recipe = cls(**values)  # type: ignore[arg-type]
+        if recipe.opt_name != "sgd":
+            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: sgd")
+        if recipe.global_batch_size < 2:
+            raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 2")
+        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
+            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
+        if recipe.opt_momentum >= 1 or recipe.label_smoothing >= 1:
+            raise UsageError(f"{NAME}: opt_momentum and label_smoothing must be below 1")
+        return recipe
+
+    def learning_rate(self, step: int) -> float:
+        """Of step 0, 1, ...: a straight line up to the peak, a straight line down to the end rate, which then stays.
+
+        The floor is what lets a run that has passed the horizon still reach its target.
+        """
+        warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
+        peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate
+        if step < warmup:
+            return peak * (step + 1) / (warmup + 1)
+        return end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))
+
+
+class TrainingSession:
+    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters)
+        batch = self.recipe.global_batch_size
+        if batch % config.num_devices:
+            raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")
+        metadata: Mapping[str, Any] = config.metadata
+        for key in ("image_shape", "num_classes", "channel_mean", "channel_std", "num_train", "num_test"):
+            if key not in metadata:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self._check_fits(int(metadata["num_train"]))
+        height, width, channels = (int(n) for n in metadata["image_shape"])
+        self.image_shape = (height, width, channels)
+        self.num_classes = int(metadata["num_classes"])
+        if self.recipe.data_translation >= min(height, width):
+            raise UsageError(f"{NAME}: data_translation must be smaller than the image's {min(height, width)} pixels")
+
+    def _check_fits(self, num_train: int) -> None:
+        batch = self.recipe.global_batch_size
+        if batch > num_train:
+            raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
+
+    def prepare(self) -> None:
+        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: the number of processes started is not the number of devices declared.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.image_classification.model import build_model
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.manual_seed(self.config.seed)
+        recipe = self.recipe
+        network = build_model(self.config.suite, self.image_shape, self.num_classes).to(self.device)
+        optimizer = torch.optim.SGD(
+            network.parameters(),
+            lr=recipe.opt_base_learning_rate,
+            momentum=recipe.opt_momentum,
+            weight_decay=recipe.opt_weight_decay,
+            nesterov=recipe.opt_momentum > 0,
+            fused=True,
+        )
+        self.model, self.optimizer = self.accelerator.prepare(network, optimizer)
+        self.network = self.accelerator.unwrap_model(self.model)
+        self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
+        self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
+        # Permutations, shifts and coins come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Run the kernels of training and evaluation on noise, then put back weights, statistics and random states."""
+        import torch
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        share = self.recipe.global_batch_size // self.num_ranks
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            for size in [share] * NUM_WARM_UP_STEPS:
+                images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
+                labels_N = torch.randint(0, self.num_classes, (size,)).to(self.device)
+                self._train_step(self._normalised(images_NHWC), labels_N, learning_rate=0.0)
+            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+            images_NHWC = torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device)
+            self._num_correct(images_NHWC, torch.zeros(size, dtype=torch.int64, device=self.device))
+        self.network.load_state_dict(weights)
+        self.optimizer.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read both splits onto the device.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+            UsageError: the training set is smaller than one global batch.
+        """
+        import torch
+
+        from workloads.image_classification.data import read_split
+
+        held: dict[str, tuple[Tensor, Tensor]] = {}
+        for split in ("train", "test"):
+            images, labels = read_split(data_dir, split)
+            if images.shape[1:] != self.image_shape or not 0 <= labels.min() <= labels.max() < self.num_classes:
+                raise DataError(
+                    f"{data_dir}/{split}_images.npy: images of {images.shape[1:]} with labels {labels.min()} to "
+                    f"{labels.max()}; metadata.json says {self.image_shape} and {self.num_classes} classes"
+                )
+            held[split] = (torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device))
+        self.train_images_NHWC, self.train_labels_N = held["train"]
+        # Every rank takes each num_ranks-th test image: no padding, so no image is counted twice.
+        test_images_NHWC, test_labels_N = held["test"]
+        self.num_test = len(test_labels_N)
+        self.test_images_NHWC = test_images_NHWC[self.rank :: self.num_ranks]
+        self.test_labels_N = test_labels_N[self.rank :: self.num_ranks]
+        self.num_train = len(self.train_labels_N)
+        self._check_fits(self.num_train)
+        whitening = getattr(self.network, "whitening", None)
+        if whitening is not None:
+            whitening.fit(self._normalised(self.train_images_NHWC[:NUM_WHITENING_IMAGES]))
+        self.coins_N = torch.randint(0, 2, (self.num_train,), generator=self.draws)
+        self.epoch = -1
+        self._new_epoch()
+
+    def _new_epoch(self) -> None:
+        """Draw the order, shifts and flips of all training images; what does not fill a last batch is dropped."""
+        import torch
+
+        shift = self.recipe.data_translation
+        self.epoch += 1
+        self.cursor = 0
+        self.order_N = torch.randperm(self.num_train, generator=self.draws).to(self.device)
+        self.shifts_N2 = torch.randint(-shift, shift + 1, (self.num_train, 2), generator=self.draws).to(self.device)
+        # Alternating flip (Jordan 2024, arXiv:2404.00498): a coin in the first epoch, then every other way.
+        self.flips_N = ((self.coins_N + self.epoch) % 2 == 1).to(self.device)
+
+    def _next_batch(self) -> tuple[Tensor, Tensor]:
+        """This rank's share of the next global batch: augmented images_NCHW, labels_N."""
+        import torch
+
+        batch = self.recipe.global_batch_size
+        if self.cursor + batch > self.num_train:
+            self._new_epoch()
+        share = batch // self.num_ranks
+        first = self.cursor + self.rank * share
+        self.cursor += batch
+        chosen_N = self.order_N[first : first + share]
+        shifts_N2 = self.shifts_N2[first : first + share]
+        height, width, _ = self.image_shape
+        rows_NH = _mirrored(torch.arange(height, device=self.device) + shifts_N2[:, :1], height)
+        columns_NW = _mirrored(torch.arange(width, device=self.device) + shifts_N2[:, 1:], width)
+        if self.recipe.data_flip:
+            columns_NW = torch.where(self.flips_N[chosen_N][:, None], width - 1 - columns_NW, columns_NW)
+        # One gather does selection, shift and flip.
+        images_NHWC = self.train_images_NHWC[chosen_N[:, None, None], rows_NH[:, :, None], columns_NW[:, None, :]]
+        return self._normalised(images_NHWC), self.train_labels_N[chosen_N]
+
+    def _normalised(self, images_NHWC: Tensor) -> Tensor:
+        """uint8 NHWC to float NCHW of mean 0 and deviation 1; the permuted view is channels-last as it is."""
+        return ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
+
+    def _train_step(self, images_NCHW: Tensor, labels_N: Tensor, learning_rate: float) -> Tensor:
+        """One update; the mean loss of this rank's share, on the device."""
+        from torch.nn import functional
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss = functional.cross_entropy(self.model(images_NCHW), labels_N, label_smoothing=self.recipe.label_smoothing)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.accelerator.backward(loss)
+        self.optimizer.step()
+        return loss.detach()
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        data_wait_s = 0.0
+        self.model.train()
+        for _ in range(steps):
+            asked = perf_counter()
+            images_NCHW, labels_N = self._next_batch()
+            data_wait_s += perf_counter() - asked
+            total_loss += self._train_step(images_NCHW, labels_N, self.recipe.learning_rate(self.step))
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """Top-1 accuracy on the whole test set, exact over all ranks."""
+        import torch
+
+        if self.num_ranks > 1:
+            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            for buffer in self.network.buffers():
+                torch.distributed.broadcast(buffer, 0)
+        correct = self._num_correct(self.test_images_NHWC, self.test_labels_N)
+        correct = self.accelerator.reduce(correct, reduction="sum")
+        return Quality(correct.item() / self.num_test, self.num_test)
+
+    def _num_correct(self, images_NHWC: Tensor, labels_N: Tensor) -> Tensor:
+        """How many of the images are classified rightly: int64 scalar on the device."""
+        import torch
+
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        size = EVAL_BATCH[self.config.suite]
+        self.network.eval()
+        with torch.inference_mode():
+            for first in range(0, len(labels_N), size):
+                logits_NK = self.network(self._normalised(images_NHWC[first : first + size]))
+                correct += (logits_NK.argmax(1) == labels_N[first : first + size]).sum()
+        self.network.train()
+        return correct.clone()
+
+    def close(self) -> None:
+        """Leave the process group and let go of the data."""
+        if hasattr(self, "accelerator"):
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()
+
+
+def _mirrored(index: Tensor, size: int) -> Tensor:
+    """Indices outside 0..size-1 reflected at the border: -1 reads 1, size reads size - 2."""
+    return (size - 1) - ((size - 1) - index.abs()).abs()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImageClassification:
+    """The workload as the referee and the data command see it."""
+
+    name: str
+    metric: Metric
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        from workloads.image_classification.data import prepare
+
+        prepare(suite, data_dir, source)
+
+    def open(self, config: RunConfig) -> TrainingSession:
+        return TrainingSession(config)
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+        """Test accuracy of solutions that train no network."""
+        from workloads.image_classification.baselines import baselines
+
+        return baselines(suite, data_dir)
+
+
+WORKLOAD = ImageClassification(NAME, Metric("top1_accuracy", "fraction", "max"))
