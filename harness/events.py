@@ -60,6 +60,37 @@ TTA_END = "tta_end"  # last line of a run that was closed: {"num_events": n, "wa
 
 HYPERPARAMETER_PREFIX = "opt_"
 
+# When a run writes them, in this order. The keys of BODY_KEYS come once a block or evaluation, all others once.
+HEADER_KEYS = (
+    TTA_FORMAT,
+    TTA_RULES,
+    SUBMISSION_BENCHMARK,
+    SUBMISSION_DIVISION,
+    SUBMISSION_ORG,
+    SUBMISSION_PLATFORM,
+    SUBMISSION_STATUS,
+    TTA_SYSTEM,
+    TTA_CONFIG,
+    SEED,
+    TRAIN_SAMPLES,
+    EVAL_SAMPLES,
+    GLOBAL_BATCH_SIZE,
+    TTA_DATA,
+    CACHE_CLEAR,
+)
+OPENING_KEYS = (
+    TTA_WORLD,
+    INIT_START,
+    INIT_STOP,
+    TTA_RESOLVED,
+    RUN_START,
+    TTA_DATA_OPEN_START,
+    TTA_DATA_OPEN_STOP,
+    TTA_DATA_TOUCHED_EARLY,
+)
+BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
+SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_END)  # after run_stop
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

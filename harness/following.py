@@ -6,6 +6,7 @@ other once.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,18 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import loader, registry
-from harness.errors import LogError, OutputError, RulesError
+from harness.errors import InputError, LogError, OutputError, RulesError
 from harness.events import TOKEN, Event
+from harness.mirrorvalues import mapping
 from harness.picture import RunPicture
+from harness.prices import PriceBook
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import MAX_LINE_BYTES, parse_line
-from harness.submission import RESULT_PATTERN
+from harness.submission import RESULT_PATTERN, small_file
 
 if TYPE_CHECKING:
     from harness.tracking import Held, Store
 
 _TOKEN = TOKEN.encode()
 _PIECE_BYTES = 1 << 20
+MAX_REFUSALS = 3  # by a store that answers otherwise; then it is the run's fault
 
 
 @cache
@@ -36,6 +40,15 @@ def _ruleset(name: str) -> RuleSet | None:
         return None if folder is None else loader.load_ruleset(folder, name)
     except RulesError:
         return None  # whoever judges says so; a curve without its target is still a curve
+
+
+@cache
+def _prices(name: str) -> PriceBook | None:
+    folder = dict(registry.ruleset_folders()).get(name)
+    try:
+        return None if folder is None else loader.load_prices(folder / loader.PRICES_FILE)
+    except RulesError:
+        return None
 
 
 def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
@@ -126,7 +139,7 @@ class _Followed:
     picture: RunPicture
     held: Held | None = None
     is_done: bool = False
-    report: Report | None = None
+    num_refusals: int = 0
 
     @property
     def has_news(self) -> bool:
@@ -173,6 +186,16 @@ class Follower:
                 self._give_up(followed, str(error))
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every log that was seen is in the store."""
+        return self.is_finished and not any(report.why_not for report in self.reports)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to try."""
+        return all(followed.is_done for followed in self._followed.values())
+
+    @property
     def has_news(self) -> bool:
         """Whether `send` would have something to do."""
         return any(followed.has_news for followed in self._followed.values())
@@ -190,12 +213,24 @@ class Follower:
         """Brings what is new into the store; with `is_last`, closes the runs whose logs have no end, too.
 
         Raises:
-            OutputError: the store cannot be reached; nothing is lost, and the next call begins where this one failed.
+            OutputError: the store cannot be reached, or refused one of the runs; the others were brought.
+                Nothing is lost: the next call begins where this one failed.
         """
         self.open()
+        assert self._store is not None
+        refused: OutputError | None = None
         for followed in self._followed.values():
             if followed.has_news or (is_last and not followed.is_done):
-                self._send(followed, is_last)
+                try:
+                    self._send(followed, is_last)
+                except OutputError as error:
+                    self._store.ask()  # raises if there is nobody: the next run need not wait for that as well
+                    refused = error
+                    followed.num_refusals += 1
+                    if followed.num_refusals == MAX_REFUSALS:
+                        self._give_up(followed, str(error))
+        if refused is not None:
+            raise refused
 
     def _send(self, followed: _Followed, is_last: bool) -> None:
         assert self._store is not None
@@ -208,6 +243,8 @@ class Follower:
             if followed.held is None:
                 followed.held = self._store.bring(picture, path)
             held, is_over = followed.held, is_last or picture.is_closed
+            if is_over and not any(point.name == "result/usd" for point in held.points):  # its price was another then
+                self._price(picture)
             added = self._store.add(picture, held, self._files(path) if is_over else None)
             if is_over and self.verdict is not None:
                 self._store.tag(held, "tta.verdict", self.verdict)
@@ -219,7 +256,22 @@ class Follower:
         else:
             if is_over:
                 followed.is_done = True
-                self.reports.append(Report(path, picture.name, held.is_new, added.params, added.metrics, added.artifacts))
+                self.reports.append(
+                    Report(path, picture.name, held.is_new, added.params, added.metrics, added.artifacts)
+                )
+
+    def _price(self, picture: RunPicture) -> None:
+        """Adds what the run cost, if its system description names a price of the book."""
+        book = _prices(picture.ruleset)
+        if book is None or self.system is None or picture.seconds is None or picture.is_priced:
+            return
+        try:
+            system = json.loads(small_file(self.system))
+            cost = book.cost(mapping(system), picture.seconds)
+        except (InputError, ValueError, RecursionError):
+            return  # whoever judges the system description says what is wrong with it
+        if cost is not None:
+            picture.price(cost)
 
     def _files(self, log: Path) -> dict[str, Path]:
         files = {"tta.log_sha256": log}

@@ -75,9 +75,11 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
         shown = printable(argument)
         name, equals, text = argument.partition("=")
         if argument.startswith(("+", "~")):
-            raise UsageError(f"{shown!r}: keys are neither added nor removed here; write {printable(name.lstrip('+~'))}=VALUE")
+            plain = printable(name.lstrip("+~"))
+            raise UsageError(f"{shown!r}: keys are neither added nor removed here; write {plain}=VALUE")
         if argument.startswith("-"):
-            raise UsageError(f"{shown!r}: a hyperparameter is written without dashes: {printable(name.lstrip('-'))}=VALUE")
+            plain = printable(name.lstrip("-"))
+            raise UsageError(f"{shown!r}: a hyperparameter is written without dashes: {plain}=VALUE")
         if not equals:
             raise UsageError(f"{shown!r}: a hyperparameter is written KEY=VALUE")
         if not name.isidentifier():

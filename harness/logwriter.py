@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -66,7 +67,8 @@ class LogWriter:
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError as error:
-            os.ftruncate(self._fd, self._size)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
             raise OutputError(f"{self.path}: cannot be written: {error.strerror}; the run is not finished") from None
         self._size += len(data)
         self._seq += 1

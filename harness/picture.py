@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from harness import events as key
 from harness.events import Event
+from harness.mirrorvalues import clean, flat, mapping, number, param_name, whole, word
+from harness.prices import Cost
 from harness.ruleset import BenchmarkRules
-from harness.storable import clean, flat, mapping, number, param_name, whole, word
 
 SCHEMA = "1"
 MAX_POINTS_PER_METRIC = 10_000  # as many events of a key as the reader of logs keeps
@@ -57,7 +58,7 @@ class RunPicture:
     """The picture so far. `rules_of(ruleset, benchmark)` gives the rules of a benchmark, or None.
 
     params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
-    overflow: parameters that do not fit MLflow's limits, whole. is_ended: whether `run_stop` was seen.
+    overflow: parameters that do not fit MLflow's limits, whole. seconds: time to target; None if it was not reached.
     is_closed: whether the log's last line was seen.
     """
 
@@ -72,15 +73,15 @@ class RunPicture:
     ruleset: str = ""
     start_ms: int | None = None
     end_ms: int | None = None
+    seconds: float | None = None
     is_configured: bool = False
-    is_ended: bool = False
     is_closed: bool = False
     _config: dict[str, object] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _samples: int = 0
     _run_start: Event | None = None
     _last_eval: tuple[Event, float] | None = None
-    _eval_stop: Event | None = None
+    _run_stop: Event | None = None
 
     @property
     def run_id(self) -> str | None:
@@ -205,23 +206,31 @@ class RunPicture:
         value = number(event.value)
         self._last_eval = None if value is None else (event, value)
 
-    def _eval_stopped(self, event: Event) -> None:
-        self._eval_stop = event
-
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
             self.tags["tta.state"] = event.metadata["status"]
         self._tag("reason", event.metadata.get("reason"))
-        self.is_ended = True
         is_reached = event.metadata.get("status") == "success"
         self._add("result/reached", 1.0 if is_reached else 0.0, event)
         if self._last_eval is not None:
             self._add("result/quality", self._last_eval[1], event)
-        if is_reached and self._run_start and self._eval_stop:
-            start_ns, stop_ns = self._run_start.elapsed_ns, self._eval_stop.elapsed_ns
-            if start_ns is not None and stop_ns is not None:
-                self._add("result/time_to_target_s", (stop_ns - start_ns) / 1e9, event)
+        start_ns = None if self._run_start is None else self._run_start.elapsed_ns
+        if is_reached and start_ns is not None and event.elapsed_ns is not None:
+            self.seconds = (event.elapsed_ns - start_ns) / 1e9
+            self._add("result/time_to_target_s", self.seconds, event)
             self._add("result/samples_to_target", self._samples, event)
+        self._run_stop = event
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether `price` was called."""
+        return "result/usd" in self._counts
+
+    def price(self, cost: Cost) -> None:
+        """Adds what the run cost, and by which price."""
+        assert self._run_stop is not None
+        self._add("result/usd", float(cost.usd), self._run_stop)
+        self._tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}, book {cost.price_digest[:16]}")
 
     def _energy(self, event: Event) -> None:
         value = mapping(event.value)
@@ -278,7 +287,6 @@ _TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
     key.RUN_START: RunPicture._started,
     key.TRACKED_STATS: RunPicture._tracked,
     key.POWER_READING: RunPicture._power,
-    key.EVAL_STOP: RunPicture._eval_stopped,
     key.EVAL_ACCURACY: RunPicture._evaluated,
     key.RUN_STOP: RunPicture._stopped,
     key.TTA_ENERGY: RunPicture._energy,

@@ -376,6 +376,8 @@ class Referee:
             raise Interrupted("interrupted by a signal")
 
     def _read_meter(self, elapsed_ns: int) -> None:
+        if self._power and elapsed_ns / 1e9 <= self._power[-1][0]:
+            return  # asked twice at one instant
         self._next_reading_ns = elapsed_ns + round(METER_PERIOD_S * 1e9)
         power_w = self.meter.read(elapsed_ns).power_w
         if power_w is not None:

@@ -7,6 +7,7 @@ was stopped by success has one: an evaluation up to `run_stop` must have reached
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +19,8 @@ from harness.prices import MAX_SECONDS, cost_usd
 from harness.ruleset import BenchmarkRules, Timing
 from harness.runlog import RunLog
 from harness.workload import Metric
+
+MAX_SAMPLES = 10**15  # a thousand passes over a trillion tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def run_result(
     seconds = None
     if why_not is None:
         assert run_s is not None
-        seconds = run_s if timing is None or timing.count_evaluation else run_s - ledger["eval"]
+        seconds = run_s if timing is None or timing.count_evaluation else max(0.0, run_s - ledger["eval"])
     decisive = in_time[decided] if decided is not None and seconds is not None else None
     qualities = [item.quality for item in evaluations]
     best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
@@ -178,9 +181,9 @@ def _seconds(log: RunLog, start: Event, stop: Event) -> float:
 
 
 def _number(log: RunLog, event: Event, value: object, what: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_SECONDS * 1e6:
-        raise LogError(f"{log.path}:{event.lineno}: {what} is not a finite number")
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+        return float(value)
+    raise LogError(f"{log.path}:{event.lineno}: {what} is not a finite number")
 
 
 def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
@@ -206,11 +209,12 @@ def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
 
 def _samples(log: RunLog, event: Event, rules: BenchmarkRules) -> int:
     """`samples_count`; in published MLPerf logs that count in epochs, `epoch_num` times the training set."""
-    if event.samples_count is not None:
-        return event.samples_count
-    if "epoch_num" not in event.metadata:
+    count: float | None = event.samples_count
+    if count is None and "epoch_num" in event.metadata:
+        count = _number(log, event, event.metadata["epoch_num"], "epoch_num") * rules.train_examples
+    if count is None or not 0 <= count <= MAX_SAMPLES:
         raise LogError(f"{log.path}:{event.lineno}: the evaluation does not say after how many samples it was")
-    return round(_number(log, event, event.metadata["epoch_num"], "epoch_num") * rules.train_examples)
+    return round(count)
 
 
 def _intervals(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:

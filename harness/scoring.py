@@ -1,46 +1,41 @@
-"""RunLog x rules -> RunResult; runs -> Score; scores -> Leaderboard. Pure: from logs and rules alone."""
+"""RunLog x rules -> RunResult; runs -> Score; scores -> Leaderboard. Pure: from logs and rules alone.
+
+A score is the olympic mean of the required runs, taken back by convergence that was faster than the
+reference's. Rows of a table whose times cannot be told apart share a rank band.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
 
+from harness import events as key
+from harness.convergence import Verdict, judge_convergence
+from harness.errors import InputError
+from harness.findings import Finding
+from harness.prices import USD_QUANTUM
+from harness.ruleset import BenchmarkRules, Timing
+from harness.runlog import RunLog
+from harness.runresult import Evaluation, RunResult, derive_ledger, run_result
+from harness.statistics import p_not_slower, trimmed_interval, trimmed_mean
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One point of a quality curve, on monotonic time since `run_start`."""
+__all__ = [
+    "Evaluation",
+    "Leaderboard",
+    "Row",
+    "RunResult",
+    "Score",
+    "Table",
+    "derive_ledger",
+    "is_slower",
+    "leaderboard",
+    "run_result",
+    "score",
+]
 
-    samples: int
-    seconds: float
-    quality: float
-    num_examples: int | None
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What one log says, computed from its events.
-
-    seconds, samples: from `run_start` to the evaluation that ended it in success; None if the target was not reached.
-    status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
-    ledger: seconds by phase (init, data, train, eval, checkpoint, other), other by subtraction.
-    energy_j, usd: None is "not measured" or "no price", never 0.
-    """
-
-    path: str
-    seed: int | None
-    status: str
-    reason: str | None
-    seconds: float | None
-    samples: int | None
-    quality: float | None
-    evaluations: tuple[Evaluation, ...]
-    ledger: dict[str, float]
-    run_s: float | None
-    energy_j: float | None
-    energy_source: str
-    usd: Decimal | None
+SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower beyond this doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +43,14 @@ class Score:
     """The result of several runs.
 
     seconds: olympic mean after normalisation; None where the result has no score, `why_not` says why.
-    interval: 95 % confidence interval of the trimmed mean, in seconds (Tukey and McLaughlin 1963).
+    interval: 95 % confidence interval of the trimmed mean, in seconds after normalisation (Tukey and McLaughlin
+        1963); None where one run is kept. It speaks of the runs' spread; the reference's own is not in it.
     raw_seconds: before normalisation. normalised_by: factor >= 1 by which faster convergence than the
         reference's was taken back. runs: every run; dropped: indices into runs left out of the mean.
     samples: trimmed mean of samples to target.
+    energy_j, usd: means over the runs that the time is a mean of, after normalisation; None if one of them has none.
+    energy_source: "measured" if it is so in every one of them, "estimated" if some are estimates, else "none".
+    convergence: the comparison with the reference; None where the rules have no reference or the division none.
     """
 
     benchmark: str
@@ -67,11 +66,17 @@ class Score:
     runs: tuple[RunResult, ...]
     dropped: tuple[int, ...]
     why_not: str | None = None
+    convergence: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a leaderboard table. band: rows of one band cannot be told apart; None for an invalid row."""
+    """One line of a leaderboard table.
+
+    band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
+    category, submitted: as claimed; empty where nobody has claimed the result yet.
+    num_warnings: without those that are waived. findings: all that was found, waived ones too.
+    """
 
     band: int | None
     submitter: str
@@ -82,6 +87,7 @@ class Row:
     score: Score
     num_errors: int
     num_warnings: int
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_ranked(self) -> bool:
@@ -106,6 +112,142 @@ class Leaderboard:
     tables: tuple[Table, ...]
 
 
+def score(
+    logs: Sequence[RunLog],
+    rules: BenchmarkRules,
+    timing: Timing,
+    division: str,
+    usd_per_hour: Decimal | None = None,
+) -> Score:
+    """The score of a result, whose runs are `logs`.
+
+    There must be exactly `rules.num_runs`. The `rules.drop` fastest and slowest are left out; a run that missed
+    the target is slowest of all, and no more than `rules.drop` may be. Outside the open division, time, interval,
+    energy and cost are multiplied by the factor that takes faster convergence than the reference's back (where
+    it was too fast to be accepted as well: that verdict is a finding, and this is the number beside it).
+
+    What prevents a score is told in `why_not`; a log that cannot be understood prevents it too.
+    """
+    runs, unreadable = [], []
+    for log in logs:
+        try:
+            runs.append(run_result(log, rules, usd_per_hour, timing))
+        except InputError as error:
+            unreadable.append(str(error))
+    without = Score(
+        benchmark=rules.name,
+        division=division,
+        seconds=None,
+        interval=None,
+        raw_seconds=None,
+        normalised_by=1.0,
+        samples=None,
+        energy_j=None,
+        energy_source="none",
+        usd=None,
+        runs=tuple(runs),
+        dropped=(),
+    )
+    missed = [run for run in runs if run.seconds is None]
+    if unreadable:
+        return replace(without, why_not=unreadable[0])
+    if len(runs) != rules.num_runs:
+        return replace(without, why_not=f"{_runs(len(runs))} were given; the rules require {rules.num_runs}")
+    if len(missed) > rules.drop:
+        return replace(
+            without,
+            why_not=f"{_runs(len(missed))} of {len(runs)} missed the target; at most {rules.drop} may. "
+            f"{missed[0].path}: {missed[0].why_not}",
+        )
+    verdict = None
+    if division != "open" and rules.reference_convergence:
+        batch_size = logs[0].value(key.GLOBAL_BATCH_SIZE)
+        if not isinstance(batch_size, int) or any(log.value(key.GLOBAL_BATCH_SIZE) != batch_size for log in logs):
+            why_not = "the runs name no common global_batch_size, by which to find their reference"
+            return replace(without, why_not=why_not)
+        samples = [run.samples for run in runs]
+        verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
+    return _mean(without, rules.drop, verdict)
+
+
+def _runs(number: int) -> str:
+    return f"{number} run" if number == 1 else f"{number} runs"
+
+
+def _mean(without: Score, drop: int, verdict: Verdict | None) -> Score:
+    """The score over the runs of `without`, of which at most `drop` missed the target."""
+    runs = without.runs
+    factor = 1.0 if verdict is None else verdict.factor
+    # Equal times are told apart by energy, so that the mean energy does not depend on the order of the runs.
+    order = sorted(range(len(runs)), key=lambda i: (_time(runs[i]), runs[i].energy_j or 0.0))
+    averaged = [runs[i] for i in order[drop : len(order) - drop]]
+    times = [_time(run) for run in runs]
+    interval = trimmed_interval(times, drop)
+    joules = [run.energy_j for run in averaged if run.energy_j is not None]
+    costs = [run.usd for run in averaged if run.usd is not None]
+    has_energy, has_cost = len(joules) == len(averaged), len(costs) == len(averaged)
+    is_estimated = any(run.energy_source != "measured" for run in averaged)
+    raw_seconds = trimmed_mean(times, drop)
+    usd = sum(costs, Decimal(0)) / len(averaged) * Decimal(str(factor))
+    return replace(
+        without,
+        seconds=raw_seconds * factor,
+        interval=None if interval is None else (max(0.0, interval[0] * factor), interval[1] * factor),
+        raw_seconds=raw_seconds,
+        normalised_by=factor,
+        samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
+        energy_j=math.fsum(joules) / len(averaged) * factor if has_energy else None,
+        energy_source=("estimated" if is_estimated else "measured") if has_energy else "none",
+        usd=usd.quantize(USD_QUANTUM, ROUND_HALF_UP) if has_cost else None,
+        dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
+        convergence=verdict,
+    )
+
+
+def _time(run: RunResult) -> float:
+    return math.inf if run.seconds is None else run.seconds
+
+
 def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
-    """Groups rows into tables and gives them their rank bands."""
-    raise NotImplementedError
+    """Groups rows into tables and gives them their rank bands.
+
+    The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
+    than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
+    With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
+    """
+    tables: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
+    return Leaderboard(
+        ruleset,
+        ruleset_digest,
+        tuple(Table(*name, rows=_ranked(tables[name])) for name in sorted(tables)),
+    )
+
+
+def _ranked(rows: list[Row]) -> tuple[Row, ...]:
+    def place(row: Row) -> tuple[bool, float, str, str, str]:
+        seconds = math.inf if row.score.seconds is None else row.score.seconds
+        return not row.is_ranked, seconds, row.submitter, row.system, row.path
+
+    placed: list[Row] = []
+    leader: Row | None = None
+    for row in sorted(rows, key=place):
+        if not row.is_ranked:
+            placed.append(replace(row, band=None))
+        elif leader is None or is_slower(row.score, leader.score):
+            leader = replace(row, band=len(placed) + 1)
+            placed.append(leader)
+        else:
+            placed.append(replace(row, band=leader.band))
+    return tuple(placed)
+
+
+def is_slower(other: Score, leader: Score) -> bool:
+    """Whether `other` is significantly slower than `leader`; both have a score."""
+    assert other.seconds is not None
+    assert leader.seconds is not None
+    drop = len(leader.dropped) // 2
+    times = [[_time(run) * one.normalised_by for run in one.runs] for one in (leader, other)]
+    doubt = p_not_slower(times[0], times[1], drop) if len(other.dropped) // 2 == drop else None
+    return other.seconds > leader.seconds if doubt is None else doubt < SIGNIFICANCE

@@ -5,20 +5,18 @@ Nothing is ever read back for ranking: whoever owns a run in MLflow may change i
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import re
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from harness import sqlitefile
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
 from harness.picture import Point, RunPicture
 from harness.submission import sha256_of
@@ -37,7 +35,6 @@ _ENVIRONMENT = {
 }
 _BATCH_POINTS = 1000  # MLflow's limit for one request
 _DIGEST_CHARS = 32  # MLflow takes 36 at most; the whole SHA-256 goes into a tag of the input
-_LOCK_PATIENCE_S = 60.0  # the first start of an SQLite store migrates for 4 to 12 s
 _SENT_AT_THE_END = ("tta.state", "tta.reason")
 
 
@@ -76,17 +73,19 @@ class Store:
     def __init__(self, uri: str) -> None:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        self._name = _without_password(uri)
+        self.name = _without_password(uri)
         self._experiments: dict[str, str] = {}
-        self._sqlite = _sqlite_path(uri)
-        self._client_class, self._errors = _import()
+        self._sqlite = sqlitefile.path_in(uri)
+        client, self._errors = _import()
         with self._sentences(), self._alone():
             if self._sqlite is not None:
-                # Readers and the writer no longer wait for each other; stays set in the file.
-                connection = sqlite3.connect(self._sqlite)
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.close()
-            self._client: MlflowClient = self._client_class(tracking_uri=uri)
+                sqlitefile.set_write_ahead(self._sqlite)
+            self._client: MlflowClient = client(tracking_uri=uri)
+            self._client.search_experiments(max_results=1)
+
+    def ask(self) -> None:
+        """Asks the store for next to nothing: raises if there is no answer."""
+        with self._sentences():
             self._client.search_experiments(max_results=1)
 
     def bring(self, picture: RunPicture, log: Path) -> Held:
@@ -95,7 +94,7 @@ class Store:
         Raises:
             LogError: the store has this run, finished, from a log with other bytes than `log` has.
         """
-        assert picture.is_placed and picture.run_id is not None
+        assert picture.is_placed, "the log has not yet said which run it is"
         with self._sentences(), self._alone():
             experiment_id = self._experiment(picture)
             found = self._client.search_runs(
@@ -237,7 +236,7 @@ class Store:
         assert found is not None
         if found.lifecycle_stage != "active":
             raise OutputError(
-                f"MLflow at {self._name}: the experiment {name!r} was deleted; bring it back with "
+                f"MLflow at {self.name}: the experiment {name!r} was deleted; bring it back with "
                 f"`mlflow experiments restore -x {found.experiment_id}`"
             )
         for key, value in tags.items():
@@ -250,23 +249,9 @@ class Store:
         """Beside an SQLite store of our own; a server knows a better place."""
         return None if self._sqlite is None else (self._sqlite.parent / "mlartifacts" / experiment).as_uri()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Holds the lock of an SQLite store: migrations do not bear company, and a run must not be made twice."""
-        if self._sqlite is None:
-            yield
-            return
-        with open(f"{self._sqlite}.lock", "a") as stream:
-            give_up = time.monotonic() + _LOCK_PATIENCE_S
-            while True:
-                try:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > give_up:
-                        raise OutputError(f"MLflow at {self._name}: is held by another process") from None
-                    time.sleep(0.05)
-            yield
+    def _alone(self) -> AbstractContextManager[None]:
+        """An SQLite store for ourselves: migrations bear no company, and a run must not be made twice."""
+        return nullcontext() if self._sqlite is None else sqlitefile.locked(self._sqlite)
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -274,7 +259,7 @@ class Store:
             yield
         except self._errors as error:
             reason = " ".join(printable(error, 400).split()) or type(error).__name__
-            raise OutputError(f"MLflow at {self._name}: {reason}") from None
+            raise OutputError(f"MLflow at {self.name}: {reason}") from None
 
 
 def _import() -> tuple[type[MlflowClient], tuple[type[Exception], ...]]:
@@ -292,12 +277,6 @@ def _import() -> tuple[type[MlflowClient], tuple[type[Exception], ...]]:
     for name, level in (("mlflow", logging.ERROR), ("alembic", logging.ERROR), ("urllib3", logging.CRITICAL)):
         logging.getLogger(name).setLevel(level)  # what goes wrong is raised; these would say it several times more
     return MlflowClient, (MlflowException, RequestException, SQLAlchemyError, CommandError, sqlite3.Error, OSError)
-
-
-def _sqlite_path(uri: str) -> Path | None:
-    """The file of an SQLite store; None for any other store."""
-    match = re.fullmatch(r"sqlite(?:\+pysqlite)?:///([^?]+)(?:\?.*)?", uri)
-    return Path(match.group(1)).absolute() if match else None
 
 
 def _without_password(uri: str) -> str:

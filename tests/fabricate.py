@@ -138,6 +138,7 @@ def events(
         "seed": seed,
         "num_devices": 1,
         "precision": "fp32",
+        "full_curve": False,
         "hyperparameters": hyperparameters,
     }
     steps: list[Step] = []

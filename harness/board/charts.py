@@ -19,6 +19,7 @@ NUM_DASHES = 3
 MAX_POINTS = 400  # a line of more points is not finer on a screen
 _WIDTH, _HEIGHT = 720, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 18, 18, 52
+_CROSS = "M-4-4 4 4M-4 4 4-4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,16 @@ def line_chart(
         y_scale = Scale(low, high, y_scale.start, y_scale.stop)
     at = y_scale(target)
     body = [_axes(x_scale, y_scale, x_name, y_name)]
-    body.append(Markup('<line class="target" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
-        _LEFT, _WIDTH - _RIGHT, _px(at), _px(at)))
-    body.append(Markup('<text class="target-label" x="{}" y="{}">target {}</text>').format(
-        _LEFT + 6, _px(at - 6 if at > _TOP + 16 else at + 16), tick_label(target)))
+    body.append(
+        Markup('<line class="target" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+            _LEFT, _WIDTH - _RIGHT, _px(at), _px(at)
+        )
+    )
+    body.append(
+        Markup('<text class="target-label" x="{}" y="{}">target {}</text>').format(
+            _LEFT + 6, _px(at - 6 if at > _TOP + 16 else at + 16), tick_label(target)
+        )
+    )
     body += [_line(line, x_scale, y_scale) for line in lines if line.points]
     return _svg(label, "chart", _WIDTH, _HEIGHT, body)
 
@@ -97,13 +104,18 @@ def _line(line: Line, x_scale: Scale, y_scale: Scale) -> Markup:
     style = style_class(line.style)
     path = Markup('<polyline class="line {}" points="{}"/>').format(style, " ".join(f"{x},{y}" for x, y in places))
     # Dots of a long curve would hide it.
-    dots = [
-        Markup('<circle class="dot {}" cx="{}" cy="{}" r="2.2"/>').format(style, x, y) for x, y in places[:-1]
-    ] if len(places) <= 60 else []
+    dots = (
+        [Markup('<circle class="dot {}" cx="{}" cy="{}" r="2.2"/>').format(style, x, y) for x, y in places[:-1]]
+        if len(places) <= 60
+        else []
+    )
     x, y = places[-1]
-    end = Markup('<circle class="end {}" cx="{}" cy="{}" r="4"/>') if line.is_hit else Markup(
-        '<path class="miss {}" transform="translate({} {})" d="M-4-4 4 4M-4 4 4-4"/>')
-    return Markup("<g><title>{}</title>{}{}{}</g>").format(line.name, path, Markup().join(dots), end.format(style, x, y))
+    end = (
+        Markup('<circle class="end {}" cx="{}" cy="{}" r="4"/>').format(style, x, y)
+        if line.is_hit
+        else Markup('<path class="miss" transform="translate({} {})" d="{}"/>').format(x, y, _CROSS)
+    )
+    return Markup("<g><title>{}</title>{}{}{}</g>").format(line.name, path, Markup().join(dots), end)
 
 
 def style_class(series: int) -> str:
@@ -113,8 +125,10 @@ def style_class(series: int) -> str:
 
 def legend_swatch(series: int) -> Markup:
     """A short piece of the series' line, for the legend beside its name."""
-    return Markup('<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true"><line class="line {}" x1="1" x2="25" y1="5" '
-                  'y2="5"/></svg>').format(style_class(series))
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true"><line class="line {}" x1="1" x2="25" y1="5" y2="5"/>'
+        "</svg>"
+    ).format(style_class(series))
 
 
 def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:
@@ -138,19 +152,31 @@ def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -
     front = pareto_front((dot.x, dot.y) for dot in dots)
     body = [_axes(x_scale, y_scale, _with_log(x_name, x_scale), _with_log(y_name, y_scale))]
     corners: list[str] = []
-    for index in front:  # a staircase: between two of its points the slower one is still the best there is
-        x, y = _px(x_scale(dots[index].x)), _px(y_scale(dots[index].y))
-        corners += [f"{x},{corners[-1].split(',')[1]}"] if corners else []
-        corners.append(f"{x},{y}")
+    above = ""
+    for index in front:  # a staircase: up to the next point, the last one is still the best there is
+        right, height = _px(x_scale(dots[index].x)), _px(y_scale(dots[index].y))
+        corners += [f"{right},{above}"] if above else []
+        corners.append(f"{right},{height}")
+        above = height
     body.append(Markup('<polyline class="front" points="{}"/>').format(" ".join(corners)))
     for index, dot in enumerate(dots):
         x, y = x_scale(dot.x), y_scale(dot.y)
         is_left = x < _WIDTH - 60
-        body.append(Markup(
-            '<g><title>{}</title><circle class="{}" cx="{}" cy="{}" r="5"/>'
-            '<text class="mark" x="{}" y="{}" text-anchor="{}">{}</text></g>'
-        ).format(dot.name, "best" if index in front else "beaten", _px(x), _px(y), _px(x + (9 if is_left else -9)),
-                 _px(y - 7), "start" if is_left else "end", dot.mark))
+        body.append(
+            Markup(
+                '<g><title>{}</title><circle class="{}" cx="{}" cy="{}" r="5"/>'
+                '<text class="mark" x="{}" y="{}" text-anchor="{}">{}</text></g>'
+            ).format(
+                dot.name,
+                "best" if index in front else "beaten",
+                _px(x),
+                _px(y),
+                _px(x + (9 if is_left else -9)),
+                _px(y - 7),
+                "start" if is_left else "end",
+                dot.mark,
+            )
+        )
     return _svg(label, "chart", _WIDTH, _HEIGHT, body)
 
 
@@ -176,14 +202,20 @@ def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
     body = [_x_axis(scale, x_name, _TOP, total - _BOTTOM)]
     for number, bar in enumerate(bars):
         y, done = _TOP + pitch * number + (pitch - height) // 2, 0.0
-        body.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
-            left - 8, y + height - 5, bar.name))
+        body.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                left - 8, y + height - 5, bar.name
+            )
+        )
         for name, part in bar.parts:
             if part == 0:
                 continue
             start, stop = scale(done), scale(done + part)
-            body.append(Markup('<rect class="part {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>')
-                        .format(f"p-{name}", _px(start), y, _px(stop - start), height, f"{name}: {part:.3f} s"))
+            body.append(
+                Markup('<rect class="part {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+                    f"p-{name}", _px(start), y, _px(stop - start), height, f"{name}: {part:.3f} s"
+                )
+            )
             done += part
     return _svg(label, "chart", _WIDTH, total, body)
 
@@ -217,17 +249,23 @@ def strip_plot(label: Label, strip: Strip, scale: Scale) -> Markup:
     body = [Markup('<line class="rail" x1="2" x2="{}" y1="{}" y2="{}"/>').format(STRIP_WIDTH - 2, middle, middle)]
     if strip.interval is not None:
         low, high = (min(max(scale(max(end, scale.low)), 2), STRIP_WIDTH - 2) for end in strip.interval)
-        body.append(Markup('<rect class="interval" x="{}" y="{}" width="{}" height="10" rx="2"/>').format(
-            _px(low), middle - 5, _px(max(high - low, 1.0))))
+        body.append(
+            Markup('<rect class="interval" x="{}" y="{}" width="{}" height="10" rx="2"/>').format(
+                _px(low), middle - 5, _px(max(high - low, 1.0))
+            )
+        )
     if strip.mean is not None:
         at = _px(scale(max(strip.mean, scale.low)))
         body.append(Markup('<line class="mean" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(at, at, 3, STRIP_HEIGHT - 3))
     for values, name in ((strip.counted, "run"), (strip.dropped, "run dropped")):
-        body += [Markup('<circle class="{}" cx="{}" cy="{}" r="3.2"/>').format(name, _px(scale(value)), middle)
-                 for value in values]
+        body += [
+            Markup('<circle class="{}" cx="{}" cy="{}" r="3.2"/>').format(name, _px(scale(value)), middle)
+            for value in values
+        ]
     if strip.num_missed:
-        body.append(Markup('<path class="miss" transform="translate({} {})" d="M-4-4 4 4M-4 4 4-4"/>').format(
-            STRIP_WIDTH - 8, middle))
+        body.append(
+            Markup('<path class="miss" transform="translate({} {})" d="{}"/>').format(STRIP_WIDTH - 8, middle, _CROSS)
+        )
     return _svg(label, "strip", STRIP_WIDTH, STRIP_HEIGHT, body)
 
 
@@ -235,26 +273,40 @@ def _axes(x_scale: Scale, y_scale: Scale, x_name: str, y_name: str) -> Markup:
     lines = []
     for value in y_scale.ticks():
         y = _px(y_scale(value))
-        lines.append(Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
-            _LEFT, _WIDTH - _RIGHT, y, y))
-        lines.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="end" dy="0.32em">{}</text>').format(
-            _LEFT - 8, y, tick_label(value)))
+        lines.append(
+            Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(_LEFT, _WIDTH - _RIGHT, y, y)
+        )
+        lines.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="end" dy="0.32em">{}</text>').format(
+                _LEFT - 8, y, tick_label(value)
+            )
+        )
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
-    lines.append(Markup('<text class="axis-name" transform="translate(14 {}) rotate(-90)" text-anchor="middle">{}</text>')
-                 .format(middle, y_name))
+    lines.append(
+        Markup(
+            '<text class="axis-name" transform="translate(14 {}) rotate(-90)" text-anchor="middle">{}</text>'
+        ).format(middle, y_name)
+    )
     return Markup().join(lines) + _x_axis(x_scale, x_name, _TOP, _HEIGHT - _BOTTOM)
 
 
 def _x_axis(scale: Scale, name: str, top: float, bottom: float) -> Markup:
-    lines = [Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
-        scale.start, scale.stop, bottom, bottom)]
+    lines = [
+        Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(scale.start, scale.stop, bottom, bottom)
+    ]
     for value in scale.ticks(6):
         x = _px(scale(value))
         lines.append(Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(x, x, top, bottom))
-        lines.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            x, bottom + 19, tick_label(value)))
-    lines.append(Markup('<text class="axis-name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-        _px((scale.start + scale.stop) / 2), bottom + 42, name))
+        lines.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                x, bottom + 19, tick_label(value)
+            )
+        )
+    lines.append(
+        Markup('<text class="axis-name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+            _px((scale.start + scale.stop) / 2), bottom + 42, name
+        )
+    )
     return Markup().join(lines)
 
 
@@ -262,8 +314,15 @@ def _svg(label: Label, kind: str, width: float, height: float, body: Sequence[Ma
     return Markup(
         '<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{key}-t {key}-d">'
         '<title id="{key}-t">{title}</title><desc id="{key}-d">{description}</desc>{body}</svg>'
-    ).format(kind=kind, width=width, height=height, key=escape(label.key), title=label.title,
-             description=label.description, body=Markup().join(body))
+    ).format(
+        kind=kind,
+        width=width,
+        height=height,
+        key=escape(label.key),
+        title=label.title,
+        description=label.description,
+        body=Markup().join(body),
+    )
 
 
 def _px(value: float) -> str:

@@ -1,10 +1,10 @@
-"""A tree of submissions -> Board: every result read, judged and scored once; what cannot be is listed with the reason."""
+"""A tree of submissions -> Board: every result read, judged and scored once; what cannot be is listed with why."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.parse import quote
 from harness.board.words import slug
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
+from harness.prices import Price, PriceBook
 from harness.ruleset import RuleSet
 from harness.runlog import RunLog
 from harness.scoring import Leaderboard, Row
@@ -32,8 +33,7 @@ from harness.submission import (
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LAST_MS = 253_402_300_800_000  # the year 10000
 
-Judge = Callable[[Result], list[Finding]]
-Rate = Callable[[Result, Sequence[Finding]], Row]
+Rate = Callable[[Result], Row]
 Rank = Callable[[Sequence[Row]], Leaderboard]
 
 
@@ -71,7 +71,7 @@ class Entry:
     slug: str
     place: str
     row: Row
-    findings: tuple[Finding, ...]
+    price: Price | None
     logs: tuple[LogFacts, ...]
     claim: Claim | None
     system: Mapping[str, Any] | None
@@ -107,6 +107,7 @@ class Board:
 
     ruleset: RuleSet
     rules: Mapping[str, Rule]
+    prices: PriceBook | None
     leaderboard: Leaderboard
     entries: Mapping[str, Entry]
     not_placed: tuple[NotPlaced, ...]
@@ -121,10 +122,12 @@ class Board:
         return self.entries[row.path]
 
 
-def read_board(tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], judge: Judge, rate: Rate, rank: Rank) -> Board:
+def read_board(
+    tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], prices: PriceBook | None, rate: Rate, rank: Rank
+) -> Board:
     """Everything below `tree` under `ruleset`; a tree without results gives an empty board.
 
-    judge: the findings on a result. rate: its row. rank: the rows in tables.
+    rate: a result judged and scored. rank: the rows in tables.
 
     Raises:
         SubmissionError: there is no folder at `tree`.
@@ -140,9 +143,9 @@ def read_board(tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], judge: J
             if missing:
                 not_placed.append(NotPlaced(place, missing))
                 continue
-            findings = judge(result)
-            row = replace(rate(result, findings), path=place)
-            entry = _entry(result, row, findings, place, _free(slug(_name_parts(place)), taken), tree)
+            row = _at_home(rate(result), place, tree)
+            price = None if prices is None or result.system is None else prices.price(result.system)
+            entry = _entry(result, row, price, _free(slug(_name_parts(place)), taken), tree)
         except InputError as error:
             not_placed.append(NotPlaced(place, (_without(str(error), tree),)))
             continue
@@ -151,7 +154,10 @@ def read_board(tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], judge: J
             continue
         taken.add(entry.slug)
         entries[place] = entry
-    return Board(ruleset, rules, rank([entry.row for entry in entries.values()]), entries, tuple(not_placed))
+    leaderboard = rank([entry.row for entry in entries.values()])
+    banded = {row.path: replace(entries[row.path], row=row) for table in leaderboard.tables for row in table.rows}
+    assert banded.keys() == entries.keys(), "the leaderboard lost a row, or made one up"
+    return Board(ruleset, rules, prices, leaderboard, banded, tuple(not_placed))
 
 
 def _results(tree: Path) -> list[Path]:
@@ -171,7 +177,7 @@ def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, 
         return ()
     reasons = [f"{_relative(item.path, tree)}: {_without(item.message, tree)}" for item in result.unreadable]
     if result.benchmark is not None:
-        reasons.append(f"the logs name the benchmark {result.benchmark!r}, which ruleset {ruleset.version} does not have")
+        reasons.append(f"ruleset {ruleset.version} has no benchmark {result.benchmark!r}, which the logs name")
     elif result.runs:
         reasons.append("no log names a benchmark")
     elif not reasons:
@@ -179,18 +185,18 @@ def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, 
     return tuple(reasons)
 
 
-def _entry(result: Result, row: Row, findings: Iterable[Finding], place: str, name: str, tree: Path) -> Entry:
+def _entry(result: Result, row: Row, price: Price | None, name: str, tree: Path) -> Entry:
     return Entry(
         slug=name,
-        place=place,
+        place=row.path,
         row=row,
-        findings=tuple(_at_home(finding, tree) for finding in findings),
+        price=price,
         logs=tuple(_log_facts(log) for log in result.runs),
         claim=result.claim,
         system=result.system,
         system_place=None if result.system_path is None else _relative(result.system_path, tree),
         has_manifest=result.manifest is not None,
-        downloads=tuple(_downloads(result, place, name)),
+        downloads=tuple(_downloads(result, row.path, name)),
         unreadable=tuple((_relative(item.path, tree), _without(item.message, tree)) for item in result.unreadable),
     )
 
@@ -215,7 +221,7 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _downloads(result: Result, place: str, name: str) -> Iterable[Download]:
+def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
     """Logs, claim and manifest in their folder, the system description where `tta check` looks for it."""
     parts = place.split("/")
     is_tree = len(parts) == 4 and parts[1] == "results" and all(NAME_PATTERN.fullmatch(part) for part in parts)
@@ -268,8 +274,18 @@ def _day(time_ms: float) -> str | None:
     return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
 
 
-def _at_home(finding: Finding, tree: Path) -> Finding:
-    """The finding with its place relative to the tree, so that a site says nothing of the machine that built it."""
+def _at_home(row: Row, place: str, tree: Path) -> Row:
+    """The row with all places in it relative to the tree, so that a site says nothing of the machine that built it."""
+    score = row.score
+    return replace(
+        row,
+        path=place,
+        findings=tuple(_finding_at_home(finding, tree) for finding in row.findings),
+        score=replace(score, why_not=None if score.why_not is None else _without(score.why_not, tree)),
+    )
+
+
+def _finding_at_home(finding: Finding, tree: Path) -> Finding:
     return replace(finding, path=_relative(Path(finding.path), tree), message=_without(finding.message, tree))
 
 

@@ -9,14 +9,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.board import views, words
-from harness.board.charts import style_class, thinned
+from harness.board.charts import thinned
 from harness.board.documents import pieces
 from harness.board.index import Board, Entry
 from harness.board.tables import board_csv, board_json
 from harness.board.views import TableView
 from harness.findings import Rule
 from harness.ruleset import BenchmarkRules
-from harness.scoring import RunResult, Table
+from harness.runresult import RunResult
+from harness.scoring import Table
 
 _HERE = Path(__file__).parent
 _STATIC = ("style.css", "board.js", "icon.svg")
@@ -47,11 +48,20 @@ def pages(board: Board) -> Iterator[tuple[str, bytes]]:
             yield _result_page(render, board, board.of(row), table)
     yield render("rules.html", "rules/index.html", in_force=_in_force(board))
     for rule in board.rules.values():
-        yield render("rule.html", rule_path(rule), rule=rule, severity=board.ruleset.codes.get(rule.code),
-                     pieces=pieces("\n".join(rule.document.splitlines()[1:])))
+        yield render(
+            "rule.html",
+            rule_path(rule),
+            rule=rule,
+            severity=board.ruleset.codes.get(rule.code),
+            pieces=pieces("\n".join(rule.document.splitlines()[1:])),
+        )
     for rules in board.ruleset.benchmarks.values():
-        yield render("benchmark_rules.html", f"rules/benchmark-{benchmark_slug(rules.name)}.html", rules=rules,
-                     has_results=rules.name in names)
+        yield render(
+            "benchmark_rules.html",
+            f"rules/benchmark-{benchmark_slug(rules.name)}.html",
+            rules=rules,
+            has_results=rules.name in names,
+        )
 
 
 def benchmark_slug(name: str) -> str:
@@ -115,7 +125,7 @@ def _without_results(board: Board, names: list[str]) -> list[BenchmarkRules]:
 
 
 def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
-    """Every code that the ruleset or the registry knows: code, severity where it is in force, check where there is one."""
+    """Every code of the ruleset or the registry: code, severity where it is in force, check where there is one."""
     codes = sorted({*board.ruleset.codes, *board.rules})
     return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
 
@@ -126,15 +136,17 @@ def _benchmark_page(
     sections = []
     for _, view in own:
         series = [(views.row_name(row.row), row.row.score.runs) for row in view.ranked]
-        sections.append({
-            "view": view,
-            "curves": views.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
-            "legend": views.swatches([name for name, _ in series]),
-            "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost", "US dollars"),
-            "cost_front": views.front_numbers(view.ranked, "cost"),
-            "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy", "joules"),
-            "energy_front": views.front_numbers(view.ranked, "energy"),
-        })
+        sections.append(
+            {
+                "view": view,
+                "curves": views.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
+                "legend": views.swatches([name for name, _ in series]),
+                "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost", "US dollars"),
+                "cost_front": views.front_numbers(view.ranked, "cost"),
+                "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy", "joules"),
+                "energy_front": views.front_numbers(view.ranked, "energy"),
+            }
+        )
     return render("benchmark.html", f"{stem}.html", name=own[0][0].benchmark, rules=own[0][1].rules, sections=sections)
 
 
@@ -163,8 +175,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         ledgers=[(views.run_name(run), dict(views.phases_of(run)), run.run_s) for run in score.runs],
         hyperparameters=_hyperparameters(config, rules),
         config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
-        log_facts={log.name: log for log in entry.logs},
-        style_class=style_class,
+        folder_of_logs=next((item.href.rpartition("/")[0] for item in entry.downloads), entry.folder),
     )
 
 
@@ -183,11 +194,13 @@ def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, objec
     rows: list[dict[str, object]] = []
     for name, value in sorted(values.items()):
         constraint = rules.hyperparameters.get(name)
-        rows.append({
-            "name": name,
-            "value": value,
-            "default": None if constraint is None else constraint.default,
-            "allowed": "not in the rules" if constraint is None else constraint.allowed,
-            "differs": constraint is None or value != constraint.default,
-        })
+        rows.append(
+            {
+                "name": name,
+                "value": value,
+                "default": None if constraint is None else constraint.default,
+                "allowed": "not in the rules" if constraint is None else constraint.allowed,
+                "differs": constraint is None or value != constraint.default,
+            }
+        )
     return rows

@@ -12,7 +12,8 @@ from harness.board.index import Board, Entry
 from harness.board.views import run_name
 from harness.board.words import spreadsheet_cell
 from harness.ruleset import BenchmarkRules
-from harness.scoring import Row, RunResult, Table
+from harness.runresult import RunResult
+from harness.scoring import Row, Table
 
 FORMAT_VERSION = 1
 COLUMNS = (
@@ -28,6 +29,7 @@ def board_json(board: Board, tables: Iterable[Table] | None = None) -> bytes:
         "format": FORMAT_VERSION,
         "ruleset": board.ruleset.version,
         "ruleset_digest": board.ruleset.digest,
+        "prices_digest": None if board.prices is None else board.prices.digest,
         "newest": board.newest,
         "units": {"time": "seconds", "energy": "joules", "cost": "US dollars", "samples": "training samples"},
         "tables": [_table(board, table) for table in (board.leaderboard.tables if tables is None else tables)],
@@ -77,6 +79,7 @@ def _row(entry: Entry, row: Row) -> dict[str, Any]:
         "energy_j": score.energy_j,
         "energy_source": score.energy_source,
         "usd": None if score.usd is None else float(score.usd),
+        "price": None if entry.price is None else entry.price.id,
         "why_not": score.why_not,
         "dropped": list(score.dropped),
         "runs": [_run(run) for run in score.runs],
@@ -89,7 +92,7 @@ def _row(entry: Entry, row: Row) -> dict[str, Any]:
                 "message": finding.message,
                 "waived": finding.waived,
             }
-            for finding in entry.findings
+            for finding in row.findings
         ],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
     }
@@ -101,6 +104,7 @@ def _run(run: RunResult) -> dict[str, Any]:
         "seed": run.seed,
         "status": run.status,
         "reason": run.reason,
+        "why_not": run.why_not,
         "seconds": run.seconds,
         "samples": run.samples,
         "quality": run.quality,

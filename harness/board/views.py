@@ -28,7 +28,8 @@ from harness.board.scales import pareto_front
 from harness.board.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
 from harness.findings import Finding
 from harness.ruleset import BenchmarkRules
-from harness.scoring import Row, RunResult, Score, Table
+from harness.runresult import RunResult
+from harness.scoring import Row, Score, Table
 
 PHASES = ("init", "data", "train", "eval", "checkpoint", "other")
 PHASE_WORDS = {
@@ -106,7 +107,7 @@ def table_view(board: Board, table: Table) -> TableView:
 
 def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Markup) -> RowView:
     entry, score = board.of(row), row.score
-    counted = next((finding for finding in entry.findings if finding.counts), None)
+    counted = next((finding for finding in row.findings if finding.counts), None)
     if row.is_ranked:
         kind = "valid"
         verdict = "valid" + (f", {plural(row.num_warnings, 'warning')}" if row.num_warnings else "")
@@ -150,8 +151,10 @@ def cost_words(usd: Decimal | None) -> str:
 
 
 def strip_of(score: Score) -> Strip:
-    """The score's runs for its strip plot."""
-    reached = [(index, run.seconds) for index, run in enumerate(score.runs) if run.seconds is not None]
+    """The score's runs for its strip plot, normalised as the mean is."""
+    reached = [
+        (index, run.seconds * score.normalised_by) for index, run in enumerate(score.runs) if run.seconds is not None
+    ]
     return Strip(
         counted=[seconds for index, seconds in reached if index not in score.dropped],
         dropped=[seconds for index, seconds in reached if index in score.dropped],
@@ -163,11 +166,12 @@ def strip_of(score: Score) -> Strip:
 
 def strip_words(score: Score, unit: Unit) -> str:
     """The strip plot in a sentence."""
-    times = sorted(run.seconds for run in score.runs if run.seconds is not None)
+    times = sorted(run.seconds * score.normalised_by for run in score.runs if run.seconds is not None)
     missed = len(score.runs) - len(times)
     said = f"{plural(len(score.runs), 'run')}"
     if times:
         said += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
+        said += ", normalised" if score.normalised_by > 1 else ""
     return said + (f"; {missed} missed the target" if missed else "")
 
 
@@ -194,14 +198,11 @@ def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]
     ]
     metric = rules.metric
     better = "higher" if metric.direction == "max" else "lower"
-    label = Label(
-        key,
-        title,
-        f"{plural(len(lines), 'curve')} of {metric.name} against seconds since the start of the run; {better} is better; "
-        f"the target is {rules.target:g}. The table below has the numbers.",
+    said = f"{plural(len(lines), 'curve')} of {metric.name} against seconds since run_start; {better} is better"
+    label = Label(key, title, f"{said}; the target is {rules.target:g}. The table below has the numbers.")
+    return line_chart(
+        label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target, rules.quality_range
     )
-    return line_chart(label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target,
-                      rules.quality_range)
 
 
 def trade_off(key: str, rows: Sequence[RowView], what: str, unit: str) -> Markup:
@@ -211,8 +212,8 @@ def trade_off(key: str, rows: Sequence[RowView], what: str, unit: str) -> Markup
         for number, view in enumerate(rows, 1)
         if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
     ]
-    label = Label(key, f"Time against {what}", f"{plural(len(dots), 'result')} by seconds to target and {what}; less is "
-                  "better in both. Filled points are those that no other result beats in both.")
+    said = f"{plural(len(dots), 'result')} by seconds to target and {what}; less is better in both"
+    label = Label(key, f"Time against {what}", f"{said}. Filled points are those that no other beats in both.")
     return scatter_chart(label, dots, "seconds to target", f"{what} of a run ({unit})")
 
 
@@ -248,7 +249,8 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
     """The clock ledgers as stacked bars."""
     bars = [Bar(run_name(run).removesuffix(".txt").replace("result_", "run "), phases_of(run)) for run in runs]
     bars = [bar for bar in bars if bar.parts]
-    label = Label(key, "Clock ledger", f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers.")
+    said = f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers."
+    label = Label(key, "Clock ledger", said)
     return bar_chart(label, bars, "seconds")
 
 

@@ -23,8 +23,12 @@ class Unit:
 
 
 SECONDS = (Unit("s", 1.0, "seconds"), Unit("min", 60.0, "minutes"), Unit("h", 3600.0, "hours"))
-JOULES = (Unit("J", 1.0, "joules"), Unit("kJ", 1e3, "kilojoules"), Unit("MJ", 1e6, "megajoules"),
-          Unit("GJ", 1e9, "gigajoules"))
+JOULES = (
+    Unit("J", 1.0, "joules"),
+    Unit("kJ", 1e3, "kilojoules"),
+    Unit("MJ", 1e6, "megajoules"),
+    Unit("GJ", 1e9, "gigajoules"),
+)
 
 
 def unit_for(values: Iterable[float | None], units: Sequence[Unit]) -> Unit:

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.accelerators import find_nvml, read_accelerators
+from harness import machine as node
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
-from harness.machine import read_machine
 from harness.meters import METERS, open_meter
 from harness.system import Machine, Processor, size, speed, system_description, unknown_fields
 
@@ -24,6 +23,7 @@ LOW_DISK_BYTES = 10 << 30
 MIN_OPEN_FILES = 1024
 # The clock must tell blocks of some milliseconds apart.
 MAX_CLOCK_STEP_NS = 100_000
+METER_STATES = {"none": "available: energy is then not measured"}
 FORMATS = ("text", "json")
 
 
@@ -57,7 +57,7 @@ def run(
     """
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    machine = read_machine(Path.cwd(), read_accelerators(nvml=find_nvml()))
+    machine = node.look()
     description = system_description(machine, submitter, system_name, status)
     meters = {name: open_meter(name, description).probe() for name in METERS}
     report = examine(machine, meters, description)
@@ -96,7 +96,7 @@ def examine(machine: Machine, meters: Mapping[str, str | None], description: Map
             else Line("to train", "not possible", "install the training part: pip install 'tta-harness[train]'"),
         ],
         "meters": [
-            Line(name, f"not set up: {reason}" if reason else "energy is not measured" if name == "none" else "available")
+            Line(name, f"not set up: {reason}" if reason else METER_STATES.get(name, "available"))
             for name, reason in meters.items()
         ],
         "system description": [

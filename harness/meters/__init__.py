@@ -26,8 +26,8 @@ class Reading:
 class Meter(Protocol):
     """Something that can be asked for power. It has no clock, no thread, and no say in when it is asked.
 
-    The referee reads it once before `run_start`, about once a second, and once after `run_stop`, so that the
-    readings reach over the whole run; a reading without `power_w` is not written down.
+    The referee reads it while the worker starts, right before `run_start`, about once a second, and right
+    after `run_stop`, so that the readings reach over the whole run; one without `power_w` is not written down.
     """
 
     @property

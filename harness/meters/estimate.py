@@ -29,6 +29,7 @@ class EstimateMeter:
         self._stat = root / "proc" / "stat"
         self._wattages = _wattages(system)
         self._before: tuple[int, int] | None = None
+        self._power_w: float | None = None
 
     def probe(self) -> str | None:
         if isinstance(self._wattages, str):
@@ -36,18 +37,19 @@ class EstimateMeter:
         return f"{self._stat}: no CPU time can be read from it" if self._cpu_time() is None else None
 
     def read(self, elapsed_ns: int) -> Reading:
-        """Mean watts since the read before; none on the first read and none within one tick of /proc/stat (10 ms)."""
+        """Mean watts since the read before, none on the first; within a tick of it (10 ms) its answer again."""
         now, before = self._cpu_time(), self._before
         if isinstance(self._wattages, str) or now is None:
             return Reading(elapsed_ns)
         if before is None or now[1] <= before[1]:
             self._before = before or now
-            return Reading(elapsed_ns)
+            return Reading(elapsed_ns, self._power_w)
         self._before = now
         idle_w, max_w = self._wattages
         # The counters of iowait and steal are known to step back by some ticks; a share stays within 0 and 1.
         utilisation = min(1.0, max(0.0, (now[0] - before[0]) / (now[1] - before[1])))
-        return Reading(elapsed_ns, idle_w + (max_w - idle_w) * utilisation)
+        self._power_w = idle_w + (max_w - idle_w) * utilisation
+        return Reading(elapsed_ns, self._power_w)
 
     def _cpu_time(self) -> tuple[int, int] | None:
         """(busy, all) ticks since boot over all CPUs; None if they cannot be read.

@@ -4,7 +4,8 @@
 Reports lines with `:::MLLOG` of more than 1 MiB; they are not read.
 
 ## Why it matters
-The longest line of a real log has some kilobytes. A line without an end is damage, or an attempt on the reader's memory.
+The longest line of a real log has some kilobytes. A line without an end is damage, or an attempt on the reader's
+memory.
 
 ## Example
 A binary file of 2 GB that contains the token once.

@@ -29,48 +29,16 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
 
 SCOPE = "log"
-_HEADER = (
-    key.TTA_FORMAT,
-    key.TTA_RULES,
-    key.SUBMISSION_BENCHMARK,
-    key.SUBMISSION_DIVISION,
-    key.SUBMISSION_ORG,
-    key.SUBMISSION_PLATFORM,
-    key.SUBMISSION_STATUS,
-    key.TTA_SYSTEM,
-    key.TTA_CONFIG,
-    key.SEED,
-    key.GLOBAL_BATCH_SIZE,
-    key.TRAIN_SAMPLES,
-    key.EVAL_SAMPLES,
-    key.TTA_DATA,
-    key.CACHE_CLEAR,
-)
-_STAGES = (
-    key.TTA_WORLD,
-    key.INIT_START,
-    key.INIT_STOP,
-    key.TTA_RESOLVED,
-    key.RUN_START,
-    key.TTA_DATA_OPEN_START,
-    key.TTA_DATA_OPEN_STOP,
-    key.TTA_DATA_TOUCHED_EARLY,
-    key.BLOCK_START,
-    key.BLOCK_STOP,
-    key.TRACKED_STATS,
-    key.EVAL_START,
-    key.EVAL_STOP,
-    key.EVAL_ACCURACY,
-)
+_STAGES = (*key.OPENING_KEYS, *key.BODY_KEYS)
 _SUMMARY = (key.TTA_ENERGY, key.TTA_LEDGER)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     present = [name in log.counts for name in _STAGES]
-    num_begun = len(_STAGES) if course.status(log) == course.SUCCESS else max(
-        (place for place, is_there in enumerate(present) if is_there), default=0
-    )
-    wanted = [*_HEADER, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
+    num_begun = max((place for place, is_there in enumerate(present) if is_there), default=0)
+    if course.status(log) == course.SUCCESS:
+        num_begun = len(_STAGES)
+    wanted = [*key.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
     missing = [name for name in wanted if name not in log.counts]
     if missing:
         what = "1 key is missing" if len(missing) == 1 else f"{len(missing)} keys are missing"

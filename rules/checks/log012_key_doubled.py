@@ -29,48 +29,8 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
 
 SCOPE = "log"
-_REPEATED = frozenset(
-    {
-        key.BLOCK_START,
-        key.BLOCK_STOP,
-        key.EVAL_START,
-        key.EVAL_STOP,
-        key.EVAL_ACCURACY,
-        key.TRACKED_STATS,
-        key.POWER_READING,
-    }
-)
-_ONCE = frozenset(
-    {
-        key.TTA_FORMAT,
-        key.TTA_RULES,
-        key.SUBMISSION_BENCHMARK,
-        key.SUBMISSION_DIVISION,
-        key.SUBMISSION_ORG,
-        key.SUBMISSION_PLATFORM,
-        key.SUBMISSION_STATUS,
-        key.TTA_SYSTEM,
-        key.TTA_CONFIG,
-        key.SEED,
-        key.GLOBAL_BATCH_SIZE,
-        key.TRAIN_SAMPLES,
-        key.EVAL_SAMPLES,
-        key.TTA_DATA,
-        key.CACHE_CLEAR,
-        key.TTA_WORLD,
-        key.INIT_START,
-        key.INIT_STOP,
-        key.TTA_RESOLVED,
-        key.RUN_START,
-        key.TTA_DATA_OPEN_START,
-        key.TTA_DATA_OPEN_STOP,
-        key.TTA_DATA_TOUCHED_EARLY,
-        key.RUN_STOP,
-        key.TTA_ENERGY,
-        key.TTA_LEDGER,
-        key.TTA_END,
-    }
-)
+_REPEATED = frozenset({*key.BODY_KEYS, key.POWER_READING})
+_ONCE = frozenset({*key.HEADER_KEYS, *key.OPENING_KEYS, key.RUN_STOP, *key.SUMMARY_KEYS})
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

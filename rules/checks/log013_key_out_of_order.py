@@ -2,7 +2,8 @@
 
 ## What it does
 Expects header, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger, end, in this
-order; `tta_format` first of all, and nothing but the summary after `run_stop`. Reports the first event that is out of it.
+order; `tta_format` first of all, and nothing but the summary after `run_stop`. Reports the first event that is out
+of order, and how many more there are.
 
 ## Why it matters
 A target that is reached after the clock has stopped was not reached. Hyperparameters that are written down when the run
@@ -34,41 +35,11 @@ from harness.runlog import RunLog
 SCOPE = "log"
 _ORDER = (
     (key.TTA_FORMAT,),
-    (
-        key.TTA_RULES,
-        key.SUBMISSION_BENCHMARK,
-        key.SUBMISSION_DIVISION,
-        key.SUBMISSION_ORG,
-        key.SUBMISSION_PLATFORM,
-        key.SUBMISSION_STATUS,
-        key.TTA_SYSTEM,
-        key.TTA_CONFIG,
-        key.SEED,
-        key.TRAIN_SAMPLES,
-        key.EVAL_SAMPLES,
-        key.TTA_DATA,
-        key.CACHE_CLEAR,
-    ),
-    (key.TTA_WORLD,),
-    (key.INIT_START,),
-    (key.INIT_STOP,),
-    (key.TTA_RESOLVED,),
-    (key.RUN_START,),
-    (key.TTA_DATA_OPEN_START,),
-    (key.TTA_DATA_OPEN_STOP,),
-    (key.TTA_DATA_TOUCHED_EARLY,),
-    (
-        key.BLOCK_START,
-        key.BLOCK_STOP,
-        key.TRACKED_STATS,
-        key.EVAL_START,
-        key.EVAL_STOP,
-        key.EVAL_ACCURACY,
-    ),
+    key.HEADER_KEYS[1:],
+    *((name,) for name in key.OPENING_KEYS),
+    key.BODY_KEYS,
     (key.RUN_STOP,),
-    (key.TTA_ENERGY,),
-    (key.TTA_LEDGER,),
-    (key.TTA_END,),
+    *((name,) for name in key.SUMMARY_KEYS),
 )
 _PLACES = {name: place for place, names in enumerate(_ORDER) for name in names}
 _HEADER_PLACE = 1

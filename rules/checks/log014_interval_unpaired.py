@@ -5,7 +5,7 @@ Expects each `block_start` to be followed by its `block_stop` and each `eval_sta
 block or evaluation begins. In a run that was aborted, the interval that it broke off in may be open.
 
 ## Why it matters
-Time is given to phases by these pairs. A pair that is missing, overlaps or nests moves seconds from one phase to another.
+Time is given to phases by these pairs. One that is missing, overlaps or nests moves seconds from phase to phase.
 
 ## Example
 `block_start` on line 30, `eval_start` on line 31, `block_stop` on line 32.
@@ -46,4 +46,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             else:
                 opened = None
     if opened is not None and course.status(log) == course.SUCCESS:
-        yield Fault(str(log.path), opened.lineno, f"{opened.key} has no {_STARTS[opened.key]}, and the run did not break off")
+        yield Fault(str(log.path), opened.lineno, f"{opened.key} has no {_STARTS[opened.key]} in a finished run")

@@ -28,7 +28,9 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
 
 SCOPE = "log"
-_TEXT, _WHOLE, _NUMBER, _TRUTH, _LIST, _MAP = "a text", "a whole number", "a number", "true or false", "a list", "a mapping"
+_TEXT, _WHOLE, _NUMBER = "a text", "a whole number", "a number"
+_TRUTH, _LIST, _MAP = "true or false", "a list", "a mapping"
+_PHASES = ("run_s", "init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
 _VALUES = {
     key.SUBMISSION_BENCHMARK: _TEXT,
     key.SUBMISSION_DIVISION: _TEXT,
@@ -58,7 +60,7 @@ _FIELDS = {
     key.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     key.TRACKED_STATS: {"data_wait_s": _NUMBER, "throughput": _NUMBER},
     key.TTA_ENERGY: {"source": _TEXT, "meter": _TEXT},
-    key.TTA_LEDGER: dict.fromkeys(("run_s", "init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s"), _NUMBER),
+    key.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
     key.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
 }
 _METADATA = {

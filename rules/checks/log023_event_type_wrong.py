@@ -27,12 +27,13 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
 
 SCOPE = "log"
-_STARTS = frozenset({key.INIT_START, key.RUN_START, key.TTA_DATA_OPEN_START, key.BLOCK_START, key.EVAL_START})
-_STOPS = frozenset({key.INIT_STOP, key.RUN_STOP, key.TTA_DATA_OPEN_STOP, key.BLOCK_STOP, key.EVAL_STOP})
+_STARTS = (key.INIT_START, key.RUN_START, key.TTA_DATA_OPEN_START, key.BLOCK_START, key.EVAL_START)
+_STOPS = (key.INIT_STOP, key.RUN_STOP, key.TTA_DATA_OPEN_STOP, key.BLOCK_STOP, key.EVAL_STOP)
+_TYPES = {**dict.fromkeys(_STARTS, "INTERVAL_START"), **dict.fromkeys(_STOPS, "INTERVAL_END")}
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in log.events:
-        wanted = "INTERVAL_START" if event.key in _STARTS else "INTERVAL_END" if event.key in _STOPS else event.event_type
+        wanted = _TYPES.get(event.key, event.event_type)
         if event.event_type != wanted:
             yield Fault(str(log.path), event.lineno, f"{event.key} is a {event.event_type}; it must be an {wanted}")

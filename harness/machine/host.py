@@ -1,4 +1,4 @@
-"""Reads a machine's facts from /proc and /sys: what a file does not say is None, and no file is needed.
+"""Reads a node's facts from /proc and /sys: what a file does not say is None, and no file is needed.
 
 Everything is read below `root`, so that a test can bring its own machine. Addresses, serial numbers and the
 host's name are not read.
@@ -15,10 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.clock import Clock, MonotonicClock
-from harness.errors import printable
+from harness.errors import OutputError, printable
 from harness.system import Accelerators, ClockFacts, Interface, Machine, Processor, Storage, size
 
-PACKAGES = tuple("torch torchvision torchaudio transformers datasets accelerate mlflow omegaconf numpy".split())
+TRAINING_PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "datasets", "accelerate", "mlflow")
+PACKAGES = (*TRAINING_PACKAGES, "omegaconf", "numpy")
 CLOCK_READS = 4000  # a few tenths of a millisecond: enough to see the step of any clock that ticks faster than 1 MHz
 
 # Cores that servers have. Source: Linux, arch/arm64/include/asm/cputype.h.
@@ -26,16 +27,16 @@ ARM_PARTS = {"0xd0c": "Neoverse N1", "0xd40": "Neoverse V1", "0xd49": "Neoverse 
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "9p", "virtiofs", "beegfs", "gpfs")
 
 
-def read_machine(folder: Path, accelerators: Accelerators, root: Path = Path("/")) -> Machine:
+def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) -> Machine:
     """The facts of this machine with its `accelerators`; `folder` is where runs will be written.
 
     Raises:
-        OSError: `folder` does not exist.
+        OutputError: `folder` is not there.
     """
     memory = _fields(root / "proc" / "meminfo")
     release = _fields(root / "etc" / "os-release", "=")
-    limits = re.search(r"^Max open files +(\d+)", read_text(root / "proc" / "self" / "limits") or "", re.MULTILINE)
-    load = re.match(r"\d+(\.\d+)?", read_text(root / "proc" / "loadavg") or "")
+    limits = re.search(r"^Max open files +(\d{1,18}) ", read_text(root / "proc" / "self" / "limits") or "", re.MULTILINE)
+    load = re.match(r"\d{1,9}(\.\d+)?", read_text(root / "proc" / "loadavg") or "")
     return Machine(
         processor=read_processor(root),
         memory_bytes=_kib(memory.get("MemTotal")),
@@ -100,13 +101,9 @@ def _model(info: str, root: Path) -> str | None:
     names = dict.fromkeys(re.findall(r"^model name\s*:[ \t]*(\S.*)$", info, re.MULTILINE))
     if names:
         return _clean(" + ".join(names))
-    parts = dict.fromkeys(
-        zip(
-            re.findall(r"^CPU implementer\s*:[ \t]*(\S+)", info, re.MULTILINE),
-            re.findall(r"^CPU part\s*:[ \t]*(\S+)", info, re.MULTILINE),
-            strict=False,
-        )
-    )
+    makers = re.findall(r"^CPU implementer\s*:[ \t]*(\S+)", info, re.MULTILINE)
+    codes = re.findall(r"^CPU part\s*:[ \t]*(\S+)", info, re.MULTILINE)
+    parts = dict.fromkeys(zip(makers, codes, strict=False))
     if parts:
         return _clean(" + ".join(
             f"ARM {ARM_PARTS[part]}" if maker == "0x41" and part in ARM_PARTS else f"implementer {maker} part {part}"
@@ -116,7 +113,7 @@ def _model(info: str, root: Path) -> str | None:
 
 
 def _caches(online: Iterable[Path]) -> Iterable[str]:
-    """"L1d 48 KiB x 2": every level and kind, with how many there are over all CPUs."""
+    """Every level and kind, with how many there are over all CPUs: "L1d 48 KiB x 2"."""
     found: dict[str, set[str]] = {}
     for cpu in online:
         for index in sorted(cpu.glob("cache/index[0-9]*")):
@@ -173,9 +170,12 @@ def read_storage(folder: Path, root: Path) -> Storage:
     """What `folder` lies on.
 
     Raises:
-        OSError: `folder` does not exist.
+        OutputError: `folder` is not there.
     """
-    usage = shutil.disk_usage(folder)
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError as error:
+        raise OutputError(f"{printable(folder, 1000)}: cannot be looked at: {error.strerror}") from None
     device, filesystem, source = _mount(folder.resolve(), root)
     kind = "memory" if filesystem in ("tmpfs", "ramfs") else "network" if filesystem in NETWORK_FILESYSTEMS else None
     for entry in (root / "sys/dev/block" / device, root / "sys/class/block" / Path(source).name) if not kind else ():
@@ -184,7 +184,7 @@ def read_storage(folder: Path, root: Path) -> Storage:
         if disk is not None:
             kind = _disk_kind(disk)
             break
-    return Storage(str(folder), kind, _clean(filesystem), usage.total, usage.free)
+    return Storage(str(folder.resolve()), kind, _clean(filesystem), usage.total, usage.free)
 
 
 def _disk_kind(disk: Path) -> str | None:
@@ -255,7 +255,8 @@ def read_text(path: Path) -> str | None:
     """A small file's text without white space around it; None if it cannot be read, as many files of /sys cannot."""
     try:
         with path.open("rb") as stream:
-            return stream.read(4 << 20).decode("utf-8", "replace").strip("\0 \t\r\n")
+            # From 4 MiB on the kernel refuses a read of /proc/sys whatever the file has.
+            return stream.read(1 << 20).decode("utf-8", "replace").strip("\0 \t\r\n")
     except OSError:
         return None
 

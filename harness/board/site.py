@@ -1,0 +1,154 @@
+"""Files by path -> a folder that appears all at once. An old site gives way to a new one; nothing else ever does."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from harness.board.index import Board, Download
+from harness.board.pages import pages
+from harness.errors import InputError, OutputError, printable
+
+MARKER_NAME = "tta-board.json"  # {"format": 1, "files": {path: sha256}}: what makes a folder a site of ours
+FORMAT_VERSION = 1
+_COPY_BYTES = 1 << 20
+
+
+def write_site(board: Board, site: Path, tree: Path) -> int:
+    """Writes the whole site to `site` and returns the number of its files, the marker not counted.
+
+    It is built beside `site` and renamed: readers see the old one or the new one, and what is interrupted leaves
+    the old one as it was.
+
+    Raises:
+        OutputError: `site` is something else than a site of ours or an empty folder, lies in the tree or around it,
+            or cannot be written. InputError: a submitted file changed while it was copied.
+    """
+    refuse_foreign(site, tree)
+    try:
+        site.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(site) as folder:
+            count = _fill(folder, board)
+            _replace(site, folder)
+    except OSError as error:
+        raise OutputError(f"{error.filename or site}: cannot be written: {error.strerror}") from None
+    return count
+
+
+def refuse_foreign(site: Path, tree: Path) -> None:
+    """Refuses to put a site where something else is.
+
+    Raises:
+        OutputError: names what is in the way.
+    """
+    if site.is_symlink():
+        raise OutputError(f"{site}: is a symbolic link; name the folder itself")
+    here, there = site.resolve(), tree.resolve()
+    if here == there or here.is_relative_to(there) or there.is_relative_to(here):
+        raise OutputError(f"{site}: lies in the tree {tree} or around it; put the site beside it")
+    if not site.exists():
+        return
+    if not site.is_dir():
+        raise OutputError(f"{site}: is there already and is no folder")
+    files = (path for path in site.rglob("*") if path.is_symlink() or not path.is_dir())
+    names = sorted(path.relative_to(site).as_posix() for path in files)
+    if not names:
+        return
+    ours = _listed(site / MARKER_NAME)
+    if ours is None:
+        raise OutputError(f"{site}: is there already and is no site of ours (no {MARKER_NAME}); choose another place")
+    foreign = next((name for name in names if name not in ours and name != MARKER_NAME), None)
+    if foreign is not None:
+        raise OutputError(f"{site}: {printable(foreign)} in it is not ours and would be lost; move it away first")
+
+
+def _listed(marker: Path) -> set[str] | None:
+    """The files that the marker lists; None where there is no marker of ours."""
+    try:
+        content = json.loads(marker.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    files = content.get("files") if isinstance(content, dict) and content.get("format") == FORMAT_VERSION else None
+    return set(files) if isinstance(files, dict) else None
+
+
+@contextlib.contextmanager
+def _beside(site: Path) -> Iterator[Path]:
+    """A new hidden folder beside `site`, removed at the end if it is still there."""
+    folder = site.absolute().parent / f".{site.absolute().name}.{secrets.token_hex(4)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace(site: Path, folder: Path) -> None:
+    """Puts `folder` in the place of `site`; the old site is moved aside first and comes back if that fails."""
+    old = folder.with_name(folder.name + ".old")
+    has_old = site.exists()
+    if has_old:
+        site.rename(old)
+    try:
+        folder.rename(site)
+    except BaseException:
+        if has_old:
+            old.rename(site)
+        raise
+    if has_old:
+        shutil.rmtree(old)
+
+
+def _fill(folder: Path, board: Board) -> int:
+    digests: dict[str, str] = {}
+    for path, content in pages(board):
+        assert path not in digests, f"two pages are called {path}"
+        target = _place(folder, path)
+        target.write_bytes(content)
+        digests[path] = hashlib.sha256(content).hexdigest()
+    for download in _downloads(board):
+        assert download.target not in digests, f"two files are called {download.target}"
+        _copy(download, _place(folder, download.target))
+        digests[download.target] = download.sha256
+    marker = {"format": FORMAT_VERSION, "files": digests}
+    (folder / MARKER_NAME).write_text(json.dumps(marker, indent=1, sort_keys=True) + "\n")
+    return len(digests)
+
+
+def _downloads(board: Board) -> Iterable[Download]:
+    return (download for _, entry in sorted(board.entries.items()) for download in entry.downloads)
+
+
+def _place(folder: Path, path: str) -> Path:
+    """The path below `folder`, its parents made."""
+    parts = PurePosixPath(path).parts
+    is_inside = bool(parts) and ".." not in parts and not path.startswith("/")
+    assert is_inside, f"{path} leads out of the site"
+    target = folder.joinpath(*parts)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _copy(download: Download, target: Path) -> None:
+    """Copies a submitted file; what is copied must be what was judged.
+
+    Raises:
+        InputError: it is gone, no regular file any more, or has changed.
+    """
+    digest = hashlib.sha256()
+    try:
+        fd = os.open(download.source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(f"{download.source}: cannot be read any more: {error.strerror}") from None
+    with os.fdopen(fd, "rb") as source, target.open("wb") as copy:
+        while piece := source.read(_COPY_BYTES):
+            digest.update(piece)
+            copy.write(piece)
+    if digest.hexdigest() != download.sha256:
+        raise InputError(f"{download.source}: changed while the board was being built; build it again")

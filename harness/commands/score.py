@@ -1,0 +1,132 @@
+"""`tta score`: time to accuracy of results, ranked, with interval, energy and cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from harness import loader, ranking, registry
+from harness.columns import aligned
+from harness.errors import ExitStatus, InputError, UsageError, printable
+from harness.scoring import Leaderboard, Row, Score, Table
+from harness.submission import find_results, read_result
+
+_HEADER = (
+    "band", "submitter", "system", "time to target", "95 % interval", "samples", "energy", "cost", "runs", "errors"
+)  # fmt: skip
+_LEFT = frozenset({1, 2})
+
+
+def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | None = None) -> ExitStatus:
+    """Prints the results at or below `paths` as ranked tables, or as one JSON document.
+
+    Returns:
+        FINDINGS where a result is not valid or has no score; USAGE where one cannot be read (the others are shown).
+
+    Raises:
+        TtaError: a path has no result, or the rules cannot be read.
+    """
+    if not paths:
+        raise UsageError("score: which results? name logs, folders or trees of them")
+    folder = registry.ruleset_folder(ruleset_name)
+    ruleset = loader.load_ruleset(folder, ruleset_name)
+    prices = folder / loader.PRICES_FILE
+    book = loader.load_prices(prices) if prices.exists() else None
+    checks = list(registry.checks().values())
+    rows, status = [], ExitStatus.OK
+    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
+        try:
+            result = read_result(path)
+        except InputError as error:
+            print(f"tta: {printable(error, 2000)}", file=sys.stderr)
+            status = ExitStatus.USAGE
+            continue
+        rows.append(ranking.row(result, ruleset, checks, book, today or datetime.now(UTC).date()))
+    board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+    print(json.dumps(_document(board), allow_nan=False, indent=2) if output_format == "json" else _text(board))
+    if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
+        status = ExitStatus.FINDINGS
+    return status
+
+
+def _text(board: Leaderboard) -> str:
+    parts = [f"ruleset {printable(board.ruleset)} ({board.ruleset_digest[:12]})"]
+    for table in board.tables:
+        parts.append(f"{printable(table.benchmark)}, {printable(table.division)} division")
+        parts.append(aligned(_HEADER, [_cells(row) for row in table.rows], _LEFT))
+        notes = [f"{printable(row.path)}: {printable(note, 1000)}" for row in table.rows for note in _notes(row)]
+        parts.extend(["\n".join(notes)] if notes else [])
+    if any(row.is_ranked for table in board.tables for row in table.rows):
+        parts.append("Rows of one band cannot be told apart: the slower is not significantly slower (p < 0.05).")
+    return "\n\n".join(parts)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    score = row.score
+    seconds = "none" if score.seconds is None else f"{score.seconds:,.3f} s"
+    reached = sum(run.seconds is not None for run in score.runs)
+    return (
+        "-" if row.band is None else str(row.band),
+        row.submitter,
+        row.system,
+        seconds if row.is_ranked or score.seconds is None else f"not valid ({seconds})",
+        "-" if score.interval is None else f"{score.interval[0]:,.3f} to {score.interval[1]:,.3f}",
+        "-" if score.samples is None else f"{score.samples:,.0f}",
+        _energy(score),
+        "-" if score.usd is None else f"{score.usd} USD",
+        f"{reached}/{len(score.runs)}",
+        str(row.num_errors),
+    )
+
+
+def _energy(score: Score) -> str:
+    if score.energy_j is None:
+        return "-"
+    return f"{score.energy_j:,.1f} J" if score.energy_source == "measured" else f"{score.energy_j:,.1f} J est."
+
+
+def _notes(row: Row) -> list[str]:
+    score, notes = row.score, []
+    if row.num_errors:
+        plural = "error" if row.num_errors == 1 else "errors"
+        notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")
+    if score.why_not is not None:
+        notes.append(f"no score: {score.why_not}")
+    elif score.normalised_by > 1:
+        notes.append(
+            f"multiplied by {score.normalised_by:.4f} ({score.raw_seconds:,.3f} s before): it needed fewer samples "
+            "than the reference"
+        )
+    return notes
+
+
+def _document(board: Leaderboard) -> dict[str, Any]:
+    return {
+        "ruleset": board.ruleset,
+        "ruleset_digest": board.ruleset_digest,
+        "tables": [_table_document(table) for table in board.tables],
+    }
+
+
+def _table_document(table: Table) -> dict[str, Any]:
+    rows = [_row_document(row) for row in table.rows]
+    return {"benchmark": table.benchmark, "division": table.division, "rows": rows}
+
+
+def _row_document(row: Row) -> dict[str, Any]:
+    """The row without its findings, which are `tta check`'s to tell."""
+    shown = {name.name: getattr(row, name.name) for name in dataclasses.fields(row) if name.name != "findings"}
+    return {**shown, "is_valid": row.is_ranked, "score": _score_document(row.score)}
+
+
+def _score_document(score: Score) -> dict[str, Any]:
+    """Money as text, so that no reader turns it into a binary fraction."""
+    record = dataclasses.asdict(score)
+    for part in (record, *record["runs"]):
+        part["usd"] = None if part["usd"] is None else str(Decimal(part["usd"]))
+    return record

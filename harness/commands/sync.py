@@ -1,0 +1,64 @@
+"""`tta sync`: adds to MLflow what is missing there of results that are at rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import ExitStatus, printable
+from harness.following import Follower, Report, logs_in
+from harness.mirror import tracking_uri as store_uri
+from harness.submission import SYSTEM_NAME, find_results
+from harness.tracking import Store
+
+
+def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
+    """One pass over the results at or below `paths`; one line a run on standard output.
+
+    A log without `run_stop` is taken for a run that was broken off.
+
+    Returns:
+        OK; FINDINGS if a log could not be mirrored.
+
+    Raises:
+        SubmissionError: there is no result. OutputError: the store cannot be reached, or refused a run.
+        MissingDependencyError: mlflow is not installed.
+    """
+    results = [result for path in paths for result in find_results(path)]
+    store = Store(store_uri(tracking_uri))
+    reports = []
+    for result in results:
+        logs = list(logs_in(result)) if result.is_dir() else [result]
+        folder = result if result.is_dir() else result.parent
+        follower = Follower(lambda logs=logs: logs, _system(folder), lambda: store)  # type: ignore[misc]
+        follower.read()
+        try:
+            follower.send(is_last=True)
+        finally:
+            for report in follower.reports:
+                print(_line(report))
+            reports += follower.reports
+    missing = sum(report.why_not is not None for report in reports)
+    print(f"{len(reports) - missing} of {len(reports)} runs are in {store.name}")
+    return ExitStatus.FINDINGS if missing else ExitStatus.OK
+
+
+def _system(folder: Path) -> Path | None:
+    """system.json beside the logs, or the submitter's system description of that name."""
+    beside = folder / SYSTEM_NAME
+    parents = folder.absolute().parents
+    if beside.exists() or len(parents) < 3:
+        return beside
+    return parents[2] / "systems" / f"{parents[0].name}.json"
+
+
+def _line(report: Report) -> str:
+    place = printable(report.log)
+    if report.why_not is not None:
+        return f"{place}: not mirrored: {printable(report.why_not.removeprefix(f'{report.log}: '), 500)}"
+    if report.is_empty:
+        return f"{place}: {printable(report.run)}: nothing was missing"
+    what = "run created; " if report.is_new else ""
+    return (
+        f"{place}: {printable(report.run)}: {what}{report.params} params, {report.metrics} metric values "
+        f"and {report.artifacts} files added"
+    )

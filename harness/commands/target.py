@@ -1,0 +1,176 @@
+"""`tta target`: from full-length reference runs, where the target should lie and what its convergence points are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import events as key
+from harness import loader, registry
+from harness.columns import aligned
+from harness.errors import ExitStatus, UsageError, printable
+from harness.ruleset import BenchmarkRules
+from harness.runlog import RunLog
+from harness.runresult import RunResult, run_result
+from harness.submission import find_results, read_result
+from harness.target import Candidate, Curve, Proposal, propose_target, samples_to_target
+
+FULL_CURVE = "full_curve"
+_HEADER = ("target", "seeds", "samples", "variation", "of the curve", "0.001 more", "1 % of the way more", "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The reference runs at one global batch size, by seed."""
+
+    batch_size: int
+    runs: tuple[RunResult, ...]
+    proposal: Proposal
+    samples: tuple[int | None, ...]  # to the rules' present target
+
+    @property
+    def missed(self) -> list[RunResult]:
+        return [run for run, samples in zip(self.runs, self.samples, strict=True) if samples is None]
+
+    @property
+    def points(self) -> list[int]:
+        return [samples for samples in self.samples if samples is not None]
+
+
+def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
+    """Prints candidates, recommendation and the rules' `reference_convergence` for every batch size in `paths`.
+
+    Logs that are no full-length runs are left out and named on standard error.
+
+    Returns:
+        FINDINGS where a reference run missed the present target, or no target can be recommended.
+
+    Raises:
+        UsageError: no full-length run is there, or they are of several benchmarks or of none of the ruleset's.
+        LogError: a run has a quality that is not finite, or no evaluation, or names no batch size.
+    """
+    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    logs = _full_curves(paths)
+    names = {printable(log.value(key.SUBMISSION_BENCHMARK)) for log in logs}
+    name = names.pop()
+    if names:
+        raise UsageError(f"target: runs of several benchmarks: {', '.join(sorted([name, *names]))}")
+    if name not in ruleset.benchmarks:
+        raise UsageError(f"target: ruleset {ruleset.version} has no benchmark {name!r}")
+    rules = ruleset.benchmarks[name]
+    groups = _groups(logs, rules)
+    print(json.dumps(_document(rules, groups), allow_nan=False, indent=2) if output_format == "json" else _text(rules, groups))
+    is_well = all(group.proposal.recommended is not None and not group.missed for group in groups)
+    return ExitStatus.OK if is_well else ExitStatus.FINDINGS
+
+
+def _full_curves(paths: list[Path]) -> list[RunLog]:
+    logs: list[RunLog] = []
+    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
+        result = read_result(path)
+        for unreadable in result.unreadable:
+            print(f"tta: {printable(unreadable.path)}: left out: {printable(unreadable.message)}", file=sys.stderr)
+        for log in result.runs:
+            stop = log.first(key.RUN_STOP)
+            if stop is not None and stop.metadata.get("reason") == FULL_CURVE:
+                logs.append(log)
+            else:
+                print(f"tta: {printable(log.path)}: left out: not a run over the full curve", file=sys.stderr)
+    if not logs:
+        raise UsageError("target: there is no run over the full curve here; `tta run --full-curve` makes them")
+    return logs
+
+
+def _groups(logs: list[RunLog], rules: BenchmarkRules) -> list[_Group]:
+    by_batch_size: dict[int, list[RunResult]] = {}
+    for log in logs:
+        batch_size = log.value(key.GLOBAL_BATCH_SIZE)
+        found = run_result(log, rules)
+        if not isinstance(batch_size, int) or not found.evaluations:
+            missing = "evaluation" if isinstance(batch_size, int) else "global_batch_size"
+            raise UsageError(f"target: {printable(log.path)}: has no {missing}")
+        by_batch_size.setdefault(batch_size, []).append(found)
+    return [_group(batch_size, runs, rules) for batch_size, runs in sorted(by_batch_size.items())]
+
+
+def _group(batch_size: int, runs: list[RunResult], rules: BenchmarkRules) -> _Group:
+    runs.sort(key=lambda run: (run.seed is None, run.seed or 0, run.path))
+    curves: list[Curve] = [[(item.samples, item.quality) for item in run.evaluations] for run in runs]
+    confirm = rules.confirm_evaluations
+    return _Group(
+        batch_size=batch_size,
+        runs=tuple(runs),
+        proposal=propose_target(curves, rules.metric, confirm),
+        samples=tuple(samples_to_target(curve, rules.metric, rules.target, confirm) for curve in curves),
+    )
+
+
+def _text(rules: BenchmarkRules, groups: list[_Group]) -> str:
+    parts = [f"{rules.name}: {rules.metric.name}, present target {rules.target:g}"]
+    for group in groups:
+        parts.append(f"global batch size {group.batch_size}, {len(group.runs)} runs")
+        lines = [_cells(candidate, group.proposal) for candidate in group.proposal.candidates]
+        parts.extend([aligned(_HEADER, lines)] if lines else [])
+        chosen = group.proposal.recommended
+        parts.append(
+            "\n".join(
+                [
+                    "no target can be recommended:" if chosen is None else f"recommended target: {chosen:g}",
+                    *(f"  {reason}" for reason in group.proposal.reasons),
+                ]
+            )
+        )
+    parts.append(_yaml(rules, groups))
+    return "\n\n".join(parts)
+
+
+def _cells(candidate: Candidate, proposal: Proposal) -> tuple[str, ...]:
+    def shown(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    return (
+        f"{candidate.target:g}",
+        f"{candidate.num_reached}/{candidate.num_seeds}",
+        shown(candidate.mean_samples, ",.0f"),
+        shown(candidate.variation, ".1%"),
+        shown(candidate.max_share, ".0%"),
+        shown(candidate.slope, "+,.0f"),
+        shown(candidate.growth, "+.1%"),
+        "<" if candidate.target == proposal.recommended else "",
+    )
+
+
+def _yaml(rules: BenchmarkRules, groups: list[_Group]) -> str:
+    """What goes into the rules' page; what must not be forgotten stands in comments."""
+    lines = [f"# samples to {rules.metric.name} {rules.target:g}, by seed", "reference_convergence:"]
+    for group in groups:
+        lines += [f"  # missed the target: seed {run.seed}, {printable(run.path)}" for run in group.missed]
+        if group.points:
+            lines.append(f"  - global_batch_size: {group.batch_size}")
+            lines.append(f"    samples_to_target: {group.points}")
+    return "\n".join(lines)
+
+
+def _document(rules: BenchmarkRules, groups: list[_Group]) -> Mapping[str, Any]:
+    return {
+        "benchmark": rules.name,
+        "metric": rules.metric.name,
+        "target": rules.target,
+        "batch_sizes": [
+            {
+                "global_batch_size": group.batch_size,
+                "candidates": [dataclasses.asdict(candidate) for candidate in group.proposal.candidates],
+                "recommended": group.proposal.recommended,
+                "reasons": list(group.proposal.reasons),
+                "seeds": [run.seed for run in group.runs],
+                "samples_to_target": list(group.samples),
+                "missed": [run.path for run in group.missed],
+            }
+            for group in groups
+        ],
+    }

@@ -1,0 +1,93 @@
+"""Result -> Row: judged and scored, ready for a leaderboard. What `score`, `submit` and the board share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from harness import events as key
+from harness import judging
+from harness.errors import printable
+from harness.findings import Finding, Rule, Severity
+from harness.prices import PriceBook
+from harness.ruleset import RuleSet
+from harness.scoring import Row, Score, leaderboard, score
+from harness.submission import Result
+
+__all__ = ["Rate", "leaderboard", "rate", "row"]
+
+Rate = Decimal | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
+"""USD an hour: a number, a price book or another function that says it for a system description, or not known."""
+
+
+def row(result: Result, ruleset: RuleSet, checks: Iterable[Rule], usd_per_hour: Rate, today: date) -> Row:
+    """The row of a result: judged by `checks` as of `today`, and scored. Its band is given by `leaderboard`."""
+    return rate(result, ruleset, judging.judge(result, ruleset, checks, today), usd_per_hour)
+
+
+def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_hour: Rate = None) -> Row:
+    """The row of a result whose findings are known.
+
+    Submitter, system and division are the claim's, else what the logs say. A system description says what an
+    hour costs; without one there is no price.
+    """
+    claim = result.claim
+    return Row(
+        band=None,
+        submitter=claim.submitter if claim else _logged(result, key.SUBMISSION_ORG) or "unknown",
+        system=claim.system if claim else _logged(result, key.SUBMISSION_PLATFORM) or "unknown",
+        category=claim.category if claim else "",
+        submitted=claim.submitted if claim else "",
+        path=str(result.path),
+        score=_score(result, ruleset, usd_per_hour),
+        num_errors=sum(finding.counts for finding in findings),
+        num_warnings=sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings),
+        findings=tuple(findings),
+    )
+
+
+def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
+    benchmark = result.benchmark
+    division = result.claim.division if result.claim else _logged(result, key.SUBMISSION_DIVISION)
+    rules = ruleset.benchmarks.get(benchmark) if benchmark is not None else None
+    if rules is None:
+        named = "the logs name no benchmark" if benchmark is None else f"there is no benchmark {printable(benchmark)!r}"
+        return _without_score(benchmark or "unknown", division or "unknown", f"{named} in ruleset {ruleset.version}")
+    if division not in ruleset.divisions:
+        named = f"the division is {printable(division)!r}" if division else "no division is named"
+        why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
+        return _without_score(rules.name, division or "unknown", why_not)
+    return score(result.runs, rules, ruleset.timing, division, _usd_per_hour(result, usd_per_hour))
+
+
+def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
+    if rate is None or isinstance(rate, Decimal):
+        return rate
+    if result.system is None:
+        return None
+    return rate.usd_per_hour(result.system) if isinstance(rate, PriceBook) else rate(result.system)
+
+
+def _without_score(benchmark: str, division: str, why_not: str) -> Score:
+    return Score(
+        benchmark=benchmark,
+        division=division,
+        seconds=None,
+        interval=None,
+        raw_seconds=None,
+        normalised_by=1.0,
+        samples=None,
+        energy_j=None,
+        energy_source="none",
+        usd=None,
+        runs=(),
+        dropped=(),
+        why_not=why_not,
+    )
+
+
+def _logged(result: Result, name: str) -> str | None:
+    """The first text that a log has for `name`."""
+    return next((value for log in result.runs if isinstance(value := log.value(name), str) and value), None)

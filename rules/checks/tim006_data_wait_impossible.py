@@ -1,0 +1,47 @@
+"""A block waited longer for data than it lasted.
+
+## What it does
+Compares `data_wait_s` in `tracked_stats` with the block before it: at least 0 and at most the block's time.
+
+## Why it matters
+The wait comes from the training process, the block's time from the referee. A wait that cannot be is an edited clock or
+an edited wait.
+
+## Example
+A block of 0.2 s claims to have waited 0.5 s for data.
+
+## Instead
+Let the session measure its waiting with a monotonic clock, in seconds.
+
+## Source
+The ledger: harness/referee.py, which ends a run with such an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness import events as key
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    blocks = [item for item in course.intervals(log, key.BLOCK_START, key.BLOCK_STOP) if item.stop is not None]
+    for event, waited_s in course.data_waits(log):
+        before = [item for item in blocks if item.stop is not None and item.stop.lineno < event.lineno]
+        if not before or before[-1].stop is None:
+            continue
+        block_s = log.seconds(before[-1].start, before[-1].stop)
+        # The referee's own time is in nanoseconds; the worker's wait is a binary fraction of seconds.
+        if waited_s < 0 or waited_s > block_s + 1e-6:
+            yield Fault(
+                str(log.path),
+                event.lineno,
+                f"data_wait_s is {waited_s:.3f} in a block of {block_s:.3f} s",
+                {"data_wait_s": waited_s, "block_s": block_s},
+            )

@@ -1,0 +1,51 @@
+"""The throughput that the log states is not that of its blocks.
+
+## What it does
+Compares `throughput` in `tracked_stats` with the samples and the seconds of the block before it, within 1 %.
+
+## Why it matters
+The referee computes it from the same two events. Where it differs, times or sample counts were edited.
+
+## Example
+Times divided by ten: 1,000 samples in 0.2 s, and the log still says 500 samples a second.
+
+## Instead
+Hand in the log as it was written.
+
+## Source
+The run: harness/referee.py. MLPerf logs name a throughput in 63 % of v5.1, and nothing compares it with the times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness import events as key
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+RELATIVE = 0.01
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    blocks = [item for item in course.intervals(log, key.BLOCK_START, key.BLOCK_STOP) if item.stop is not None]
+    for event in log.all(key.TRACKED_STATS):
+        stated = course.number(event.value.get("throughput")) if isinstance(event.value, dict) else None
+        before = [item for item in blocks if item.stop is not None and item.stop.lineno < event.lineno]
+        if stated is None or not before or before[-1].stop is None:
+            continue
+        start, stop = before[-1].start, before[-1].stop
+        block_s = log.seconds(start, stop)
+        if start.samples_count is None or stop.samples_count is None or block_s <= 0:
+            continue
+        derived = (stop.samples_count - start.samples_count) / block_s
+        if abs(stated - derived) > RELATIVE * derived:
+            yield Fault(
+                str(log.path),
+                event.lineno,
+                f"throughput is {stated:.1f} samples/s; the block before has {derived:.1f} samples/s",
+                {"stated": stated, "derived": derived},
+            )

@@ -1,0 +1,104 @@
+"""Doubles for the referee's seams: a clock that is told the time, a worker that follows a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.launch import WorkerLost, WorkerTimeout
+
+WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
+
+
+class FakeClock:
+    """Monotonic time that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def elapsed_ns(self) -> int:
+        return self.now_ns
+
+    def time_ms(self, elapsed_ns: int) -> int:
+        return 1_763_683_200_000 + elapsed_ns // 1_000_000
+
+    def wall_drift_ms(self) -> int:
+        return 0
+
+    def advance(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+
+@dataclass
+class ScriptedWorker:
+    """Answers like a worker whose evaluations give `qualities`, one after the other (the last one for ever).
+
+    answers: replaces the nth answer to a command: {("train", 1): {...}}; a callable is called instead.
+    seconds: how long each command takes.
+    """
+
+    clock: FakeClock
+    qualities: list[float]
+    batch_size: int = 100
+    world: list[dict[str, Any]] = field(default_factory=lambda: list(WORLD))
+    seconds: Mapping[str, float] = field(
+        default_factory=lambda: {"prepare": 1.0, "start": 0.2, "train": 2.0, "evaluate": 0.5}
+    )
+    answers: Mapping[tuple[str, int], Any] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    num_stops: int = 0
+    _counts: dict[str, int] = field(default_factory=dict)
+    _config: dict[str, Any] = field(default_factory=dict)
+
+    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
+        on_tick()
+        return self.world
+
+    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
+        what = str(command["do"])
+        self.asked.append(dict(command))
+        nth = self._counts.get(what, 0)
+        self._counts[what] = nth + 1
+        on_tick()
+        seconds = self.seconds.get(what, 0.0)
+        if seconds > timeout_s:
+            self.clock.advance(timeout_s)
+            raise WorkerTimeout(f"the worker gave no answer within {timeout_s:.0f} s")
+        self.clock.advance(seconds)
+        on_tick()
+        if (what, nth) in self.answers:
+            answer = self.answers[(what, nth)]
+            if isinstance(answer, WorkerLost):
+                raise answer
+            return dict(answer() if callable(answer) else answer)
+        return {"ok": True, **self._answer(what, nth, command)}
+
+    def _answer(self, what: str, nth: int, command: Mapping[str, Any]) -> dict[str, Any]:
+        if what == "open":
+            self._config = dict(command["config"])
+            return {"config": self._config}
+        if what == "start":
+            return {"touched_early": []}
+        if what == "train":
+            batches = -(-int(command["num_samples"]) // self.batch_size)
+            return {"num_samples": batches * self.batch_size, "mean_loss": 1.0 / (nth + 1), "data_wait_s": 0.1}
+        if what == "evaluate":
+            return {"value": self.qualities[min(nth, len(self.qualities) - 1)], "num_examples": 500}
+        return {}
+
+    def stop(self, grace_s: float) -> None:
+        self.num_stops += 1
+
+
+class SilentView:
+    """Watches and says nothing; keeps the outcome."""
+
+    outcome: Any = None
+
+    def begin(self, plan: Any, progress: Any) -> None: ...
+    def tick(self, elapsed_ns: int) -> None: ...
+    def evaluation(self, elapsed_ns: int) -> None: ...
+
+    def end(self, outcome: Any) -> None:
+        self.outcome = outcome
