@@ -34,7 +34,8 @@ MAX_REFUSALS = 3  # by a store that answers otherwise; then it is the run's faul
 
 
 @cache
-def _ruleset(name: str) -> RuleSet | None:
+def ruleset_called(name: str) -> RuleSet | None:
+    """The ruleset of that name that comes with the harness; None if there is none, or it cannot be read."""
     folder = dict(registry.ruleset_folders()).get(name)  # by name only: a log names no folder of its own choosing
     try:
         return None if folder is None else loader.load_ruleset(folder, name)
@@ -53,7 +54,7 @@ def _prices(name: str) -> PriceBook | None:
 
 def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
     """The rules of a benchmark under a ruleset that comes with the harness; None if there are none."""
-    found = _ruleset(ruleset)
+    found = ruleset_called(ruleset)
     return None if found is None else found.benchmarks.get(benchmark)
 
 

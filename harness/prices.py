@@ -88,7 +88,7 @@ class PriceBook:
     def usd_per_hour(self, system: Mapping[str, Any]) -> Decimal | None:
         """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
         price, nodes = self.price(system), _whole_number(system.get("number_of_nodes"))
-        return None if price is None or nodes is None else price.usd_per_hour * nodes
+        return None if price is None or nodes is None else _EXACT.multiply(price.usd_per_hour, Decimal(nodes))
 
     def cost(self, system: Mapping[str, Any], seconds: float) -> Cost | None:
         """What `seconds` cost on the system; None if its price is not known.

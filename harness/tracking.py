@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from harness import sqlitefile
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
@@ -281,7 +281,4 @@ def _import() -> tuple[type[MlflowClient], tuple[type[Exception], ...]]:
 
 def _without_password(uri: str) -> str:
     """The URI for people to read."""
-    parts = urlsplit(uri)
-    if "@" in parts.netloc:
-        parts = parts._replace(netloc=f"…@{parts.netloc.rpartition('@')[2]}")
-    return printable(parts.geturl())
+    return printable(re.sub(r"(?<=://)[^/]*@", "…@", uri.partition("?")[0]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+from harness import events as key
+from harness import judging, registry
 from harness.errors import ExitStatus, printable
-from harness.following import Follower, Report, logs_in
+from harness.following import Follower, Report, logs_in, ruleset_called
 from harness.mirror import tracking_uri as store_uri
-from harness.submission import SYSTEM_NAME, find_results
+from harness.submission import SYSTEM_NAME, find_results, read_result
 from harness.tracking import Store
 
 
@@ -29,7 +32,7 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
     for result in results:
         logs = list(logs_in(result)) if result.is_dir() else [result]
         folder = result if result.is_dir() else result.parent
-        follower = Follower(lambda logs=logs: logs, _system(folder), lambda: store)  # type: ignore[misc]
+        follower = Follower(lambda logs=logs: logs, _system(folder), lambda: store, _verdict(result))  # type: ignore[misc]
         follower.read()
         try:
             follower.send(is_last=True)
@@ -40,6 +43,20 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
     missing = sum(report.why_not is not None for report in reports)
     print(f"{len(reports) - missing} of {len(reports)} runs are in {store.name}")
     return ExitStatus.FINDINGS if missing else ExitStatus.OK
+
+
+def _verdict(path: Path) -> str | None:
+    """What the checks say of a whole result today; None where nobody can say."""
+    if not path.is_dir():
+        return None
+    result = read_result(path)
+    names = [log.field(key.TTA_RULES, "ruleset") for log in result.runs]
+    ruleset = ruleset_called(names[0]) if names and isinstance(names[0], str) else None
+    if ruleset is None:
+        return None
+    findings = judging.judge(result, ruleset, registry.checks().values(), datetime.now(UTC).date())
+    errors = sum(finding.counts for finding in findings)
+    return "valid" if errors == 0 else f"invalid: {errors} findings of severity error"
 
 
 def _system(folder: Path) -> Path | None:

@@ -37,10 +37,10 @@ def test_ramp_is_exact_at_any_rate() -> None:
 
 
 def test_step_is_a_ramp_between_its_two_samples() -> None:
-    """100 W until 4 s, 200 W from 5 s: 400 + 150 + 500 J."""
+    """100 W until 4 s, 200 W from 5 s: 400 + 150 + 1,000 J."""
     reading = integrate(sampled({0: 100, 4: 100, 5: 200, 10: 200}), 0.0, 10.0)
 
-    assert reading.joules == pytest.approx(1050.0)
+    assert reading.joules == pytest.approx(1550.0)
 
 
 def test_edges_are_interpolated_onto_the_run() -> None:

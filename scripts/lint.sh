@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# ruff and mypy --strict, as CI runs them. $python: the interpreter to use (default: python3).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=${python:-python3}
+"$python" -m ruff check .
+"$python" -m ruff format --check .
+"$python" -m mypy

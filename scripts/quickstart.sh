@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# From a fresh clone to a leaderboard page: environment, five runs, submission, check, score, board.
+# Everything it makes is in .venv/ and quickstart/; a second call goes on where the first one stopped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/environment.sh
+environment .venv train
+tta() { .venv/bin/tta "$@"; }
+place=$PWD/quickstart
+mkdir -p "$place/leaderboard"
+
+if [ ! -f "$place/system.json" ]; then
+    say "looking at this machine (tta doctor)"
+    tta doctor --submitter "${TTA_SUBMITTER:-quickstart}" --out "$place/system.json"
+fi
+system=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["system_name"])' "$place/system.json")
+submitter=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["submitter"])' "$place/system.json")
+submission=$place/leaderboard/$submitter/results/$system/image_classification_mini
+
+if [ -d "$submission" ]; then
+    say "the result is in the leaderboard already; remove $place to begin anew"
+else
+    say "five runs of image_classification mini, each in a cold process (tta run)"
+    tta run image_classification --suite mini --system "$place/system.json" --out "$place/result" --resume \
+        --mlflow "sqlite:///$place/mlflow.db"
+    say "submitting into a local tree (tta submit)"
+    tta submit "$place/result" --to "$place/leaderboard" --notes "made by scripts/quickstart.sh"
+fi
+
+say "checking what was submitted (tta check)"
+tta check "$place/leaderboard"
+say "scoring it (tta score)"
+tta score "$place/leaderboard"
+say "building the leaderboard's pages (tta board build)"
+tta board build "$place/leaderboard" --out "$place/site"
+
+cat >&2 <<EOF
+
+The leaderboard:  $place/site/index.html  (a file; open it in a browser)
+The logs:         $place/result/result_0.txt ...
+MLflow:           .venv/bin/mlflow ui --backend-store-uri sqlite:///$place/mlflow.db --host 127.0.0.1 --port 5000
+                  then open http://127.0.0.1:5000
+EOF
