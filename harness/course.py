@@ -1,4 +1,8 @@
-"""The course of a run, computed from its events alone: intervals, ledger, curve, the deciding evaluation. Pure."""
+"""The course of a run as a check looks at it: intervals with their lines, curve, the deciding evaluation. Pure.
+
+Unlike `harness.runresult`, which refuses a damaged log, this reads what can be read of it: each thing that
+cannot is the finding of one check.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from harness import events as key
 from harness.events import Event
 from harness.ruleset import BenchmarkRules
 from harness.runlog import RunLog
+from harness.runresult import first_reached
 
 STARTED, SUCCESS, ABORTED = "started", "success", "aborted"
 
@@ -77,35 +82,6 @@ def data_waits(log: RunLog) -> tuple[tuple[Event, float], ...]:
     )
 
 
-def ledger(log: RunLog) -> dict[str, float] | None:
-    """Seconds by phase from the events, as `tta_ledger` should have them; None without `run_start` or `run_stop`.
-
-    An interval that was never stopped belongs to no phase: its time is in `other_s`.
-    """
-    total_s = run_s(log)
-    if total_s is None:
-        return None
-    init_s = _sum_s(log, key.INIT_START, key.INIT_STOP)
-    opening_s = _sum_s(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
-    blocks_s = _sum_s(log, key.BLOCK_START, key.BLOCK_STOP)
-    eval_s = _sum_s(log, key.EVAL_START, key.EVAL_STOP)
-    waited_s = math.fsum(seconds for _, seconds in data_waits(log))
-    return {
-        "run_s": total_s,
-        "init_s": init_s,
-        "data_s": opening_s + waited_s,
-        "train_s": blocks_s - waited_s,
-        "eval_s": eval_s,
-        "checkpoint_s": 0.0,
-        "other_s": total_s - opening_s - blocks_s - eval_s,
-    }
-
-
-def _sum_s(log: RunLog, start_key: str, stop_key: str) -> float:
-    found = intervals(log, start_key, stop_key)
-    return math.fsum(log.seconds(item.start, item.stop) for item in found if item.stop is not None)
-
-
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
     """The evaluations that have a finite quality, in the order of the file."""
     return tuple(
@@ -125,12 +101,9 @@ def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
 
 def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
     """The evaluation at which the run has reached its target, with those that confirm it; None if there is none."""
-    reached = 0
-    for event, value in qualities(log):
-        reached = reached + 1 if rules.metric.is_reached(value, rules.target) else 0
-        if reached > rules.confirm_evaluations:
-            return event
-    return None
+    curve = qualities(log)
+    index = first_reached([value for _, value in curve], rules.metric, rules.target, rules.confirm_evaluations)
+    return None if index is None else curve[index][0]
 
 
 def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:

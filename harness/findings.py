@@ -57,7 +57,8 @@ class Rule:
     """A check as the registry knows it.
 
     code: family and number, `LOG001`. name: the fault in snake case. scope: "log" (the check is called
-    with each log) or "result" (called once with the whole result). document: the check's docstring.
+    with each log), "result" (called once with the whole result) or "judgement" (called last, with the findings
+    of the others). document: the check's docstring.
     """
 
     code: str

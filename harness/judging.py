@@ -5,33 +5,41 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Iterator
 from datetime import date
-from pathlib import Path
 
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
+
+JUDGEMENT = "judgement"
+FOREIGN_LOG = "LOG002"
 
 
 def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date) -> list[Finding]:
     """Every finding on `result` under `ruleset`, sorted: errors first, then by place.
 
     A check of scope "log" is called as `check(log, rules, ruleset)` for each log, one of scope "result" as
-    `check(result, rules, ruleset)`. `rules` is None where the logs name no benchmark of the ruleset; which
-    is itself a finding of LOG010, so that nothing passes because nobody knew what to look at.
+    `check(result, rules, ruleset)`, one of scope "judgement", after all others, as
+    `check(result, findings, ruleset, today)`. A log that another program wrote is shown to LOG002 only, where
+    that is in force, and to the checks of the result. `rules` is None where the logs name no benchmark of the
+    ruleset; which is itself a finding of LOG010, so that nothing passes because nobody knew what to look at.
     """
     found: list[Finding] = []
-    for rule in checks:
-        severity = ruleset.codes.get(rule.code)
-        if severity is None:
-            continue
-        for fault in _faults(rule, result, ruleset):
-            found.append(_finding(rule, fault, Severity(severity), result.path, ruleset, today))
+    in_force = [rule for rule in checks if rule.code in ruleset.codes]
+    for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
+        severity = Severity(ruleset.codes[rule.code])
+        if rule.scope == JUDGEMENT:
+            faults = list(rule.check(result, tuple(found), ruleset, today))
+        else:
+            faults = list(_faults(rule, result, ruleset))
+        found += [_finding(rule, fault, severity, ruleset, today) for fault in faults]
     return sorted(found, key=sort_key)
 
 
 def _faults(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
     if rule.scope == "log":
         for log in result.runs:
+            if log.is_foreign and FOREIGN_LOG in ruleset.codes and rule.code != FOREIGN_LOG:
+                continue
             name = log.value("submission_benchmark")
             yield from rule.check(log, _benchmark(ruleset, name), ruleset)
     else:
@@ -42,7 +50,7 @@ def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:
     return ruleset.benchmarks.get(name) if isinstance(name, str) else None
 
 
-def _finding(rule: Rule, fault: Fault, severity: Severity, root: Path, ruleset: RuleSet, today: date) -> Finding:
+def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, today: date) -> Finding:
     waived = next(
         (
             f"{waiver.why} ({waiver.who}, until {waiver.until})"

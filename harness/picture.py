@@ -28,7 +28,7 @@ _TRACKED = {
     "throughput": "throughput/samples_per_s",
     "data_wait_s": "train/data_wait_s",
 }
-_PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
+PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
 
 RulesOf = Callable[[str, str], BenchmarkRules | None]
 
@@ -79,8 +79,8 @@ class RunPicture:
     _config: dict[str, object] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _samples: int = 0
-    _run_start: Event | None = None
-    _last_eval: tuple[Event, float] | None = None
+    _run_start_ns: int | None = None
+    _quality: float | None = None
     _run_stop: Event | None = None
 
     @property
@@ -160,6 +160,8 @@ class RunPicture:
         self._config = flat(event.value)
         for name, value in self._config.items():
             self._param(name, value)
+        names = [self.tags.get(f"tta.{name}", "?")[:60] for name in ("submitter", "system")]
+        self.tags["tta.result"] = " ".join([*names, self.tags.get("tta.submission_id", "?")[:8]])
         self.is_configured = True
 
     def _resolved(self, event: Event) -> None:
@@ -176,7 +178,7 @@ class RunPicture:
         ranks = [rank for rank in event.value if isinstance(rank, dict)] if isinstance(event.value, list) else []
         self._param("world_size", len(ranks))
         for name in ("host", "device"):
-            self._param(f"{name}s", ", ".join(sorted({str(rank.get(name)) for rank in ranks})))
+            self._param(f"{name}s", ", ".join(sorted({clean(rank.get(name)) for rank in ranks})))
         for name, value in flat(ranks[0].get("versions") if ranks else None).items():
             self._param(f"versions.{name}", value)
 
@@ -189,8 +191,7 @@ class RunPicture:
             )
 
     def _started(self, event: Event) -> None:
-        self._run_start = event
-        self._add("eval/target", self.target, event)
+        self._run_start_ns = event.elapsed_ns
 
     def _tracked(self, event: Event) -> None:
         for name, value in mapping(event.value).items():
@@ -203,23 +204,27 @@ class RunPicture:
     def _evaluated(self, event: Event) -> None:
         self._add(f"eval/{self.metric}", event.value, event)
         self._add("eval/target", self.target, event)
-        value = number(event.value)
-        self._last_eval = None if value is None else (event, value)
+        self._add("eval/elapsed_s", self._seconds(event), event)
+        self._quality = number(event.value)
 
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
             self.tags["tta.state"] = event.metadata["status"]
         self._tag("reason", event.metadata.get("reason"))
         is_reached = event.metadata.get("status") == "success"
-        self._add("result/reached", 1.0 if is_reached else 0.0, event)
-        if self._last_eval is not None:
-            self._add("result/quality", self._last_eval[1], event)
-        start_ns = None if self._run_start is None else self._run_start.elapsed_ns
-        if is_reached and start_ns is not None and event.elapsed_ns is not None:
-            self.seconds = (event.elapsed_ns - start_ns) / 1e9
-            self._add("result/time_to_target_s", self.seconds, event)
-            self._add("result/samples_to_target", self._samples, event)
+        self._total("result/reached", 1.0 if is_reached else 0.0, event)
+        self._total("result/quality", self._quality, event)
+        if is_reached:
+            self.seconds = self._seconds(event)
+            self._total("result/time_to_target_s", self.seconds, event)
+            self._total("result/samples_to_target", self._samples, event)
         self._run_stop = event
+
+    def _seconds(self, event: Event) -> float | None:
+        """Seconds on the referee's clock since `run_start`."""
+        if self._run_start_ns is None or event.elapsed_ns is None:
+            return None
+        return (event.elapsed_ns - self._run_start_ns) / 1e9
 
     @property
     def is_priced(self) -> bool:
@@ -229,18 +234,18 @@ class RunPicture:
     def price(self, cost: Cost) -> None:
         """Adds what the run cost, and by which price."""
         assert self._run_stop is not None
-        self._add("result/usd", float(cost.usd), self._run_stop)
+        self._total("result/usd", float(cost.usd), self._run_stop)
         self._tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}, book {cost.price_digest[:16]}")
 
     def _energy(self, event: Event) -> None:
         value = mapping(event.value)
-        self._add("result/energy_j", value.get("energy_j"), event)
+        self._total("result/energy_j", value.get("energy_j"), event)
         self._tag("energy_source", value.get("source"))
 
     def _ledger(self, event: Event) -> None:
         for name, value in mapping(event.value).items():
-            if name in _PHASES:
-                self._add(f"ledger/{name}", value, event)
+            if name in PHASES:
+                self._total(f"ledger/{name}", value, event)
 
     def _close(self) -> None:
         self.is_closed = True
@@ -262,13 +267,17 @@ class RunPicture:
         else:
             self.params[name] = text
 
-    def _add(self, name: str, value: object, event: Event) -> None:
+    def _total(self, name: str, value: object, event: Event) -> None:
+        """Adds what there is one of in a run: at step 0, by which MLflow knows to draw a bar instead of a curve."""
+        self._add(name, value, event, step=0)
+
+    def _add(self, name: str, value: object, event: Event, step: int | None = None) -> None:
         """Adds a point, unless the value is absent, no number or not finite, or the metric has very many."""
         finite, time_ms = number(value), whole(event.time_ms)
         count = self._counts.get(name, 0)
         if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
             self._counts[name] = count + 1
-            self.points.append(Point(name, finite, time_ms, self._samples))
+            self.points.append(Point(name, finite, time_ms, self._samples if step is None else step))
 
 
 _TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {

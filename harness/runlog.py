@@ -8,21 +8,23 @@ Damage is collected as defects with line numbers: whoever judges the log turns t
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from harness.errors import LogError, printable
-from harness.events import CHAIN_START, EVENT_TYPES, TOKEN, TRACKED_STATS, Event
+from harness.events import CHAIN_START, POWER_READING, TOKEN, TRACKED_STATS, Event
+from harness.logline import parse_line
 
 _TOKEN = TOKEN.encode()
 _PIECE_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
 MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
+MAX_POWER_READINGS = 100_000  # one a second: 27 hours
+MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
 MAX_DEFECTS_PER_KIND = 100
 _MAX_KEYS = 1_000
 
@@ -46,7 +48,8 @@ class Defect:
 class RunLog:
     """A log that was read to its end.
 
-    events: the events in the order of the file, without those of a key beyond the first 10,000.
+    events: the events in the order of the file, without those of a key beyond the first 10,000 (of power
+        readings: 100,000) and without what comes after 64 MiB of lines.
     sha256, num_bytes, num_lines: of the whole file. counts: events by key.
     """
 
@@ -155,32 +158,39 @@ class _Collector:
         self.elapsed_ns: int | None = None
         self.wall_offset_ms: float | None = None
         self.prev = CHAIN_START
-        self.is_chained: bool | None = None
+        self.is_chained = False
+        self.unchained: list[int] = []  # lines without order before the first that has it
+        self.kept_bytes = 0
 
     def lines(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         """The lines with a token, each from the token on, with their numbers; line ends taken off."""
         rest = b""
-        is_skipping = False  # inside a line that was already refused as too long
+        skipped: bytes | None = None  # inside a line that is too long: its last bytes, a token may begin there
+        is_ours = False  # whether that line has a token
         while piece := stream.read(_PIECE_BYTES):
             self.sha256.update(piece)
             self.num_bytes += len(piece)
-            if is_skipping:
+            if skipped is not None:
                 end = piece.find(b"\n")
+                seen = skipped + (piece if end < 0 else piece[:end])
+                is_ours = is_ours or _TOKEN in seen
                 if end < 0:
+                    skipped = seen[-len(_TOKEN) :]
                     continue
                 self.num_lines += 1
-                piece, is_skipping = piece[end + 1 :], False
+                self._overlong(self.num_lines, is_ours)
+                piece, skipped = piece[end + 1 :], None
             block = rest + piece
             cut = block.rfind(b"\n") + 1
             rest = block[cut:]
             yield from self._ours(block, cut)
             if len(rest) > MAX_LINE_BYTES:
-                if _TOKEN in rest:
-                    self.defect("overlong", self.num_lines + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes")
-                rest, is_skipping = b"", True
-        if rest or is_skipping:
+                rest, skipped, is_ours = b"", rest[-len(_TOKEN) :], _TOKEN in rest
+        if rest or skipped is not None:
             self.num_lines += 1
-        if _TOKEN in rest:
+        if skipped is not None:
+            self._overlong(self.num_lines, is_ours)
+        elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
             # A writer of ours ends a line before it starts the next: a line without an end was cut off.
             self.defect("cut_off", self.num_lines, "the last line is cut off")
 
@@ -188,10 +198,19 @@ class _Collector:
         position = 0
         while (hit := block.find(_TOKEN, position, cut)) >= 0:
             end = block.index(b"\n", hit)
+            begin = block.rfind(b"\n", position, hit) + 1 or position
             self.num_lines += block.count(b"\n", position, end + 1)
-            yield self.num_lines, block[hit:end].rstrip(b"\r")
+            if end - begin > MAX_LINE_BYTES:
+                self._overlong(self.num_lines, is_ours=True)
+            else:
+                yield self.num_lines, block[hit:end].rstrip(b"\r")
             position = end + 1
         self.num_lines += block.count(b"\n", position, cut)
+
+    def _overlong(self, lineno: int, is_ours: bool) -> None:
+        if is_ours:
+            self.prev = ""  # no line can be chained to it
+            self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
 
     def defect(self, kind: str, lineno: int, message: str) -> None:
         self.defects_by_kind[kind] = self.defects_by_kind.get(kind, 0) + 1
@@ -200,39 +219,48 @@ class _Collector:
 
     def take(self, lineno: int, line: bytes) -> None:
         digest_before, self.prev = self.prev, hashlib.sha256(line).hexdigest()
-        if len(line) > MAX_LINE_BYTES:
-            self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
-            return
         try:
             event = parse_line(line, lineno)
         except ValueError as error:
             self.defect("malformed", lineno, str(error))
             return
         self._check_order(event, digest_before)
-        self._keep(event)
+        self._keep(event, len(line))
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: Event, num_bytes: int) -> None:
         count = self.counts.get(event.key, 0)
         if count == 0 and len(self.counts) >= _MAX_KEYS:
             self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
             return
         self.counts[event.key] = count + 1
-        if count < MAX_EVENTS_PER_KEY:
+        most = MAX_POWER_READINGS if event.key == POWER_READING else MAX_EVENTS_PER_KEY
+        if count >= most:
+            # Statistics decide nothing and may be many; the law's own keys may not.
+            if count == most and event.key != TRACKED_STATS:
+                self.defect("too_many", event.lineno, f"more than {most:,} events {printable(event.key)!r}")
+            return
+        if self.kept_bytes <= MAX_KEPT_BYTES < self.kept_bytes + num_bytes:
+            self.defect("too_many", event.lineno, f"more than {MAX_KEPT_BYTES:,} bytes of events")
+        self.kept_bytes += num_bytes
+        if self.kept_bytes <= MAX_KEPT_BYTES:
             self.events.append(event)
             self.by_key.setdefault(event.key, []).append(event)
-        elif count == MAX_EVENTS_PER_KEY and event.key != TRACKED_STATS:
-            # Statistics decide nothing and may be many; the law's own keys may not.
-            self.defect("too_many", event.lineno, f"more than {MAX_EVENTS_PER_KEY:,} events {printable(event.key)!r}")
 
     def _check_order(self, event: Event, digest_before: str) -> None:
         seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
-        if self.is_chained is None:
-            self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
+        is_ordered = isinstance(seq, int) and not isinstance(seq, bool) and elapsed_ns is not None
         if not self.is_chained:
+            self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
+            if not self.is_chained:
+                if len(self.unchained) <= MAX_DEFECTS_PER_KIND:
+                    self.unchained.append(event.lineno)
+                return
+            for lineno in self.unchained:
+                self._unchained(lineno)
+        if not is_ordered or not isinstance(prev, str):
+            self._unchained(event.lineno)
             return
-        if not isinstance(seq, int) or elapsed_ns is None or not isinstance(prev, str):
-            self.defect("unchained", event.lineno, "a line without seq, elapsed_ns or prev among lines that have them")
-            return
+        assert isinstance(seq, int) and elapsed_ns is not None
         expected = 0 if self.seq is None else self.seq + 1
         if seq != expected:
             self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
@@ -249,6 +277,9 @@ class _Collector:
             self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
         self.seq, self.elapsed_ns = seq, elapsed_ns
 
+    def _unchained(self, lineno: int) -> None:
+        self.defect("unchained", lineno, "a line without seq, elapsed_ns or prev in a log that has them")
+
     def result(self) -> RunLog:
         if not self.counts and not self.defects:
             what = "is empty" if self.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
@@ -263,50 +294,3 @@ class _Collector:
             counts=self.counts,
             _by_key=self.by_key,
         )
-
-
-def parse_line(line: bytes, lineno: int) -> Event:
-    """The event in one line that begins with the token.
-
-    Raises:
-        ValueError: it is not one JSON object with the five fields of an event, each of its type; a key
-            stands in it twice; a number is not finite; it is nested too deeply.
-    """
-    try:
-        record = json.loads(
-            line[len(_TOKEN) :].decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    time_ms, event_type = record.get("time_ms"), record.get("event_type")
-    key, metadata = record.get("key"), record.get("metadata")
-    if not isinstance(time_ms, int | float) or isinstance(time_ms, bool):
-        raise ValueError("time_ms is missing or not a number")
-    if event_type not in EVENT_TYPES:
-        raise ValueError(f"event_type is {printable(event_type)!r}; it must be one of {', '.join(EVENT_TYPES)}")
-    if not isinstance(key, str) or not key:
-        raise ValueError("key is missing or not a text")
-    if not isinstance(metadata, dict):
-        raise ValueError("metadata is missing or not an object")
-    if "value" not in record:
-        raise ValueError("value is missing")
-    return Event(time_ms, event_type, key, record["value"], metadata, lineno)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {printable(twice)!r} stands twice")
-    return record
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")

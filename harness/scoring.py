@@ -152,7 +152,7 @@ def score(
     if unreadable:
         return replace(without, why_not=unreadable[0])
     if len(runs) != rules.num_runs:
-        return replace(without, why_not=f"{_runs(len(runs))} were given; the rules require {rules.num_runs}")
+        return replace(without, why_not=f"{_runs(len(runs))} given; the rules require {rules.num_runs}")
     if len(missed) > rules.drop:
         return replace(
             without,
@@ -171,7 +171,7 @@ def score(
 
 
 def _runs(number: int) -> str:
-    return f"{number} run" if number == 1 else f"{number} runs"
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _mean(without: Score, drop: int, verdict: Verdict | None) -> Score:

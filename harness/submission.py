@@ -239,6 +239,16 @@ def small_file(path: Path) -> bytes:
         raise SubmissionError(f"{path}: cannot be read: {error.strerror}") from None
 
 
+def line_of(path: Path, name: str) -> int | None:
+    """The line on which the field `name` begins in a small JSON or YAML file; None where it cannot be found."""
+    try:
+        text = small_file(path).decode("utf-8")
+    except (SubmissionError, UnicodeDecodeError):
+        return None
+    field = re.compile(rf'\s*[{{,]?\s*(?:"{re.escape(name)}"|{re.escape(name)})\s*:')
+    return next((number for number, line in enumerate(text.splitlines(), 1) if field.match(line)), None)
+
+
 def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
     """The claim in `path`: flat `name: value` lines, parsed as safe YAML with every value a text.
 

@@ -213,17 +213,15 @@ def system_description(
     for field in overrides or {}:
         if field not in (*FIELDS, *OPTIONAL_FIELDS):
             raise UsageError(unknown_name("field of a system description", field, (*FIELDS, *OPTIONAL_FIELDS)))
-    found = {
-        "submitter": submitter if submitter is not None else UNNAMED,
+    facts = {**_host(machine), **_devices(machine.accelerators), **_software(machine)}
+    described = {field: facts.get(field) or UNKNOWN for field in FIELDS} | {
+        "submitter": UNNAMED if submitter is None else submitter,
         "division": division,
         "status": STATUSES.get(status, status),
-        "system_name": system_name if system_name is not None else default_name(machine),
+        "system_name": default_name(machine) if system_name is None else system_name,
         "number_of_nodes": "1",
-        **_host(machine),
-        **_devices(machine.accelerators),
-        **_software(machine),
+        **(overrides or {}),
     }
-    described = {field: found.get(field) or UNKNOWN for field in FIELDS} | dict(overrides or {})
     for field in ("submitter", "system_name"):
         if not NAME_PATTERN.fullmatch(described[field]):
             raise UsageError(

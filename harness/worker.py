@@ -58,9 +58,11 @@ class Ranks:
     """This process among its like; commands go from rank 0 to all."""
 
     def __init__(self) -> None:
+        import torch
         from accelerate import PartialState
 
-        self._state = PartialState()
+        # Left to itself on a machine without an accelerator, it makes a world of one of every process.
+        self._state = PartialState(cpu=not torch.accelerator.is_available())
         self.rank = int(self._state.process_index)
         self.world_size = int(self._state.num_processes)
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.board.heads import LogFacts, log_facts
 from harness.board.words import slug
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
 from harness.prices import Price, PriceBook
 from harness.ruleset import RuleSet
-from harness.runlog import RunLog
 from harness.scoring import Leaderboard, Row
 from harness.submission import (
     CLAIM_NAME,
@@ -31,7 +29,6 @@ from harness.submission import (
 )
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LAST_MS = 253_402_300_800_000  # the year 10000
 
 Rate = Callable[[Result], Row]
 Rank = Callable[[Sequence[Row]], Leaderboard]
@@ -50,18 +47,6 @@ class Download:
     @property
     def href(self) -> str:
         return quote(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class LogFacts:
-    """What the head of a log says beside its score. Values are as logged: untrusted."""
-
-    name: str
-    sha256: str
-    num_bytes: int
-    started: str | None  # a date, YYYY-MM-DD, in UTC
-    config: Mapping[str, Any]
-    facts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +176,7 @@ def _entry(result: Result, row: Row, price: Price | None, name: str, tree: Path)
         place=row.path,
         row=row,
         price=price,
-        logs=tuple(_log_facts(log) for log in result.runs),
+        logs=tuple(log_facts(log) for log in result.runs),
         claim=result.claim,
         system=result.system,
         system_place=None if result.system_path is None else _relative(result.system_path, tree),
@@ -235,43 +220,6 @@ def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
     if path is not None and digest is not None and path.parent.absolute() != result.path.absolute():
         target = f"{root}/{parts[0]}/systems/{path.name}" if is_tree else f"{folder}/{SYSTEM_NAME}"
         yield Download(path, path.name, target, path.stat().st_size, digest)
-
-
-def _log_facts(log: RunLog) -> LogFacts:
-    config = log.value("tta_config")
-    start = log.first("run_start") or log.first("init_start")
-    facts: list[tuple[str, str]] = []
-
-    def note(name: str, value: object) -> None:
-        if value is not None:
-            facts.append((name, value if isinstance(value, str) else json.dumps(value, sort_keys=True)))
-
-    note("harness", log.field("tta_format", "harness"))
-    note("run", log.field("tta_format", "run_id"))
-    note("ruleset named", log.field("tta_rules", "ruleset"))
-    note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
-    note("digest of the data", log.field("tta_data", "digest"))
-    note("cache cleared", log.value("cache_clear"))
-    world = log.value("tta_world")
-    if isinstance(world, list):
-        note("processes", len(world))
-        ranks = [rank for rank in world if isinstance(rank, dict)]
-        note("devices", sorted({str(rank.get("device")) for rank in ranks}))
-        note("versions", next((rank.get("versions") for rank in ranks), None))
-    note("energy", log.value("tta_energy"))
-    return LogFacts(
-        name=log.path.name,
-        sha256=log.sha256,
-        num_bytes=log.num_bytes,
-        started=None if start is None else _day(start.time_ms),
-        config=config if isinstance(config, dict) else {},
-        facts=tuple(facts),
-    )
-
-
-def _day(time_ms: float) -> str | None:
-    """The date in UTC; None for a number that is no time of ours."""
-    return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
 
 
 def _at_home(row: Row, place: str, tree: Path) -> Row:

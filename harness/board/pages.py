@@ -88,7 +88,7 @@ class _Renderer:
         )
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
-            significant=words.significant, benchmark_slug=benchmark_slug,
+            significant=words.significant, plain=words.plain, benchmark_slug=benchmark_slug,
         )  # fmt: skip
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=views.cost_words,
@@ -140,10 +140,10 @@ def _benchmark_page(
             {
                 "view": view,
                 "curves": views.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
-                "legend": views.swatches([name for name, _ in series]),
-                "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost", "US dollars"),
+                "legend": views.swatches([name for name, _ in series], view.rules),
+                "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost"),
                 "cost_front": views.front_numbers(view.ranked, "cost"),
-                "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy", "joules"),
+                "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy"),
                 "energy_front": views.front_numbers(view.ranked, "energy"),
             }
         )
@@ -155,7 +155,8 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
     score = entry.row.score
     alone = views.table_view(board, Table(table.benchmark, table.division, (entry.row,)))
     [view] = alone.ranked or alone.others
-    runs = [(run, index in score.dropped) for index, run in enumerate(score.runs)]
+    is_mean = score.seconds is not None
+    runs = [(run, is_mean and index not in score.dropped) for index, run in enumerate(score.runs)]
     series = [(views.run_name(run), [run]) for run in score.runs]
     config = entry.logs[0].config if entry.logs else {}
     return render(
@@ -168,7 +169,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         rules=rules,
         runs=runs,
         curves=views.curves("curves", "Quality against time", series, rules),
-        legend=views.swatches([name for name, _ in series]),
+        legend=views.swatches([name for name, _ in series], rules),
         points=[(views.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
         ledger=views.ledger_chart("ledger", score.runs),
         phases=[(phase, views.PHASE_WORDS[phase]) for phase in views.PHASES],

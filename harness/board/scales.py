@@ -77,7 +77,7 @@ def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
         return [low]
     rough = (high - low) / max(1, about)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    step = power * next(factor for factor, up_to in ((1, 1.5), (2, 3.5), (5, 7.5), (10, 11)) if rough < up_to * power)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = max(0, -math.floor(math.log10(step)) + 1)
     return [round(number * step, digits) + 0.0 for number in range(first, last + 1)]

@@ -13,19 +13,18 @@ from markupsafe import Markup
 from harness.board.charts import (
     Bar,
     Dot,
-    Label,
     Line,
-    Strip,
     bar_chart,
     legend_swatch,
     line_chart,
     scatter_chart,
-    strip_plot,
-    strip_scale,
+    target_swatch,
 )
 from harness.board.index import Board, Entry
 from harness.board.scales import pareto_front
-from harness.board.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.board.strips import Strip, strip_plot, strip_reach
+from harness.board.svg import Label
+from harness.board.words import DOLLARS, JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
 from harness.findings import Finding
 from harness.ruleset import BenchmarkRules
 from harness.runresult import RunResult
@@ -44,13 +43,18 @@ PHASE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One line of a table in texts. kind: "valid", "invalid" or "unscored"; reason: why it does not count."""
+    """One line of a table in texts.
+
+    kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words, empty without any.
+    reason: why it does not count.
+    """
 
     row: Row
     entry: Entry
     href: str
     kind: str
     verdict: str
+    counts: str
     reason: str | None
     finding: Finding | None
     time: str | None
@@ -73,23 +77,24 @@ class TableView:
     unit: Unit
     ranked: tuple[RowView, ...]
     others: tuple[RowView, ...]
-    strip_from: str
-    strip_to: str
-    is_log: bool
+    ranked_reach: str
+    others_reach: str
 
 
 def table_view(board: Board, table: Table) -> TableView:
-    """The table as the index and the benchmark's page show it."""
+    """The table as the pages show it; ranked rows and the others have strips of one scale each."""
     key = slug([table.benchmark, table.division]).replace(".", "-")
     times = [row.score.seconds for row in table.rows]
     runs = [run.seconds for row in table.rows for run in row.score.runs]
     unit, energy_unit = unit_for([*times, *runs], SECONDS), unit_for((row.score.energy_j for row in table.rows), JOULES)
-    strips = [strip_of(row.score) for row in table.rows]
-    scale = strip_scale(strips)
+    reach = {
+        is_ranked: strip_reach([strip_of(row.score) for row in table.rows if row.is_ranked is is_ranked])
+        for is_ranked in (True, False)
+    }
     views = []
-    for number, (row, strip) in enumerate(zip(table.rows, strips, strict=True), 1):
+    for number, row in enumerate(table.rows, 1):
         label = Label(f"strip-{key}-{number}", "Runs", strip_words(row.score, unit))
-        plot = Markup() if scale is None else strip_plot(label, strip, scale)
+        plot = strip_plot(label, strip_of(row.score), reach[row.is_ranked])
         views.append(_row_view(board, row, unit, energy_unit, plot))
     return TableView(
         key=key,
@@ -99,9 +104,8 @@ def table_view(board: Board, table: Table) -> TableView:
         unit=unit,
         ranked=tuple(view for view in views if view.kind == "valid"),
         others=tuple(view for view in views if view.kind != "valid"),
-        strip_from="" if scale is None else in_unit(scale.low, unit, 3),
-        strip_to="" if scale is None else in_unit(scale.high, unit, 3),
-        is_log=scale is not None and scale.is_log,
+        ranked_reach=f"{significant(100 * reach[True], 2)} %",
+        others_reach=f"{significant(100 * reach[False], 2)} %",
     )
 
 
@@ -109,18 +113,20 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
     entry, score = board.of(row), row.score
     counted = next((finding for finding in row.findings if finding.counts), None)
     if row.is_ranked:
-        kind = "valid"
-        verdict = "valid" + (f", {plural(row.num_warnings, 'warning')}" if row.num_warnings else "")
+        kind, verdict = "valid", "valid"
     elif row.num_errors:
-        kind, verdict = "invalid", f"not valid, {plural(row.num_errors, 'finding')}"
+        kind, verdict = "invalid", "not valid"
     else:
         kind, verdict = "unscored", "no score"
+    errors = plural(row.num_errors, "error") if row.num_errors else ""
+    warnings = plural(row.num_warnings, "warning") if row.num_warnings else ""
     return RowView(
         row=row,
         entry=entry,
         href=f"results/{entry.slug}.html",
         kind=kind,
         verdict=verdict,
+        counts=", ".join(count for count in (errors, warnings) if count),
         reason=None if kind == "valid" else counted.message if counted else score.why_not or "it has no score",
         finding=counted,
         time=None if score.seconds is None else in_unit(score.seconds, unit),
@@ -159,7 +165,7 @@ def strip_of(score: Score) -> Strip:
         counted=[seconds for index, seconds in reached if index not in score.dropped],
         dropped=[seconds for index, seconds in reached if index in score.dropped],
         num_missed=len(score.runs) - len(reached),
-        mean=score.seconds,
+        middle=score.seconds or (sum(seconds for _, seconds in reached) / len(reached) if reached else None),
         interval=score.interval,
     )
 
@@ -205,16 +211,18 @@ def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]
     )
 
 
-def trade_off(key: str, rows: Sequence[RowView], what: str, unit: str) -> Markup:
+def trade_off(key: str, rows: Sequence[RowView], what: str) -> Markup:
     """Time against cost ("cost") or energy ("energy") of the ranked rows that have both."""
-    dots = [
-        Dot(row_name(view.row), str(number), view.row.score.seconds, amount)
+    placed = [
+        (number, view.row, view.row.score.seconds, amount)
         for number, view in enumerate(rows, 1)
         if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
     ]
+    unit = unit_for([max((amount for *_, amount in placed), default=0.0)], JOULES if what == "energy" else DOLLARS)
+    dots = [Dot(row_name(row), str(number), seconds, amount / unit.size) for number, row, seconds, amount in placed]
     said = f"{plural(len(dots), 'result')} by seconds to target and {what}; less is better in both"
     label = Label(key, f"Time against {what}", f"{said}. Filled points are those that no other beats in both.")
-    return scatter_chart(label, dots, "seconds to target", f"{what} of a run ({unit})")
+    return scatter_chart(label, dots, "seconds to target", f"{unit.name} a run")
 
 
 def amount_of(score: Score, what: str) -> float | None:
@@ -254,6 +262,8 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
     return bar_chart(label, bars, "seconds")
 
 
-def swatches(series: Sequence[str]) -> list[tuple[Markup, str]]:
-    """A legend: a piece of line and a name for each series."""
-    return [(legend_swatch(number), name) for number, name in enumerate(series)]
+def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
+    """A legend: a piece of line and a name for the target and for each series."""
+    return [(target_swatch(), f"target {rules.target:g}")] + [
+        (legend_swatch(number), name) for number, name in enumerate(series)
+    ]

@@ -29,6 +29,7 @@ JOULES = (
     Unit("MJ", 1e6, "megajoules"),
     Unit("GJ", 1e9, "gigajoules"),
 )
+DOLLARS = (Unit("$", 1.0, "US dollars"),)
 
 
 def unit_for(values: Iterable[float | None], units: Sequence[Unit]) -> Unit:
@@ -53,6 +54,11 @@ def significant(value: float, digits: int = 4) -> str:
 def in_unit(value: float, unit: Unit, digits: int = 4) -> str:
     """`value` in `unit`, without the symbol."""
     return significant(value / unit.size, digits)
+
+
+def plain(value: float) -> str:
+    """A number of the rules as it was written there: `600`, `0.9`, `10,000`."""
+    return f"{value:,.10g}"
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:

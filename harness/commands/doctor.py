@@ -115,34 +115,43 @@ def _processor(processor: Processor, load_1min: float | None) -> list[Line]:
     usable, threads = processor.num_usable, processor.num_threads
     lines = [
         Line("model", processor.model or "unknown"),
-        Line("sockets, cores, threads", ", ".join(
-            _number(count) for count in (processor.num_sockets, processor.num_cores, threads)
-        )),
+        Line(
+            "sockets, cores, threads",
+            ", ".join(_number(count) for count in (processor.num_sockets, processor.num_cores, threads)),
+        ),
         Line("frequency", f"{processor.max_mhz} MHz" if processor.max_mhz else "unknown"),
         Line("caches", ", ".join(processor.caches) or "unknown"),
         Line("NUMA nodes", _number(processor.num_numa_nodes)),
     ]
     is_limited = usable is not None and threads is not None and usable < threads
-    lines.append(Line(
-        "usable CPUs",
-        "unknown" if usable is None else f"{usable:g} of {_number(threads)}",
-        "a quota or an affinity holds the rest back: a result belongs to what is usable, so say it in hw_notes"
-        if is_limited else None,
-    ))
+    lines.append(
+        Line(
+            "usable CPUs",
+            "unknown" if usable is None else f"{usable:g} of {_number(threads)}",
+            "a quota or an affinity holds the rest back: a result belongs to what is usable, so say it in hw_notes"
+            if is_limited
+            else None,
+        )
+    )
     governor = processor.governor
-    lines.append(Line(
-        "frequency governor",
-        governor or "not visible",
-        "the frequency follows the load and times vary more; choose 'performance', or say it in sw_notes"
-        if governor not in (None, "performance") else None,
-    ))
+    lines.append(
+        Line(
+            "frequency governor",
+            governor or "not visible",
+            "the frequency follows the load and times vary more; choose 'performance', or say it in sw_notes"
+            if governor not in (None, "performance")
+            else None,
+        )
+    )
     lines.append(Line("turbo", {None: "not visible", True: "on", False: "off"}[processor.is_turbo]))
     is_busy = load_1min is not None and load_1min > BUSY_FRACTION * (usable or threads or 1)
-    lines.append(Line(
-        "load, last minute",
-        "unknown" if load_1min is None else f"{load_1min:g}",
-        "the machine is busy: what runs beside a run slows it; wait, or stop the rest" if is_busy else None,
-    ))
+    lines.append(
+        Line(
+            "load, last minute",
+            "unknown" if load_1min is None else f"{load_1min:g}",
+            "the machine is busy: what runs beside a run slows it; wait, or stop the rest" if is_busy else None,
+        )
+    )
     return lines
 
 
@@ -158,7 +167,8 @@ def _memory_and_storage(machine: Machine) -> list[Line]:
             "free",
             size(storage.free_bytes),
             f"less than {size(LOW_DISK_BYTES)}: the standard suite's data may not fit"
-            if storage.free_bytes < LOW_DISK_BYTES else None,
+            if storage.free_bytes < LOW_DISK_BYTES
+            else None,
         ),
     ]
 
@@ -175,11 +185,13 @@ def _accelerators(machine: Machine) -> list[Line]:
     lines = []
     for index, device in enumerate(found.devices):
         memory = size(device.memory_bytes) if device.memory_bytes else "memory unknown"
-        lines.append(Line(
-            str(index),
-            ", ".join(text for text in (device.name, memory, device.bus) if text),
-            f"{device.num_processes} processes compute on it now" if device.num_processes else None,
-        ))
+        lines.append(
+            Line(
+                str(index),
+                ", ".join(text for text in (device.name, memory, device.bus) if text),
+                f"{device.num_processes} processes compute on it now" if device.num_processes else None,
+            )
+        )
     if found.driver:
         lines.append(Line("driver", found.driver))
     if found.reason:

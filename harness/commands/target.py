@@ -64,7 +64,8 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
         raise UsageError(f"target: ruleset {ruleset.version} has no benchmark {name!r}")
     rules = ruleset.benchmarks[name]
     groups = _groups(logs, rules)
-    print(json.dumps(_document(rules, groups), allow_nan=False, indent=2) if output_format == "json" else _text(rules, groups))
+    is_json = output_format == "json"
+    print(json.dumps(_document(rules, groups), allow_nan=False, indent=2) if is_json else _text(rules, groups))
     is_well = all(group.proposal.recommended is not None and not group.missed for group in groups)
     return ExitStatus.OK if is_well else ExitStatus.FINDINGS
 
@@ -147,7 +148,8 @@ def _cells(candidate: Candidate, proposal: Proposal) -> tuple[str, ...]:
 
 def _yaml(rules: BenchmarkRules, groups: list[_Group]) -> str:
     """What goes into the rules' page; what must not be forgotten stands in comments."""
-    lines = [f"# samples to {rules.metric.name} {rules.target:g}, by seed", "reference_convergence:"]
+    empty = "" if any(group.points for group in groups) else " []"
+    lines = [f"# samples to {rules.metric.name} {rules.target:g}, by seed", f"reference_convergence:{empty}"]
     for group in groups:
         lines += [f"  # missed the target: seed {run.seed}, {printable(run.path)}" for run in group.missed]
         if group.points:

@@ -35,8 +35,8 @@ def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) 
     """
     memory = _fields(root / "proc" / "meminfo")
     release = _fields(root / "etc" / "os-release", "=")
-    limits = re.search(r"^Max open files +(\d{1,18}) ", read_text(root / "proc" / "self" / "limits") or "", re.MULTILINE)
-    load = re.match(r"\d{1,9}(\.\d+)?", read_text(root / "proc" / "loadavg") or "")
+    limit = _find(root / "proc/self/limits", r"^Max open files +(\d{1,18}) ")
+    load = _find(root / "proc/loadavg", r"\A(\d{1,9}(?:\.\d+)?)")
     return Machine(
         processor=read_processor(root),
         memory_bytes=_kib(memory.get("MemTotal")),
@@ -54,8 +54,8 @@ def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) 
         architecture=platform.machine(),
         virtualisation=_virtualisation(root),
         container=_container(root),
-        load_1min=float(load.group()) if load else None,
-        max_open_files=int(limits.group(1)) if limits else None,
+        load_1min=float(load) if load else None,
+        max_open_files=int(limit) if limit else None,
         python=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
     )
@@ -73,22 +73,20 @@ def read_processor(root: Path) -> Processor:
     cpus = root / "sys/devices/system/cpu"
     info = read_text(root / "proc" / "cpuinfo") or ""
     online = sorted(cpus.glob("cpu[0-9]*"))
-    sockets = _distinct(cpu / "topology/physical_package_id" for cpu in online)
+    sockets = _distinct(cpu / "topology/physical_package_id" for cpu in online) - {"-1"}  # ARM without firmware tables
     cores = _distinct(cpu / "topology/thread_siblings_list" for cpu in online)
     threads = _num_listed(read_text(cpus / "online")) or len(re.findall(r"^processor\s*:", info, re.MULTILINE)) or None
-    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", read_text(root / "proc/self/status") or "", re.MULTILINE)
     max_khz = read_number(cpus / "cpu0/cpufreq/cpuinfo_max_freq")
-    now_mhz = re.search(r"^cpu MHz\s*:\s*(\d{1,6})", info, re.MULTILINE)
+    now_mhz = _find(root / "proc/cpuinfo", r"^cpu MHz\s*:\s*(\d{1,6})")
     governors = sorted(_distinct(cpu / "cpufreq/scaling_governor" for cpu in online))
     return Processor(
         model=_model(info, root),
-        # ARM machines without firmware tables say -1 for a socket.
-        num_sockets=len(sockets - {"-1"}) or None,
+        num_sockets=len(sockets) or None,
         num_cores=len(cores) or None,
         num_threads=threads,
-        num_allowed=_num_listed(allowed.group(1)) if allowed else None,
+        num_allowed=_num_listed(_find(root / "proc/self/status", r"^Cpus_allowed_list:\s*(\S+)")),
         quota=cpu_quota(root),
-        max_mhz=max_khz // 1000 if max_khz else int(now_mhz.group(1)) if now_mhz else None,
+        max_mhz=max_khz // 1000 if max_khz else int(now_mhz) if now_mhz else None,
         caches=tuple(_caches(online)),
         num_numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or None,
         governor=_clean(", ".join(governors)),
@@ -103,13 +101,11 @@ def _model(info: str, root: Path) -> str | None:
         return _clean(" + ".join(names))
     makers = re.findall(r"^CPU implementer\s*:[ \t]*(\S+)", info, re.MULTILINE)
     codes = re.findall(r"^CPU part\s*:[ \t]*(\S+)", info, re.MULTILINE)
-    parts = dict.fromkeys(zip(makers, codes, strict=False))
-    if parts:
-        return _clean(" + ".join(
-            f"ARM {ARM_PARTS[part]}" if maker == "0x41" and part in ARM_PARTS else f"implementer {maker} part {part}"
-            for maker, part in parts
-        ))
-    return _shown(root / "proc/device-tree/model")
+    cores = [
+        f"ARM {ARM_PARTS[code]}" if maker == "0x41" and code in ARM_PARTS else f"implementer {maker} part {code}"
+        for maker, code in dict.fromkeys(zip(makers, codes, strict=False))
+    ]
+    return _clean(" + ".join(cores)) or _shown(root / "proc/device-tree/model")
 
 
 def _caches(online: Iterable[Path]) -> Iterable[str]:
@@ -143,7 +139,7 @@ def cpu_quota(root: Path) -> float | None:
 
     Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst.
     """
-    quotas = []
+    quotas: list[float] = []
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -153,9 +149,8 @@ def cpu_quota(root: Path) -> float | None:
         for mount in {controllers, "cpu"} if controllers else {"", "unified"}:
             base = root / "sys/fs/cgroup" / mount
             for depth in range(len(parts) + 1):
-                quotas.append(_quota(base.joinpath(*parts[:depth])))
-    known = [quota for quota in quotas if quota is not None]
-    return min(known) if known else None
+                quotas += filter(None, [_quota(base.joinpath(*parts[:depth]))])
+    return min(quotas, default=None)
 
 
 def _quota(group: Path) -> float | None:
@@ -220,16 +215,16 @@ def _interfaces(root: Path) -> Iterable[Interface]:
             mbps = read_number(entry / "speed")  # -1 where a virtual device has none
             yield Interface(printable(entry.name, 40), mbps if mbps and mbps > 0 else None)
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/*")):
-        rate = re.match(r"(\d{1,6}(\.\d+)?) Gb/sec", read_text(port / "rate") or "")
+        gbps = _find(port / "rate", r"\A(\d{1,6}(?:\.\d+)?) Gb/sec")
         if read_text(port / "link_layer") == "InfiniBand":
             name = printable(f"{port.parent.parent.name}/{port.name}", 40)
-            yield Interface(name, round(float(rate.group(1)) * 1000) if rate else None)
+            yield Interface(name, round(float(gbps) * 1000) if gbps else None)
 
 
 def _virtualisation(root: Path) -> str | None:
-    flags = re.search(r"^flags\s*:.*\bhypervisor\b", read_text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    flag = _find(root / "proc/cpuinfo", r"^flags\s*:.*\b(hypervisor)\b")
     kind = _shown(root / "sys/hypervisor/type")
-    if not flags and not kind:
+    if not flag and not kind:
         return None
     board = root / "sys/class/dmi/id"
     maker = " ".join(text for name in ("sys_vendor", "product_name") if (text := _shown(board / name)))
@@ -240,8 +235,7 @@ def _container(root: Path) -> str | None:
     for name, mark in (("docker", ".dockerenv"), ("podman", "run/.containerenv")):
         if (root / mark).exists():
             return name
-    match = re.search(r"docker|kubepods|containerd|lxc|libpod", read_text(root / "proc/self/cgroup") or "")
-    return match.group() if match else None
+    return _find(root / "proc/self/cgroup", r"(docker|kubepods|containerd|lxc|libpod)")
 
 
 def _version(package: str) -> str | None:
@@ -259,6 +253,12 @@ def read_text(path: Path) -> str | None:
             return stream.read(1 << 20).decode("utf-8", "replace").strip("\0 \t\r\n")
     except OSError:
         return None
+
+
+def _find(path: Path, pattern: str) -> str | None:
+    """What the pattern's group matches first in a file; None if it matches nothing."""
+    match = re.search(pattern, read_text(path) or "", re.MULTILINE)
+    return match.group(1) if match else None
 
 
 def read_number(path: Path) -> int | None:

@@ -34,5 +34,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     for event in log.all(key.EVAL_ACCURACY):
         if course.number(event.value) is None:
             yield Fault(
-                str(log.path), event.lineno, f"the quality is {printable(event.value, 40)!r}; it must be a finite number"
+                str(log.path),
+                event.lineno,
+                f"the quality is {printable(event.value, 40)!r}; it must be a finite number",
             )

@@ -22,9 +22,11 @@ from collections.abc import Iterator
 
 from harness import course
 from harness import events as key
+from harness.errors import LogError, printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
+from harness.runresult import derive_ledger
 
 SCOPE = "log"
 RELATIVE = 0.01
@@ -32,15 +34,22 @@ ABSOLUTE_S = 0.001
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event, derived = log.first(key.TTA_LEDGER), course.ledger(log)
-    if event is None or derived is None or not isinstance(event.value, dict):
+    event = log.first(key.TTA_LEDGER)
+    if event is None or not isinstance(event.value, dict):
         return
+    try:
+        derived = derive_ledger(log)
+    except LogError as error:
+        yield Fault(str(log.path), event.lineno, f"the ledger cannot be redone: {printable(error)}")
+        return
+    run_s = course.run_s(log)
+    derived = {**derived, **({} if run_s is None else {"run": run_s})}
     wrong = []
     for phase, derived_s in derived.items():
-        logged_s = course.number(event.value.get(phase))
+        logged_s = course.number(event.value.get(f"{phase}_s"))
         # The referee rounds to a microsecond; the last term keeps a difference of exactly 1 ms within the limit.
         if logged_s is not None and abs(logged_s - derived_s) > RELATIVE * abs(derived_s) + ABSOLUTE_S + 1e-9:
-            wrong.append(f"{phase} is {logged_s:.3f}, the events say {derived_s:.3f}")
+            wrong.append(f"{phase}_s is {logged_s:.3f}, the events say {derived_s:.3f}")
     if wrong:
         yield Fault(
             str(log.path),

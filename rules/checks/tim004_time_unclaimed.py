@@ -1,8 +1,8 @@
 """Too much of the timed region belongs to no phase.
 
 ## What it does
-Takes blocks, evaluations and the opening of the data away from the time between `run_start` and `run_stop`. What is left
-must be at most `timing.max_unclaimed_fraction` of it, or at most `timing.max_unclaimed_s`.
+Takes blocks, evaluations and the opening of the data away from the time between `run_start` and `run_stop`. What is
+left must be at most `timing.max_unclaimed_fraction` of it, or at most `timing.max_unclaimed_s`.
 
 ## Why it matters
 Time that nobody claims is time in which something happened that the log does not show; or events were taken out.
@@ -23,34 +23,41 @@ from collections.abc import Iterator
 
 from harness import course
 from harness import events as key
+from harness.errors import LogError
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
+from harness.runresult import derive_ledger
 
 SCOPE = "log"
+_PHASES = (
+    (key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP),
+    (key.BLOCK_START, key.BLOCK_STOP),
+    (key.EVAL_START, key.EVAL_STOP),
+)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    derived = course.ledger(log)
-    if derived is None or derived["run_s"] <= 0:
+    run_s, stop = course.run_s(log), log.first(key.RUN_STOP)
+    try:
+        unclaimed_s = derive_ledger(log).get("other", 0.0)
+    except LogError:
+        return  # what cannot be summed is reported by TIM003
+    if run_s is None or stop is None or run_s <= 0:
         return
-    opened_s = 0.0
-    stop = log.first(key.RUN_STOP)
-    if course.status(log) != course.SUCCESS and stop is not None:
+    if course.status(log) != course.SUCCESS:
         # The interval that an aborted run broke off in is claimed until run_stop.
-        pairs = ((key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP), (key.BLOCK_START, key.BLOCK_STOP))
-        for start_key, stop_key in (*pairs, (key.EVAL_START, key.EVAL_STOP)):
+        for start_key, stop_key in _PHASES:
             for item in course.intervals(log, start_key, stop_key)[-1:]:
-                opened_s += log.seconds(item.start, stop) if item.stop is None else 0.0
-    unclaimed_s = derived["other_s"] - opened_s
+                unclaimed_s -= log.seconds(item.start, stop) if item.stop is None else 0.0
     timing = ruleset.timing
-    fraction = unclaimed_s / derived["run_s"]
+    fraction = unclaimed_s / run_s
     # A nanosecond of slack: the limits themselves are within, and the sums are of binary fractions.
     if unclaimed_s > timing.max_unclaimed_s + 1e-9 and fraction > timing.max_unclaimed_fraction + 1e-9:
         yield Fault(
             str(log.path),
-            log.line_of(key.RUN_STOP),
-            f"{unclaimed_s:.3f} s of {derived['run_s']:.3f} s ({fraction:.1%}) belong to no phase; "
+            stop.lineno,
+            f"{unclaimed_s:.3f} s of {run_s:.3f} s ({fraction:.1%}) belong to no phase; "
             f"allowed are {timing.max_unclaimed_fraction:.1%}, or {timing.max_unclaimed_s:g} s",
-            {"unclaimed_s": unclaimed_s, "run_s": derived["run_s"]},
+            {"unclaimed_s": unclaimed_s, "run_s": run_s},
         )

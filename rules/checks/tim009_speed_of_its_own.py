@@ -16,7 +16,7 @@ Find the reason (another load on the machine, a clock that throttles) and run al
 
 ## Source
 MLPerf training rules, "System and framework must be consistent". In published v5.1 directories more than 10 % from the
-median is already rare; small shared machines differ more.
+median was rare; small shared machines differ more.
 """
 
 from __future__ import annotations

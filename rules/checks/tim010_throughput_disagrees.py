@@ -13,7 +13,7 @@ Times divided by ten: 1,000 samples in 0.2 s, and the log still says 500 samples
 Hand in the log as it was written.
 
 ## Source
-The run: harness/referee.py. MLPerf logs name a throughput in 63 % of v5.1, and nothing compares it with the times.
+The run: harness/referee.py. Nothing in MLPerf's tools compares a logged throughput with the times.
 """
 
 from __future__ import annotations

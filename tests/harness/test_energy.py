@@ -81,9 +81,7 @@ def test_idle_before_and_after_changes_nothing(idle_s: int) -> None:
         pytest.param([(0.0, 100.0), (5.0, 100.0)], 0.5, 5.0, 2, id="stops half-way"),
     ],
 )
-def test_uncovered_run_has_no_energy(
-    samples: Samples, coverage: float, longest_gap_s: float, num_samples: int
-) -> None:
+def test_uncovered_run_has_no_energy(samples: Samples, coverage: float, longest_gap_s: float, num_samples: int) -> None:
     """Nothing is extrapolated, and what was not measured is None, never 0 and never a part of the whole."""
     reading = integrate(samples, 0.0, 10.0, source="measured", scope="node")
 

@@ -75,8 +75,12 @@ def server(root: Path) -> Path:
             f"{cpu}/cpufreq/scaling_governor": "performance\n",
         }
         for index, (level, kind, kib, shared) in enumerate(
-            [("1", "Data", "48K", f"{pair}-{pair + 1}"), ("1", "Instruction", "32K", f"{pair}-{pair + 1}"),
-             ("2", "Unified", "1024K", f"{pair}-{pair + 1}"), ("3", "Unified", "32M", f"{n // 4 * 4}-{n // 4 * 4 + 3}")]
+            [
+                ("1", "Data", "48K", f"{pair}-{pair + 1}"),
+                ("1", "Instruction", "32K", f"{pair}-{pair + 1}"),
+                ("2", "Unified", "1024K", f"{pair}-{pair + 1}"),
+                ("3", "Unified", "32M", f"{n // 4 * 4}-{n // 4 * 4 + 3}"),
+            ]
         ):
             files |= {
                 f"{cpu}/cache/index{index}/level": level,
@@ -132,7 +136,17 @@ def test_empty_root_is_a_machine_of_unknowns(tmp_path: Path) -> None:
     assert described["system_name"] == "unnamed"
 
 
-GARBAGE = [b"", b"\0", b"\xff\xfe\x00", b"-\n", b"99999999999999999999999\n", b"0-\n", b"max\n", "²\n".encode(), b"a: b: c\n"]
+GARBAGE = [
+    b"",
+    b"\0",
+    b"\xff\xfe\x00",
+    b"-\n",
+    b"99999999999999999999999\n",
+    b"0-\n",
+    b"max\n",
+    "²\n".encode(),
+    b"a: b: c\n",
+]
 
 
 @pytest.mark.parametrize("content", GARBAGE)
@@ -205,8 +219,12 @@ def test_socket_without_a_number_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "quota"),
     [
-        pytest.param({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"}, 1.5, id="v2 at the root"),
-        pytest.param({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None, id="v2 without limit"),
+        pytest.param(
+            {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"}, 1.5, id="v2 at the root"
+        ),
+        pytest.param(
+            {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None, id="v2 without limit"
+        ),
         pytest.param(
             {
                 "proc/self/cgroup": "0::/pods/one\n",
@@ -235,14 +253,20 @@ def test_socket_without_a_number_is_unknown(tmp_path: Path) -> None:
             id="v1 without limit",
         ),
         pytest.param(
-            {"proc/self/cgroup": "0::/../../..\n", "sys/fs/cgroup/cpu.max": "100000 100000\n"}, 1.0, id="out of the root"
+            {"proc/self/cgroup": "0::/../../..\n", "sys/fs/cgroup/cpu.max": "100000 100000\n"},
+            1.0,
+            id="out of the root",
         ),
-        pytest.param({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "100000 0\n"}, None, id="period of nothing"),
+        pytest.param(
+            {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "100000 0\n"}, None, id="period of nothing"
+        ),
         pytest.param({"proc/self/cgroup": "nonsense\n"}, None, id="nonsense"),
         pytest.param({}, None, id="no control groups"),
     ],
 )
-def test_quota_is_the_smallest_on_the_way_up(tmp_path: Path, files: dict[str, str | bytes], quota: float | None) -> None:
+def test_quota_is_the_smallest_on_the_way_up(
+    tmp_path: Path, files: dict[str, str | bytes], quota: float | None
+) -> None:
     """A container with fewer CPUs than the machine is seen in both versions of control groups."""
     assert cpu_quota(plant(tmp_path, files)) == quota
 
@@ -525,14 +549,23 @@ def test_default_name_is_the_accelerators(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("num_bytes", "text"),
-    [(0, "0 bytes"), (1, "1 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536 << 20, "1.5 GiB"), (1 << 60, "1048576 TiB")],
+    [
+        (0, "0 bytes"),
+        (1, "1 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536 << 20, "1.5 GiB"),
+        (1 << 60, "1048576 TiB"),
+    ],
 )
 def test_size_in_words(num_bytes: int, text: str) -> None:
     """Binary units, one decimal at most."""
     assert size(num_bytes) == text
 
 
-@pytest.mark.parametrize(("mbps", "text"), [(100, "100 Mb/s"), (1000, "1 Gb/s"), (2500, "2.5 Gb/s"), (400000, "400 Gb/s")])
+@pytest.mark.parametrize(
+    ("mbps", "text"), [(100, "100 Mb/s"), (1000, "1 Gb/s"), (2500, "2.5 Gb/s"), (400000, "400 Gb/s")]
+)
 def test_speed_in_words(mbps: int, text: str) -> None:
     """Mb/s below a gigabit, Gb/s from there on."""
     assert speed(mbps) == text

@@ -99,7 +99,9 @@ def test_failed_read_is_covered_by_the_next(tmp_path: Path) -> None:
     assert meter.read(2).power_w == 150.0
 
 
-@pytest.mark.parametrize("content", ["", "cpu", "cpu  1 2 3 4", "cpu  a 0 0 0 0 0 0 0", "intr 1 2", "cpu  é 0 0 0 0 0 0 0"])
+@pytest.mark.parametrize(
+    "content", ["", "cpu", "cpu  1 2 3 4", "cpu  a 0 0 0 0 0 0 0", "intr 1 2", "cpu  é 0 0 0 0 0 0 0"]
+)
 def test_malformed_proc_stat_is_a_reason(tmp_path: Path, content: str) -> None:
     """What is no /proc/stat makes the estimate unavailable, not wrong."""
     proc(tmp_path, 0, 0)

@@ -145,7 +145,7 @@ def test_digest_is_of_the_file(tmp_path: Path) -> None:
 
 
 def test_price_in_a_file_is_exact(tmp_path: Path) -> None:
-    """"0.1" is a tenth, not the nearest binary fraction."""
+    """ "0.1" is a tenth, not the nearest binary fraction."""
     assert load_prices(book_file(tmp_path, row('"0.1"'))).prices[0].usd_per_hour == Decimal("0.1")
 
 
@@ -181,5 +181,5 @@ def test_bad_book_is_refused(tmp_path: Path, rows: list[str], message: str) -> N
 @pytest.mark.parametrize("head", ["", "currency: EUR\n", "currency: USD\nrates: 1\n"])
 def test_book_in_another_currency_is_refused(tmp_path: Path, head: str) -> None:
     """The book is in US dollars and says so."""
-    with pytest.raises(RulesError, match="currency|unknown key 'rates'"):
+    with pytest.raises(RulesError, match=r"currency|unknown key 'rates'"):
         load_prices(book_file(tmp_path, row(), head=head))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -44,7 +45,7 @@ MINI = {
     "opt_base_learning_rate": 0.4,
     "opt_end_learning_rate": 0.004,
     "opt_learning_rate_warmup_steps": 200,
-    "opt_learning_rate_training_steps": 1000,
+    "opt_learning_rate_training_steps": 750,
     "opt_momentum": 0.9,
     "opt_weight_decay": 0.0005,
     "label_smoothing": 0.1,
@@ -215,7 +216,7 @@ def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
         ({"opt_base_learning_rate": math.nan}, "finite number"),
         ({"opt_momentum": 1.0}, "below 1"),
         ({"data_translation": 28}, "smaller than the image"),
-        ({"opt_learning_rate_warmup_steps": 1000}, "must be below"),
+        ({"opt_learning_rate_warmup_steps": 750}, "must be below"),
     ],
 )
 def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str, Any], message: str) -> None:
@@ -242,6 +243,15 @@ def test_world_that_is_not_the_one_declared_is_refused(mini_dir: Path) -> None:
 
     with pytest.raises(UsageError, match="1 processes were started for 2 devices"):
         session.prepare()
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="has an accelerator")
+def test_half_precision_on_a_cpu_is_refused(mini_dir: Path) -> None:
+    """Gradient scaling needs an accelerator; the sentence says what there is instead."""
+    run = dataclasses.replace(config(mini_dir), precision="fp16")
+
+    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+        WORKLOAD.open(run).prepare()
 
 
 def test_metadata_that_lack_a_key_are_refused(mini_dir: Path) -> None:

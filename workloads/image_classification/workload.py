@@ -117,7 +117,7 @@ class TrainingSession:
         """Build, seed and warm up; the warm-up leaves nothing behind but caches.
 
         Raises:
-            UsageError: the number of processes started is not the number of devices declared.
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
         """
         import torch
         from accelerate import Accelerator
@@ -127,11 +127,14 @@ class TrainingSession:
         # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
         # of them a world of one.
         on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
         torch.manual_seed(self.config.seed)
         recipe = self.recipe
         network = build_model(self.config.suite, self.image_shape, self.num_classes).to(self.device)

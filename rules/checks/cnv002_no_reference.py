@@ -1,0 +1,48 @@
+"""There is no reference to compare the convergence with.
+
+## What it does
+Notes a closed result whose global batch size the reference convergence points do not cover, or a benchmark that has
+none.
+
+## Why it matters
+Whether the recipe was followed is then looked at by nobody.
+
+## Example
+A global batch of 4,096 where the reference's largest is 1,024.
+
+## Instead
+The organiser runs the reference at that batch size (`tta run --full-curve`, `tta target`).
+
+## Source
+MLPerf training rules, "Reference Convergence Points": a batch size beyond them needs new points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness import events as key
+from harness.convergence import judge_convergence
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if rules is None or result.kind == "log":
+        return
+    sizes = {course.batch_size(log) for log in result.runs}
+    if len(sizes) != 1 or None in sizes or any(log.value(key.SUBMISSION_DIVISION) == "open" for log in result.runs):
+        return
+    batch_size = sizes.pop()
+    assert batch_size is not None
+    samples = [course.samples_to_target(log, rules) for log in result.runs]
+    num_missed = sum(value is None for value in samples)
+    if num_missed > rules.drop or len(samples) <= 2 * rules.drop:
+        return  # too few runs or too many misses have findings of their own
+    verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
+    if verdict.status == "missing":
+        yield Fault(str(result.path), None, f"the convergence is not compared: {verdict.how}")

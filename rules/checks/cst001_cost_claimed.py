@@ -1,0 +1,48 @@
+"""A cost is stated instead of derived.
+
+## What it does
+Looks for amounts of money in the logs' keys and in the system description: names with usd, cost, price or dollar in
+them. A `tta_price_sku`, which names a price in the dated price book, is none.
+
+## Why it matters
+Cost is time on a machine at a published rate, computed by who ranks. What a submitter writes down is what they would
+like to have paid.
+
+## Example
+`cost_usd` = 0.05 in the system description.
+
+## Instead
+Name a price of rules/v1/prices.yaml in the system description, or none.
+
+## Source
+Cost: harness/prices.py. MLPerf removed its cost metric because cost varies by region and customer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness import system as system_fields
+from harness.errors import printable
+from harness.findings import Fault
+from harness.prices import PRICE_KEY
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result, line_of
+
+SCOPE = "result"
+_MONEY = re.compile(r"(?i)(.*_)?(usd|costs?|prices?|dollars?|eur)(_.*)?")
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for log in result.runs:
+        for name in log.counts:
+            if _MONEY.fullmatch(name):
+                yield Fault(str(log.path), log.line_of(name), f"{printable(name, 60)} is a cost; costs are derived")
+    for name in result.system or {}:
+        if _MONEY.fullmatch(name) and name not in system_fields.OPTIONAL_FIELDS and result.system_path is not None:
+            yield Fault(
+                str(result.system_path),
+                line_of(result.system_path, name),
+                f"{printable(name, 60)} is a cost; costs are derived from {PRICE_KEY}",
+            )

@@ -1,0 +1,38 @@
+"""A submission has no claim that can be read.
+
+## What it does
+Looks for submission.yaml in a folder that has a manifest; it must be flat `name: value` lines with the fields of a
+claim and no others.
+
+## Why it matters
+The claim says whose result this is, in which division and by which rules.
+
+## Example
+`submission.yaml` has no `division`, or an unknown key `score`.
+
+## Instead
+`tta submit` writes it.
+
+## Source
+The layout: harness/submission.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import CLAIM_NAME, Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if result.kind != "submission" or result.claim is not None:
+        return
+    place = result.path / CLAIM_NAME
+    faults = [part.message for part in result.unreadable if part.path == place]
+    for message in faults or ["the submission has no claim"]:
+        yield Fault(str(place), None, printable(message))

@@ -1,0 +1,43 @@
+"""One run stands in a result twice.
+
+## What it does
+Compares the bytes of the logs and the run's number (`run_id` in `tta_format`) over the runs of a result.
+
+## Why it matters
+A copy is no second run: it narrows the spread and doubles the weight of a lucky one.
+
+## Example
+result_3.txt is a copy of result_1.txt.
+
+## Instead
+Run as often as the rules want.
+
+## Source
+MLPerf training rules, "Benchmark Results". Ten copies of one log with the division "close" pass MLPerf's package
+checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    seen: dict[str, RunLog] = {}
+    for log in result.runs:
+        run_id = log.field(key.TTA_FORMAT, "run_id")
+        names = [log.sha256, *([f"run {run_id}"] if isinstance(run_id, str) else [])]
+        first = next((seen[name] for name in names if name in seen), None)
+        if first is not None:
+            what = "byte for byte the log" if first.sha256 == log.sha256 else "the same run_id as"
+            yield Fault(str(log.path), log.line_of(key.TTA_FORMAT), f"this is {what} {first.path.name}")
+        for name in names:
+            seen.setdefault(name, log)

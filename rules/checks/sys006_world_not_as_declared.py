@@ -1,0 +1,52 @@
+"""Other processes trained than were declared.
+
+## What it does
+Compares `tta_world`, where every rank says who it is, with `num_devices`: as many ranks, numbered from 0, each with
+that world size, and the same version of every library.
+
+## Why it matters
+A launcher that starts one process where eight were declared makes a log that looks like eight.
+
+## Example
+num_devices = 8, and one rank with world_size 1.
+
+## Instead
+Start with `tta run --devices N`, and look at what the worker wrote.
+
+## Source
+`accelerate launch --cpu --num_processes 2` starts one process without a word: harness/launch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    event, declared = log.first(key.TTA_WORLD), log.field(key.TTA_CONFIG, "num_devices")
+    if event is None or not isinstance(event.value, list) or not isinstance(declared, int):
+        return
+    world = [rank for rank in event.value if isinstance(rank, dict)]
+    ranks = [rank.get("rank") for rank in world]
+    sizes = sorted({printable(rank.get("world_size"), 20) for rank in world if rank.get("world_size") != declared})
+    if len(world) != len(event.value) or ranks != list(range(declared)):
+        yield Fault(
+            str(log.path),
+            event.lineno,
+            f"{declared} devices were declared; {len(event.value)} ranks trained: {printable(ranks, 60)}",
+            {"num_devices": declared, "num_ranks": len(event.value)},
+        )
+    elif sizes:
+        yield Fault(
+            str(log.path), event.lineno, f"{declared} devices were declared; ranks see {', '.join(sizes)} of them"
+        )
+    elif any(rank.get("versions") != world[0].get("versions") for rank in world):
+        yield Fault(str(log.path), event.lineno, "the ranks have different versions of their libraries")

@@ -1,0 +1,417 @@
+"""What a log and a set of logs are worth."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import runlog
+from harness.errors import LogError
+from harness.ruleset import BenchmarkRules, Timing
+from harness.runlog import RunLog
+from harness.scoring import Score, derive_ledger, run_result, score
+from harness.statistics import trimmed_interval, trimmed_mean
+from harness.workload import Metric
+from tests import fabricate
+from tests.fabricate import Step, benchmark_rules, find
+
+TIMING = Timing(max_init_s={"closed": 1800.0, "open": 14400.0})
+UNCOUNTED = Timing(max_init_s={"closed": 1800.0, "open": 14400.0}, count_evaluation=False)
+NO_REFERENCE = benchmark_rules(reference_convergence=())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def log_of(folder: Path, steps: list[Step], name: str = "result_0.txt") -> RunLog:
+    return runlog.read(fabricate.write_log(folder / name, steps))
+
+
+def logs_of(folder: Path, block_s: Sequence[float | None], rules: BenchmarkRules = NO_REFERENCE) -> list[RunLog]:
+    """One run a number: three blocks of so many seconds, 0.5 s of evaluation after each; None misses the target."""
+    return [
+        log_of(
+            folder,
+            fabricate.events(
+                index,
+                rules=rules,
+                qualities=(0.5, 0.8, 0.7 if seconds is None else 0.95),
+                block_s=seconds or 2.0,
+                status="aborted" if seconds is None else "success",
+                reason="budget" if seconds is None else "target",
+            ),
+            f"result_{index}.txt",
+        )
+        for index, seconds in enumerate(block_s)
+    ]
+
+
+def time_of(block_s: float) -> float:
+    """0.2 s of opening the data, three blocks, three evaluations of 0.5 s."""
+    return 0.2 + 3 * block_s + 1.5
+
+
+def test_run_result_of_a_good_run(folder: Path) -> None:
+    """The time is run_start to run_stop, the samples those of the evaluation that reached the target."""
+    result = run_result(log_of(folder, fabricate.events(seed=7)), benchmark_rules())
+
+    assert result.seconds == pytest.approx(7.7)
+    assert result.run_s == result.seconds
+    assert (result.samples, result.quality, result.seed) == (3000, 0.95, 7)
+    assert (result.status, result.reason, result.why_not) == ("success", "target", None)
+    assert [(item.samples, item.quality) for item in result.evaluations] == [(1000, 0.5), (2000, 0.8), (3000, 0.95)]
+    assert [item.seconds for item in result.evaluations] == pytest.approx([2.7, 5.2, 7.7])
+
+
+def test_quality_equal_to_the_target_reaches_it(folder: Path) -> None:
+    """Equal counts."""
+    assert run_result(log_of(folder, fabricate.events(qualities=(0.9,))), benchmark_rules()).samples == 1000
+
+
+def test_success_without_a_quality_that_reaches_is_no_success(folder: Path) -> None:
+    """What run_stop says is not believed."""
+    below = math.nextafter(0.9, 0)
+    result = run_result(log_of(folder, fabricate.events(qualities=(0.5, below))), benchmark_rules())
+
+    assert (result.seconds, result.samples, result.quality) == (None, None, below)
+    assert result.why_not == "no evaluation up to 'run_stop' reached top1_accuracy 0.9"
+
+
+def test_a_lower_quality_is_better_where_the_metric_says_so(folder: Path) -> None:
+    """Direction comes from the rules."""
+    rules = benchmark_rules(metric=Metric("error", "fraction", "min"), target=0.2)
+    result = run_result(log_of(folder, fabricate.events(rules=rules, qualities=(0.9, 0.2))), rules)
+    aborted = fabricate.events(rules=rules, qualities=(0.4, 0.3, 0.5), status="aborted")
+
+    assert (result.samples, result.quality) == (2000, 0.2)
+    assert run_result(log_of(folder, aborted), rules).quality == 0.3
+
+
+@pytest.mark.parametrize(
+    ("qualities", "samples"),
+    [((0.95, 0.95), 2000), ((0.95, 0.5, 0.95, 0.95), 4000), ((0.5, 0.95), None), ((0.95, 0.5, 0.95), None)],
+)
+def test_confirmation(folder: Path, qualities: tuple[float, ...], samples: int | None) -> None:
+    """With one confirmation the clock stops at the second evaluation in a row that reaches the target."""
+    rules = benchmark_rules(confirm_evaluations=1)
+
+    assert run_result(log_of(folder, fabricate.events(rules=rules, qualities=qualities)), rules).samples == samples
+
+
+def test_an_evaluation_after_run_stop_counts_for_nothing(folder: Path) -> None:
+    """A target that is reached when the clock has stopped was not reached."""
+    steps = fabricate.events()
+    find(steps, "run_stop").at_s -= 1.0
+    steps.sort(key=lambda step: step.at_s)
+
+    assert run_result(log_of(folder, steps), benchmark_rules()).seconds is None
+
+
+@pytest.mark.parametrize("key", ["run_start", "run_stop"])
+def test_a_log_needs_one_start_and_one_stop(folder: Path, key: str) -> None:
+    """None is a run that did not finish; two are a run whose time nobody knows."""
+    steps = fabricate.events()
+    without = run_result(log_of(folder, [step for step in steps if step.key != key]), benchmark_rules())
+    doubled = sorted([*steps, find(steps, key)], key=lambda step: step.at_s)
+    twice = run_result(log_of(folder, doubled), benchmark_rules())
+
+    assert without.seconds is None
+    assert without.why_not == f"it has no {key!r}"
+    assert twice.seconds is None
+    assert twice.why_not == f"the log has 2 {key!r}; there must be one"
+
+
+def test_a_run_without_run_stop_has_started(folder: Path) -> None:
+    """A crash never looks like a success."""
+    steps = [step for step in fabricate.events() if step.key != "run_stop"]
+    result = run_result(log_of(folder, steps), benchmark_rules())
+
+    assert (result.status, result.reason, result.run_s) == ("started", None, None)
+    assert result.ledger == {"init": pytest.approx(1.0)}
+
+
+def test_aborted_run_names_its_reason(folder: Path) -> None:
+    """An aborted run has no time, even where its last evaluation reached the target."""
+    result = run_result(log_of(folder, fabricate.events(status="aborted", reason="budget")), benchmark_rules())
+
+    assert (result.seconds, result.quality) == (None, 0.95)
+    assert result.why_not == "the run was aborted: budget"
+
+
+@pytest.mark.parametrize("value", ["0.95", None, True, [0.95]])
+def test_a_quality_that_is_no_number_is_an_error(folder: Path, value: Any) -> None:
+    """It is neither missing nor zero."""
+    steps = fabricate.events()
+    find(steps, "eval_accuracy").value = value
+
+    with pytest.raises(LogError, match="the quality is not a finite number"):
+        run_result(log_of(folder, steps), benchmark_rules())
+
+
+def test_an_infinite_quality_is_an_error(folder: Path) -> None:
+    """JSON can say 1e999, which is no number."""
+    path = folder / "result_0.txt"
+    path.write_text(fabricate.text_of(fabricate.events()).replace('"value": 0.95,', '"value": 1e999,'))
+
+    with pytest.raises(LogError, match="the quality is not a finite number"):
+        run_result(runlog.read(path), benchmark_rules())
+
+
+def test_an_evaluation_without_samples_is_an_error(folder: Path) -> None:
+    """A count is not guessed; a count in epochs, as published logs have it, is one."""
+    steps = fabricate.events()
+    del find(steps, "eval_accuracy").metadata["samples_count"]
+    with pytest.raises(LogError, match="after how many samples"):
+        run_result(log_of(folder, steps), benchmark_rules())
+    find(steps, "eval_accuracy").metadata["epoch_num"] = 0.2
+
+    assert run_result(log_of(folder, steps), benchmark_rules()).evaluations[0].samples == 1000
+
+
+def test_ledger_is_that_of_the_referee(folder: Path) -> None:
+    """What is derived from the intervals is what the log claims."""
+    log = log_of(folder, fabricate.events())
+    claimed = log.value("tta_ledger")
+
+    assert derive_ledger(log) == pytest.approx(
+        {phase: claimed[f"{phase}_s"] for phase in ("init", "data", "train", "eval", "checkpoint", "other")}, abs=1e-6
+    )
+
+
+def test_ledger_sums_to_the_run_and_shows_what_nobody_claims(folder: Path) -> None:
+    """Ten seconds between two phases are `other`."""
+    steps = fabricate.events()
+    second = steps.index(find(steps, "block_start", 1))
+    for step in steps[second:]:
+        step.at_s += 10.0
+    log = log_of(folder, steps)
+    ledger = derive_ledger(log)
+
+    assert ledger["other"] == pytest.approx(10.0)
+    assert math.fsum(ledger.values()) - ledger["init"] == pytest.approx(17.7)
+
+
+def test_waiting_is_no_longer_than_its_block(folder: Path) -> None:
+    """A block of 2 s cannot have waited 99 s, nor less than nothing."""
+    steps = fabricate.events()
+    find(steps, "tracked_stats", 0).value["data_wait_s"] = 99.0
+    find(steps, "tracked_stats", 1).value["data_wait_s"] = -5.0
+    ledger = derive_ledger(log_of(folder, steps))
+
+    assert ledger["data"] == pytest.approx(0.2 + 2.0 + 0.0 + 0.1)
+    assert ledger["train"] == pytest.approx(0.0 + 2.0 + 1.9)
+
+
+def test_a_block_without_an_end_claims_nothing(folder: Path) -> None:
+    """The last block of a run that crashed is time nobody claims."""
+    steps = fabricate.events()
+    steps.remove(find(steps, "block_stop", 2))
+
+    assert derive_ledger(log_of(folder, steps))["other"] == pytest.approx(2.0)
+
+
+def test_evaluation_is_taken_off_where_the_rules_do_not_count_it(folder: Path) -> None:
+    """Three evaluations of half a second."""
+    result = run_result(log_of(folder, fabricate.events()), benchmark_rules(), timing=UNCOUNTED)
+
+    assert result.seconds == pytest.approx(7.7 - 1.5)
+    assert result.run_s == pytest.approx(7.7)
+
+
+def test_energy_absent_zero_and_not_a_number_are_three_things(folder: Path) -> None:
+    """None, 0.0 and an error."""
+    steps = fabricate.events()
+    energy = find(steps, "tta_energy").value
+    assert run_result(log_of(folder, steps), benchmark_rules()).energy_j is None
+    energy.update(energy_j=0, source="measured")
+    assert run_result(log_of(folder, steps), benchmark_rules()).energy_j == 0.0
+    for wrong in ("5", -1.0, True):
+        energy["energy_j"] = wrong
+        with pytest.raises(LogError, match="energy_j"):
+            run_result(log_of(folder, steps), benchmark_rules())
+
+
+def test_cost_is_exact(folder: Path) -> None:
+    """7.2 s at 36 USD an hour are 0.072 USD; without a rate there is no cost."""
+    log = log_of(folder, fabricate.events(block_s=2.0, eval_s=1.0 / 3))
+
+    assert run_result(log, benchmark_rules(), Decimal(36)).usd == Decimal("0.072")
+    assert run_result(log, benchmark_rules()).usd is None
+
+
+def scored(folder: Path, block_s: Sequence[float | None], rules: BenchmarkRules = NO_REFERENCE, **more: Any) -> Score:
+    return score(logs_of(folder, block_s, rules), rules, TIMING, more.pop("division", "closed"), **more)
+
+
+def test_score_is_the_olympic_mean(folder: Path) -> None:
+    """Of blocks of 1, 2, 3, 4 and 90 s, those of 2, 3 and 4 s are averaged."""
+    found = scored(folder, (90.0, 2.0, 1.0, 4.0, 3.0))
+
+    assert found.seconds == pytest.approx(time_of(3.0))
+    assert found.dropped == (0, 2)
+    assert found.samples == 3000
+    assert (found.normalised_by, found.convergence, found.why_not) == (1.0, None, None)
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 6])
+def test_a_score_needs_exactly_the_required_runs(folder: Path, number: int) -> None:
+    """One too few and one too many are no result."""
+    found = scored(folder, [2.0] * number)
+
+    assert found.seconds is None
+    assert found.why_not == f"{number} {'run' if number == 1 else 'runs'} given; the rules require 5"
+    assert len(found.runs) == number
+
+
+def test_one_missed_run_is_the_slowest(folder: Path) -> None:
+    """It is dropped, and the fastest too."""
+    found = scored(folder, (None, 2.0, 3.0, 4.0, 1.0))
+
+    assert found.seconds == pytest.approx(time_of(3.0))
+    assert found.dropped == (0, 4)
+    assert found.samples == 3000
+    assert found.interval is not None
+    assert all(map(math.isfinite, found.interval))
+
+
+def test_two_missed_runs_are_no_result(folder: Path) -> None:
+    """And the reader is told of the first of them."""
+    found = scored(folder, (None, 2.0, None, 4.0, 1.0))
+
+    assert found.seconds is None
+    assert found.why_not is not None
+    assert found.why_not.startswith("2 runs of 5 missed the target; at most 1 may.")
+    assert found.why_not.endswith("the run was aborted: budget")
+
+
+def test_a_log_that_cannot_be_understood_prevents_a_score(folder: Path) -> None:
+    """It is not the one run that may be dropped."""
+    logs = logs_of(folder, (2.0,) * 4)
+    steps = fabricate.events(4)
+    find(steps, "eval_accuracy").value = "high"
+    found = score([*logs, log_of(folder, steps, "result_4.txt")], NO_REFERENCE, TIMING, "closed")
+
+    assert found.seconds is None
+    assert found.why_not is not None
+    assert "result_4.txt" in found.why_not
+
+
+def test_a_single_run_without_drop_has_no_interval(folder: Path) -> None:
+    """Where one run is required there is a time and no spread."""
+    found = scored(folder, (2.0,), benchmark_rules(num_runs=1, drop=0, reference_convergence=()))
+
+    assert found.seconds == pytest.approx(7.7)
+    assert found.interval is None
+    assert found.dropped == ()
+
+
+def test_faster_convergence_is_taken_back(folder: Path) -> None:
+    """3,000 samples where the reference needs 3,200 multiply all by 3200 / 3000; in the open division nothing."""
+    rules = benchmark_rules()
+    closed = scored(folder, (2.0,) * 5, rules, usd_per_hour=Decimal(3600))
+    is_open = scored(folder, (2.0,) * 5, rules, division="open", usd_per_hour=Decimal(3600))
+
+    assert closed.normalised_by == pytest.approx(3200 / 3000)
+    assert closed.raw_seconds == pytest.approx(7.7)
+    assert closed.seconds == pytest.approx(7.7 * 3200 / 3000)
+    assert closed.interval == pytest.approx((closed.seconds, closed.seconds))
+    assert closed.usd == Decimal("8.213333")
+    assert closed.convergence is not None
+    assert (is_open.seconds, is_open.normalised_by, is_open.convergence) == (is_open.raw_seconds, 1.0, None)
+    assert is_open.usd == Decimal("7.7")
+
+
+def test_runs_of_different_batch_sizes_have_no_common_reference(folder: Path) -> None:
+    """One reference cannot be found for them."""
+    rules = benchmark_rules()
+    logs = [log_of(folder, fabricate.events(i, batch_size=50 if i == 3 else 100), f"result_{i}.txt") for i in range(5)]
+
+    assert "global_batch_size" in str(score(logs, rules, TIMING, "closed").why_not)
+    assert score(logs, rules, TIMING, "open").seconds == pytest.approx(7.7)
+
+
+def with_energy(folder: Path, joules: Sequence[float | None], source: str = "measured") -> list[RunLog]:
+    """Runs of 1, 2, 3, 4, 5 s a block with these energies."""
+    logs = []
+    for index, energy_j in enumerate(joules):
+        steps = fabricate.events(index, block_s=1.0 + index)
+        find(steps, "tta_energy").value.update(energy_j=energy_j, source=source)
+        logs.append(log_of(folder, steps, f"result_{index}.txt"))
+    return logs
+
+
+def test_energy_is_averaged_over_the_runs_the_time_is_averaged_over(folder: Path) -> None:
+    """The first and the last are dropped by time, whatever they used; one unknown among the kept makes it unknown."""
+    dropped_unknown = score(with_energy(folder, (None, 10.0, 20.0, 60.0, None)), NO_REFERENCE, TIMING, "closed")
+    kept_unknown = score(with_energy(folder, (1.0, 10.0, None, 60.0, 5.0)), NO_REFERENCE, TIMING, "closed")
+    estimated = score(with_energy(folder, (1.0,) * 5, "estimated"), NO_REFERENCE, TIMING, "closed")
+
+    assert (dropped_unknown.energy_j, dropped_unknown.energy_source) == (30.0, "measured")
+    assert (kept_unknown.energy_j, kept_unknown.energy_source) == (None, "none")
+    assert (estimated.energy_j, estimated.energy_source) == (1.0, "estimated")
+
+
+def test_the_order_of_the_runs_does_not_matter(folder: Path) -> None:
+    """Energies of equal times included."""
+    logs = [*with_energy(folder, (5.0, 10.0, 20.0, 60.0)), *logs_of(folder, (2.0,))]
+    logs = [*logs[1:4], log_of(folder, fabricate.events(8, block_s=2.0), "result_8.txt"), logs[4]]
+    found = score(logs, NO_REFERENCE, TIMING, "closed")
+
+    for seed in range(10):
+        shuffled = random.Random(seed).sample(logs, 5)
+        again = score(shuffled, NO_REFERENCE, TIMING, "closed")
+        assert (again.seconds, again.interval, again.energy_j) == (found.seconds, found.interval, found.energy_j)
+
+
+TIMES = st.lists(st.floats(0.1, 1e6), min_size=5, max_size=12)
+
+
+@given(TIMES, st.randoms(use_true_random=False))
+def test_trimmed_mean_is_the_hand_computation(times: list[float], dice: random.Random) -> None:
+    """Sort, cut one at either end, average; and the order is of no account."""
+    by_hand = sum(sorted(times)[1:-1]) / (len(times) - 2)
+    shuffled = dice.sample(times, len(times))
+
+    assert trimmed_mean(times, 1) == pytest.approx(by_hand)
+    assert trimmed_mean(shuffled, 1) == trimmed_mean(times, 1)
+    assert min(times) * (1 - 1e-12) <= trimmed_mean(times, 1) <= max(times) * (1 + 1e-12)
+
+
+@settings(deadline=None)  # the first example imports scipy.stats
+@given(TIMES, st.integers(1, 2))
+def test_interval_is_the_reference_libraries(times: list[float], drop: int) -> None:
+    """Against scipy's own Winsorising, variance and t quantile (Wilcox 2012, section 4.3)."""
+    import numpy as np
+    from scipy import stats
+
+    found = trimmed_interval(times, drop)
+    num_kept = len(times) - 2 * drop
+    if num_kept < 2:
+        assert found is None
+        return
+    winsorised = stats.mstats.winsorize(np.array(times), limits=(drop / len(times),) * 2, inclusive=(False, False))
+    error = float(winsorised.data.std(ddof=1)) / (num_kept / len(times) * math.sqrt(len(times)))
+    half = stats.t.ppf(0.975, num_kept - 1) * error
+    mean = sum(sorted(times)[drop:-drop]) / num_kept
+
+    assert found == pytest.approx((mean - half, mean + half), rel=1e-6, abs=1e-6)
+
+
+def test_interval_without_drop_is_students() -> None:
+    """Mean 2, standard deviation 1, n 3: 2 +- 4.3027 / sqrt(3)."""
+    assert trimmed_interval([1.0, 2.0, 3.0], 0) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
+
+
+def test_a_missed_run_enters_the_interval_as_the_slowest_kept() -> None:
+    """How late it would have been does not matter."""
+    assert trimmed_interval([1, 2, 3, 4, math.inf], 1) == trimmed_interval([1, 2, 3, 4, 4], 1)
