@@ -22,7 +22,8 @@ from harness.mirrorvalues import mapping
 from harness.picture import RunPicture
 from harness.prices import PriceBook
 from harness.ruleset import BenchmarkRules, RuleSet
-from harness.runlog import MAX_LINE_BYTES, parse_line
+from harness.logline import parse_line
+from harness.runlog import MAX_LINE_BYTES
 from harness.submission import RESULT_PATTERN, small_file
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from dataclasses import replace
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,11 +20,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.findings import Severity
-from harness.prices import CONFIDENCES, PURCHASES, Price, PriceBook
-from harness.ruleset import BenchmarkRules, RuleSet, Timing, Waiver
+from harness.prices import PriceBook, price_of
+from harness.ruleset import BenchmarkRules, ReferenceConvergence, RuleSet, Timing, Waiver
 
 RULESET_FILE = "ruleset.yaml"
 PRICES_FILE = "prices.yaml"
+# `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
+_YAML_ERRORS = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
 
 T = TypeVar("T")
@@ -37,29 +39,34 @@ def load_yaml(path: Path) -> dict[str, Any]:
         RulesError: it cannot be read, or is not such a mapping.
     """
     try:
+        if not path.is_file():
+            raise RulesError(f"{path}: there is no such file")
         if path.stat().st_size > 4 << 20:
             raise RulesError(f"{path}: has more than 4 MiB; no rules file has as much")
         config = OmegaConf.load(path)
         content = OmegaConf.to_container(config, resolve=False)
     except OSError as error:
-        raise RulesError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        # OmegaConf's own for a document that is one number has no strerror.
+        raise RulesError(f"{path}: cannot be read: {error.strerror or printable(error)}") from None
+    except _YAML_ERRORS as error:
         raise RulesError(f"{path}: not YAML: {' '.join(printable(error, 400).split())}") from None
     except OmegaConfBaseException as error:
         raise RulesError(f"{path}: {_first_line(error)}") from None
     if not isinstance(content, dict) or not isinstance(config, DictConfig):
         raise RulesError(f"{path}: must be a mapping of names to values")
-    _refuse_interpolation(content, str(path))
+    _refuse_not_plain(content, str(path))
     return {str(key): value for key, value in content.items()}
 
 
-def _refuse_interpolation(value: object, place: str) -> None:
+def _refuse_not_plain(value: object, place: str) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            _refuse_interpolation(item, f"{place}: {printable(key)}")
+            _refuse_not_plain(item, f"{place}: {printable(key)}")
     elif isinstance(value, list):
         for item in value:
-            _refuse_interpolation(item, place)
+            _refuse_not_plain(item, place)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise RulesError(f"{place}: {value} is not a finite number")
     elif isinstance(value, str) and "${" in value:
         raise RulesError(f"{place}: {printable(value)!r} is an interpolation; rules are plain values")
 
@@ -95,11 +102,14 @@ def _scalar(name: str, text: str) -> Any:
         raise UsageError(f"{name}={printable(text)}: interpolations are not resolved; give the value itself")
     try:
         value = OmegaConf.to_container(OmegaConf.create(f"value: {text}"), resolve=False)
-    except (yaml.YAMLError, OmegaConfBaseException, RecursionError, UnicodeEncodeError):
+    except (*_YAML_ERRORS, OmegaConfBaseException):
         value = None
     found = value.get("value") if isinstance(value, dict) and list(value) == ["value"] else None
     if not isinstance(found, int | float | str | bool) or (isinstance(found, float) and not math.isfinite(found)):
         raise UsageError(f"{name}={printable(text)}: the value must be one finite number, word, true or false")
+    if isinstance(found, int) and not isinstance(found, bool) and not re.fullmatch(r"[+-]?(0|[1-9][0-9_]{0,17})", text):
+        # YAML 1.1 reads 0100 as 64 and 1:30 as 90.
+        raise UsageError(f"{name}={printable(text)}: write a whole number with decimal digits, at most 18 of them")
     return found
 
 
@@ -118,7 +128,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     for code, severity in codes.items():
         if severity not in list(Severity):
             raise RulesError(f"{path}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
-    if not isinstance(divisions, list) or not divisions:
+    if not isinstance(divisions, list) or not divisions or not all(isinstance(name, str) for name in divisions):
         raise RulesError(f"{path}: 'divisions' must be a list of names")
     timing = build(Timing, top.get("timing"), f"{path}: timing")
     if set(timing.max_init_s) != set(divisions):
@@ -130,7 +140,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     return RuleSet(
         version=version,
         digest=digest.hexdigest(),
-        divisions=tuple(str(division) for division in divisions),
+        divisions=tuple(divisions),
         timing=timing,
         codes={str(code): str(severity) for code, severity in codes.items()},
         benchmarks={rules.name: rules for file in files for rules in _load_workload(file)},
@@ -144,9 +154,11 @@ def _waivers(content: object, place: str) -> tuple[Waiver, ...]:
     waivers = tuple(build(Waiver, item, f"{place}[{i}]") for i, item in enumerate(content))
     for waiver in waivers:
         try:
-            date.fromisoformat(waiver.until)
+            is_date = date.fromisoformat(waiver.until).isoformat() == waiver.until  # 20261231 is ISO, too
         except ValueError:
-            raise RulesError(f"{place}: until is {printable(waiver.until)!r}; it must be YYYY-MM-DD") from None
+            is_date = False
+        if not is_date:
+            raise RulesError(f"{place}: until is {printable(waiver.until)!r}; it must be YYYY-MM-DD")
     return waivers
 
 
@@ -159,8 +171,11 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
     if not isinstance(suites, dict) or not suites:
         raise RulesError(f"{path}: 'suites' must map suite names to rules")
     found = []
+    own = {"workload", "suite", "metric"}
     for suite, rules in suites.items():
         place = f"{path}: suites: {suite}"
+        if isinstance(rules, dict) and (misplaced := own & set(rules)):
+            raise RulesError(f"{place}: {min(misplaced)!r} belongs to the whole file, not to a suite")
         hyperparameters = rules.get("hyperparameters") if isinstance(rules, dict) else None
         if not isinstance(hyperparameters, dict) or "global_batch_size" not in hyperparameters:
             raise RulesError(f"{place}: 'hyperparameters' must be a mapping with global_batch_size in it")
@@ -176,12 +191,23 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
                     "suite": str(suite),
                     "metric": content.get("metric"),
                     "hyperparameters": constraints,
+                    "reference_convergence": [],
                 },
                 place,
             )
         )
-        _refuse_contradictions(found[-1], place)
+        found[-1] = replace(found[-1], reference_convergence=_references(rules, f"{place}: reference_convergence"))
+        for claim in found[-1].broken_claims():
+            raise RulesError(f"{place}: {claim}")
     return found
+
+
+def _references(rules: dict[str, Any], place: str) -> tuple[ReferenceConvergence, ...]:
+    # OmegaConf leaves what is in a tuple of dataclasses as it is: dicts, unchecked.
+    content = rules.get("reference_convergence") or []
+    if not isinstance(content, list):
+        raise RulesError(f"{place}: must be a list")
+    return tuple(build(ReferenceConvergence, item, f"{place}[{i}]") for i, item in enumerate(content))
 
 
 def _constraint(content: object, place: str) -> dict[str, Any]:
@@ -192,31 +218,24 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
     kinds = [kind for kind in _CONSTRAINT_KINDS if kind in content]
     if len(kinds) != 1:
         raise RulesError(f"{place}: needs exactly one of {', '.join(_CONSTRAINT_KINDS)}; it has {len(kinds)}")
+    if "fixed" in content and "default" in content:
+        raise RulesError(f"{place}: has a default beside 'fixed', which is the default")
     if "fixed" in content:
         return {"default": content["fixed"], "fixed": True}
+    kind = kinds[0]
+    if kind == "free" and content["free"] is not True:
+        raise RulesError(f"{place}: free is {printable(content['free'])!r}; it can only be true")
+    if kind == "one_of" and not (isinstance(content["one_of"], list) and content["one_of"]):
+        raise RulesError(f"{place}: one_of must be a list with a value in it")
+    if kind == "range" and not (isinstance(content["range"], list) and [*map(_is_number, content["range"])] == [True] * 2):
+        raise RulesError(f"{place}: range must be a list of two numbers")
     if "default" not in content:
         raise RulesError(f"{place}: has no default")
     return content
 
 
-def _refuse_contradictions(rules: BenchmarkRules, place: str) -> None:
-    low, high = rules.quality_range
-    for claim, holds in {
-        "target must lie in quality_range": low <= rules.target <= high,
-        "num_runs must be more than twice drop": rules.num_runs > 2 * rules.drop >= 0,
-        "eval_every_samples must be from 1 to max_samples": 1 <= rules.eval_every_samples <= rules.max_samples,
-        "max_seconds must be positive": rules.max_seconds > 0,
-        "train_examples and eval_examples must be positive": min(rules.train_examples, rules.eval_examples) > 0,
-        "confirm_evaluations must not be negative": rules.confirm_evaluations >= 0,
-    }.items():
-        if not holds:
-            raise RulesError(f"{place}: {claim}")
-    for name, constraint in rules.hyperparameters.items():
-        if not constraint.permits(constraint.default):
-            raise RulesError(
-                f"{place}: hyperparameters: {name}: the default {printable(constraint.default)} is not permitted; "
-                f"permitted: {constraint.allowed}"
-            )
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def only(content: dict[str, Any], known: set[str], place: str) -> None:
@@ -244,6 +263,8 @@ def build(kind: type[T], content: object, place: str) -> T:
         return cast(T, OmegaConf.to_object(merged))
     except OmegaConfBaseException as error:
         raise RulesError(f"{place}: {_first_line(error)}") from None
+    except TypeError as error:  # OmegaConf's own for a mapping where a list should be
+        raise RulesError(f"{place}: {printable(error)}") from None
 
 
 def _first_line(error: OmegaConfBaseException) -> str:
@@ -264,34 +285,8 @@ def load_prices(path: Path) -> PriceBook:
     rows = content.get("prices")
     if content.get("currency") != "USD" or not isinstance(rows, list):
         raise RulesError(f"{path}: 'currency' must be USD and 'prices' a list")
-    prices = tuple(_price(row, f"{path}: prices[{i}]") for i, row in enumerate(rows))
+    prices = tuple(price_of(row, f"{path}: prices[{i}]") for i, row in enumerate(rows))
     try:
         return PriceBook(prices, hashlib.sha256(path.read_bytes()).hexdigest())
     except RulesError as error:
         raise RulesError(f"{path}: {error}") from None
-
-
-# What every value of a price must look like. An id has no slash inside a part and no stray white space.
-_NAME = r"[^\s/]+( [^\s/]+)*"
-_PRICE_FORMS = {
-    **dict.fromkeys(("provider", "sku", "region"), _NAME),
-    "purchase": "|".join(PURCHASES),
-    "usd_per_hour": r"[0-9]{1,7}(\.[0-9]{1,9})?",
-    **dict.fromkeys(("effective", "retrieved"), r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    "source": r"\S.*",
-    "confidence": "|".join(CONFIDENCES),
-}
-
-
-def _price(row: object, place: str) -> Price:
-    if not isinstance(row, dict):
-        raise RulesError(f"{place}: must be a mapping")
-    only(row, set(_PRICE_FORMS), place)
-    for name, form in _PRICE_FORMS.items():
-        value = row.get(name)
-        if name not in row or (value is None and name not in ("effective", "retrieved")):
-            raise RulesError(f"{place}: {name!r} is missing")
-        if value is not None and not (isinstance(value, str) and re.fullmatch(form, value)):
-            hint = "; a price is a text in quotes, so that 0.1 is a tenth" if isinstance(value, float | int) else ""
-            raise RulesError(f"{place}: {name} is {printable(value)!r}; it must match {form}{hint}")
-    return Price(**{**row, "usd_per_hour": Decimal(row["usd_per_hour"])})

@@ -11,7 +11,7 @@ from harness.events import EVENT_TYPES, TOKEN, Event
 
 _TOKEN = TOKEN.encode()
 _MAX_DEPTH = 50  # json.dumps gives up at about 1,000; a line of ours has some four levels
-_MAX_DIGITS = 19  # 64 bits: what is larger has no float, and no business in a log
+_MAX_DIGITS = 20  # 64 bits; an integer without bound has no float
 
 
 def parse_line(line: bytes, lineno: int) -> Event:

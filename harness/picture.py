@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness import events as key
-from harness.events import Event
+from harness.events import Event, digest_of
 from harness.mirrorvalues import clean, flat, mapping, number, param_name, whole, word
 from harness.prices import Cost
 from harness.ruleset import BenchmarkRules
@@ -22,6 +22,8 @@ MAX_PARAMS = 99
 MAX_PARAM_CHARS = 6000  # beyond it MLflow cuts a value and says nothing
 MAX_TAG_CHARS = 1000
 INTERRUPTED, FULL_CURVE = "interrupted", "full_curve"  # reasons of an aborted run that are no failure of it
+# Of the lines in MLflow's charts, one a result: Okabe and Ito's palette without its black and its yellow, and two more.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f3c8d", "#8c564b")
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 _TRACKED = {
     "train_loss": "train/loss",
@@ -161,7 +163,8 @@ class RunPicture:
         for name, value in self._config.items():
             self._param(name, value)
         names = [self.tags.get(f"tta.{name}", "?")[:60] for name in ("submitter", "system")]
-        self.tags["tta.result"] = " ".join([*names, self.tags.get("tta.submission_id", "?")[:8]])
+        result = self.tags["tta.result"] = " ".join([*names, self.tags.get("tta.submission_id", "?")[:8]])
+        self.tags["mlflow.runColor"] = COLORS[int(digest_of(result), 16) % len(COLORS)]
         self.is_configured = True
 
     def _resolved(self, event: Event) -> None:

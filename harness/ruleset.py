@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError, printable, unknown_name
@@ -142,6 +142,27 @@ class BenchmarkRules:
         terms = dataclasses.asdict(self)
         del terms["reference_convergence"], terms["baselines"]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+
+    def broken_claims(self) -> Iterator[str]:
+        """What in these rules contradicts itself; nothing in rules that can be played by."""
+        low, high = self.quality_range
+        for claim, holds in {
+            "target must lie in quality_range": low <= self.target <= high,
+            "num_runs must be more than twice drop": self.num_runs > 2 * self.drop >= 0,
+            "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,
+            "max_seconds must be positive": self.max_seconds > 0,
+            "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,
+            "confirm_evaluations must not be negative": self.confirm_evaluations >= 0,
+            "precisions must have a value in it": bool(self.precisions),
+        }.items():
+            if not holds:
+                yield claim
+        for name, constraint in self.hyperparameters.items():
+            if not constraint.permits(constraint.default):
+                yield (
+                    f"hyperparameters: {name}: the default {printable(constraint.default)} is not permitted; "
+                    f"permitted: {constraint.allowed}"
+                )
 
     def defaults(self) -> dict[str, HyperparameterValue]:
         """The reference's hyperparameters."""

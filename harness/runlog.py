@@ -248,7 +248,6 @@ class _Collector:
 
     def _check_order(self, event: Event, digest_before: str) -> None:
         seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
-        is_ordered = isinstance(seq, int) and not isinstance(seq, bool) and elapsed_ns is not None
         if not self.is_chained:
             self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
             if not self.is_chained:
@@ -257,10 +256,9 @@ class _Collector:
                 return
             for lineno in self.unchained:
                 self._unchained(lineno)
-        if not is_ordered or not isinstance(prev, str):
+        if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
             self._unchained(event.lineno)
             return
-        assert isinstance(seq, int) and elapsed_ns is not None
         expected = 0 if self.seq is None else self.seq + 1
         if seq != expected:
             self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")

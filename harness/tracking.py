@@ -35,6 +35,7 @@ _ENVIRONMENT = {
 }
 _BATCH_POINTS = 1000  # MLflow's limit for one request
 _DIGEST_CHARS = 32  # MLflow takes 36 at most; the whole SHA-256 goes into a tag of the input
+_MAY_BE_CHANGED = ("mlflow.runColor",)  # by whoever looks at the run
 _SENT_AT_THE_END = ("tta.state", "tta.reason")
 
 
@@ -138,7 +139,8 @@ class Store:
         tags = {
             name: value
             for name, value in picture.tags.items()
-            if held.tags.get(name) != value and (is_final or name not in _SENT_AT_THE_END)
+            if (name not in held.tags if name in _MAY_BE_CHANGED else held.tags.get(name) != value)
+            and (is_final or name not in _SENT_AT_THE_END)
         }
         num_points = len(picture.points)
         points = [point for point in picture.points[held.num_points :] if point not in held.points]

@@ -81,7 +81,7 @@ def _view(metric: str, made_ms: int) -> str:
             "aggregateFunction": "average",
             "groupByKeys": [{"mode": "tag", "groupByData": "tta.result"}],
         },
-        "useGroupedValuesInCharts": True,
+        "useGroupedValuesInCharts": False,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
         "compareRunSections": [
@@ -104,6 +104,7 @@ def _line(metrics: list[str], axis: str = "step") -> dict[str, object]:
         "selectedMetricKeys": metrics,
         "xAxisKey": axis,
         "useGlobalXaxisKey": False,
+        "lineSmoothness": 0,
     }
 
 

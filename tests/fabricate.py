@@ -78,7 +78,7 @@ def benchmark_rules(**changes: Any) -> BenchmarkRules:
             "opt_base_learning_rate": Constraint(default=0.1, range=(0.01, 1.0)),
         },
         "reference_convergence": (
-            ReferenceConvergence(100, tuple(2800 + 100 * (i % 5) for i in range(20))),
+            ReferenceConvergence(100, tuple(2800 + 200 * (i % 5) for i in range(20))),
         ),
     }
     return BenchmarkRules(**{**fields, **changes})

@@ -105,7 +105,7 @@ def examine(machine: Machine, meters: Mapping[str, str | None], description: Map
             Line(
                 "to fill in by hand",
                 ", ".join(unknown) or "nothing",
-                "checks find a placeholder; write the file with --output and edit it" if unknown else None,
+                "checks find a placeholder; write the file with --out and edit it" if unknown else None,
             ),
         ],
     }

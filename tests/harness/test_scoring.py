@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness import runlog
 from harness.errors import LogError
-from harness.ruleset import BenchmarkRules, Timing
+from harness.ruleset import BenchmarkRules, ReferenceConvergence, Timing
 from harness.runlog import RunLog
 from harness.scoring import Score, derive_ledger, run_result, score
 from harness.statistics import trimmed_interval, trimmed_mean
@@ -26,6 +27,7 @@ from tests.fabricate import Step, benchmark_rules, find
 TIMING = Timing(max_init_s={"closed": 1800.0, "open": 14400.0})
 UNCOUNTED = Timing(max_init_s={"closed": 1800.0, "open": 14400.0}, count_evaluation=False)
 NO_REFERENCE = benchmark_rules(reference_convergence=())
+SLOWER_REFERENCE = ReferenceConvergence(100, (3000, 3100, 3200, 3300, 3400) * 4)
 
 
 @pytest.fixture
@@ -158,13 +160,23 @@ def test_a_quality_that_is_no_number_is_an_error(folder: Path, value: Any) -> No
         run_result(log_of(folder, steps), benchmark_rules())
 
 
-def test_an_infinite_quality_is_an_error(folder: Path) -> None:
-    """JSON can say 1e999, which is no number."""
+@pytest.mark.parametrize("value", [math.nan, math.inf, 10**400])
+def test_a_quality_that_is_not_finite_is_an_error(folder: Path, value: float) -> None:
+    """The reader lets no such number in; were one there, it would be neither missing nor the best of all."""
+    log = log_of(folder, fabricate.events())
+    evaluations = log._by_key["eval_accuracy"]
+    evaluations[2] = replace(evaluations[2], value=value)
+
+    with pytest.raises(LogError, match="the quality is not a finite number"):
+        run_result(log, benchmark_rules())
+
+
+def test_a_quality_beyond_json_does_not_become_a_result(folder: Path) -> None:
+    """1e999 in the file is a damaged line: the target was not reached."""
     path = folder / "result_0.txt"
     path.write_text(fabricate.text_of(fabricate.events()).replace('"value": 0.95,', '"value": 1e999,'))
 
-    with pytest.raises(LogError, match="the quality is not a finite number"):
-        run_result(runlog.read(path), benchmark_rules())
+    assert run_result(runlog.read(path), benchmark_rules()).seconds is None
 
 
 def test_an_evaluation_without_samples_is_an_error(folder: Path) -> None:
@@ -317,7 +329,7 @@ def test_a_single_run_without_drop_has_no_interval(folder: Path) -> None:
 
 def test_faster_convergence_is_taken_back(folder: Path) -> None:
     """3,000 samples where the reference needs 3,200 multiply all by 3200 / 3000; in the open division nothing."""
-    rules = benchmark_rules()
+    rules = benchmark_rules(reference_convergence=(SLOWER_REFERENCE,))
     closed = scored(folder, (2.0,) * 5, rules, usd_per_hour=Decimal(3600))
     is_open = scored(folder, (2.0,) * 5, rules, division="open", usd_per_hour=Decimal(3600))
 

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""What the harness costs: the timed region of a run against a bare PyTorch loop over the same work.
+
+Each pair trains the same network on the same data with the same seed, steps and evaluations, in cold
+processes one after the other, in turns: a bare loop, written out below, with no harness code in it; a run
+(`tta run`, its time taken from its log); a run with the MLflow mirror following it. Prints the median of
+the ratios. Nothing else should run meanwhile; on a busy machine the ratios scatter, and it says how much.
+
+    python scripts/bench_overhead.py [--pairs 10] [--samples 30720]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
+
+from harness import datacache, loader, registry, runlog  # noqa: E402
+from harness.ruleset import BenchmarkRules  # noqa: E402
+
+BENCHMARK = ("image_classification", "mini")
+
+
+def bare(config: dict[str, Any]) -> float:
+    """Seconds of a plain loop: read the data, train, evaluate every so often. Built and warmed up beforehand."""
+    import numpy as np
+    import torch
+    from torch.nn import functional
+
+    from workloads.image_classification.model import build_model
+
+    values, metadata = config["hyperparameters"], config["metadata"]
+    torch.manual_seed(config["seed"])
+    draws = torch.Generator().manual_seed(config["seed"])
+    height, width, channels = metadata["image_shape"]
+    model = build_model("mini", (height, width, channels), metadata["num_classes"])
+    mean, std = torch.tensor(metadata["channel_mean"]), torch.tensor(metadata["channel_std"])
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=0.0,
+        momentum=values["opt_momentum"],
+        weight_decay=values["opt_weight_decay"],
+        nesterov=True,
+        fused=True,
+    )
+    batch, shift = values["global_batch_size"], values["data_translation"]
+    peak, end = values["opt_base_learning_rate"], values["opt_end_learning_rate"]
+    warmup, horizon = values["opt_learning_rate_warmup_steps"], values["opt_learning_rate_training_steps"]
+
+    def normalised(images: torch.Tensor) -> torch.Tensor:
+        return ((images.float() - mean) / std).permute(0, 3, 1, 2)
+
+    def train(images: torch.Tensor, labels: torch.Tensor, rate: float) -> torch.Tensor:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = functional.cross_entropy(model(normalised(images)), labels, label_smoothing=values["label_smoothing"])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def evaluate(images: torch.Tensor, labels: torch.Tensor) -> float:
+        model.eval()
+        correct = torch.zeros((), dtype=torch.int64)
+        with torch.inference_mode():
+            for first in range(0, len(labels), config["eval_batch"]):
+                part = slice(first, first + config["eval_batch"])
+                correct += (model(normalised(images[part])).argmax(1) == labels[part]).sum()
+        model.train()
+        return correct.item() / len(labels)
+
+    def mirrored(index: torch.Tensor, size: int) -> torch.Tensor:
+        return (size - 1) - ((size - 1) - index.abs()).abs()
+
+    noise = torch.randint(0, 256, (batch, height, width, channels), dtype=torch.uint8)
+    for _ in range(3):
+        train(noise, torch.zeros(batch, dtype=torch.int64), 0.0)
+    evaluate(torch.zeros((config["eval_batch"], height, width, channels), dtype=torch.uint8), torch.zeros(1))
+
+    start = time.perf_counter()
+    data = {name: torch.from_numpy(np.load(f"{config['data_dir']}/{name}.npy")) for name in config["files"]}
+    images, labels = data["train_images"], data["train_labels"]
+    samples = step = 0
+    cursor = len(labels)
+    while samples < config["max_samples"]:
+        due = (samples // config["eval_every_samples"] + 1) * config["eval_every_samples"]
+        total = torch.zeros(())
+        while samples < due:
+            if cursor + batch > len(labels):
+                order = torch.randperm(len(labels), generator=draws)
+                shifts = torch.randint(-shift, shift + 1, (len(labels), 2), generator=draws)
+                cursor = 0
+            chosen, moved = order[cursor : cursor + batch], shifts[cursor : cursor + batch]
+            cursor += batch
+            rows = mirrored(torch.arange(height) + moved[:, :1], height)
+            columns = mirrored(torch.arange(width) + moved[:, 1:], width)
+            fall = end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))
+            rate = peak * (step + 1) / (warmup + 1) if step < warmup else fall
+            total += train(images[chosen[:, None, None], rows[:, :, None], columns[:, None, :]], labels[chosen], rate)
+            step += 1
+            samples += batch
+        total.item()
+        evaluate(data["test_images"], data["test_labels"])
+    return time.perf_counter() - start
+
+
+def harnessed(rules_folder: Path, out: Path, seed: int, cache: Path, is_mirrored: bool) -> float:
+    """Seconds from run_start to run_stop of one run."""
+    command = [sys.executable, "-m", "harness.cli", "run", *BENCHMARK[:1], "--suite", BENCHMARK[1], "--full-curve"]
+    command += ["--ruleset", str(rules_folder), "--runs", "1", "--seed", str(seed), "--quiet", "--out", str(out)]
+    command += ["--data", str(cache)]
+    command += ["--mlflow", f"sqlite:///{out.parent}/mlflow.db"] if is_mirrored else ["--no-mlflow"]
+    subprocess.run(command, check=True, cwd=ROOT)
+    log = runlog.read(out / "result_0.txt")
+    return log.seconds(log.one("run_start"), log.one("run_stop"))
+
+
+def bare_in_process(config: dict[str, Any], place: Path) -> float:
+    place.write_text(json.dumps(config))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))  # as the harness sets it
+    command = [sys.executable, __file__, "--bare", str(place)]
+    return float(subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout)
+
+
+def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
+    """The rules of version 1 with a smaller budget, in `folder`."""
+    source = registry.ruleset_folder("v1")
+    for path in source.glob("*.yaml"):
+        (folder / path.name).write_text(path.read_text())
+    path = folder / f"{BENCHMARK[0]}.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["suites"][BENCHMARK[1]]["max_samples"] = num_samples
+    path.write_text(yaml.safe_dump(content))
+    return loader.load_ruleset(folder, "v1").benchmark(*BENCHMARK)
+
+
+def measure(num_pairs: int, num_samples: int) -> None:
+    from workloads.image_classification.workload import EVAL_BATCH
+
+    workload = registry.workload(BENCHMARK[0])
+    cache = datacache.default_cache()
+    data = datacache.prepare(workload, BENCHMARK[1], cache)
+    seconds: dict[str, list[float]] = {"bare": [], "run": [], "mirrored": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "rules")
+        folder.mkdir()
+        rules = shortened_rules(folder, num_samples)
+        config = {
+            "hyperparameters": rules.defaults(),
+            "metadata": data.metadata,
+            "data_dir": str(data.path),
+            "files": ["train_images", "train_labels", "test_images", "test_labels"],
+            "eval_batch": EVAL_BATCH[BENCHMARK[1]],
+            "eval_every_samples": rules.eval_every_samples,
+            "max_samples": rules.max_samples,
+        }
+        print(f"{'pair':>4}  {'bare s':>8}  {'run s':>8}  {'mirrored s':>10}  {'run/bare':>8}  {'mirrored/bare':>13}")
+        for pair in range(num_pairs):
+            # Each takes each place in turn, so that a drift of the machine falls on all three alike.
+            for name in [*seconds][pair % 3 :] + [*seconds][: pair % 3]:
+                if name == "bare":
+                    taken = bare_in_process({**config, "seed": pair}, Path(scratch, "bare.json"))
+                else:
+                    taken = harnessed(folder, Path(scratch, f"{name}_{pair}"), pair, cache, name == "mirrored")
+                seconds[name].append(taken)
+            bare_s, run_s, mirrored_s = (seconds[name][-1] for name in seconds)
+            ratios = f"{run_s / bare_s:>8.4f}  {mirrored_s / bare_s:>13.4f}"
+            print(f"{pair:>4}  {bare_s:>8.3f}  {run_s:>8.3f}  {mirrored_s:>10.3f}  {ratios}", flush=True)
+    for name, title in (("run", "run / bare loop"), ("mirrored", "run with mirror / bare loop")):
+        ratios_of = [one / other for one, other in zip(seconds[name], seconds["bare"], strict=True)]
+        spread = f"{min(ratios_of):.4f} to {max(ratios_of):.4f}"
+        print(f"{title}: median ratio {statistics.median(ratios_of):.4f} ({spread}, {num_pairs} pairs)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--samples", type=int, default=30_720, help="samples a run trains on (default: %(default)s)")
+    parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.bare is not None:
+        print(bare(json.loads(arguments.bare.read_text())))
+    else:
+        measure(arguments.pairs, arguments.samples)
+
+
+if __name__ == "__main__":
+    main()

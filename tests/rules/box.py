@@ -1,0 +1,221 @@
+"""A valid submission to damage, and the cases of how it is damaged and what must be found.
+
+A case is a function that takes a `Box`. It edits the events of the runs (`box.runs[0]`), or calls `box.write()`
+and edits files. Whatever it does not damage stays valid: logs are chained anew, the manifest is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import judging, loader, registry, runlog, submission
+from harness.events import digest_of
+from harness.findings import Finding
+from harness.ruleset import RuleSet
+from harness.runresult import derive_ledger
+from tests import fabricate
+from tests.fabricate import Step, find
+
+TODAY = date(2025, 12, 1)
+
+
+@cache
+def codes() -> dict[str, str]:
+    """The codes of version 1, without its benchmarks."""
+    content = loader.load_yaml(registry.ruleset_folder("v1") / loader.RULESET_FILE)
+    return dict(content["codes"])
+
+
+class Box:
+    """A valid submission of `toy_mini` with five runs, in a tree of its own."""
+
+    def __init__(
+        self,
+        place: Path,
+        rules: dict[str, Any] | None = None,
+        law: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
+        num_runs: int = 5,
+    ) -> None:
+        self.place = place
+        self.rules = fabricate.benchmark_rules(**(rules or {}))
+        self.ruleset: RuleSet = fabricate.ruleset(codes(), self.rules, **(law or {}))
+        self.runs: list[list[Step]] = []
+        self.is_written = False
+
+        def keep(index: int, steps: list[Step]) -> list[Step]:
+            self.runs.append(steps)
+            return steps
+
+        self.folder = fabricate.write_submission(
+            place / "tree", num_runs, keep, rules=self.rules, **(options or {})
+        )
+        self.wall_starts_ms = [fabricate.WALL_START_MS + 60_000 * index for index in range(num_runs)]
+
+    @property
+    def system_path(self) -> Path:
+        return self.folder.parents[2] / "systems" / "box1.json"
+
+    def log(self, index: int = 0) -> Path:
+        return self.folder / f"result_{index}.txt"
+
+    def write(self) -> None:
+        """Writes the runs as they are now, with sound chains and a sound manifest."""
+        for index, (steps, wall_start_ms) in enumerate(zip(self.runs, self.wall_starts_ms, strict=True)):
+            fabricate.write_log(self.log(index), steps, wall_start_ms)
+        self.reseal()
+        self.is_written = True
+
+    def reseal(self) -> None:
+        fabricate.reseal(self.folder)
+
+    def lines(self, index: int = 0) -> list[str]:
+        return self.log(index).read_text().splitlines()
+
+    def put_lines(self, lines: list[str], index: int = 0) -> None:
+        self.log(index).write_text("".join(line + "\n" for line in lines))
+
+    def claim(self, **changes: str) -> None:
+        """Changes fields of the claim; None of them takes a field out."""
+        path = self.folder / submission.CLAIM_NAME
+        fields = dict(line.split(": ", 1) for line in path.read_text().splitlines())
+        fields.update({name: json.dumps(value) for name, value in changes.items()})
+        path.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
+        self.reseal()
+
+    def describe(self, is_told: bool = True, **changes: Any) -> None:
+        """Changes the system description; with `is_told` logs and claim are made to agree with it."""
+        system = {**json.loads(self.system_path.read_text()), **changes}
+        system = {name: value for name, value in system.items() if value is not ...}
+        self.system_path.write_text(json.dumps(system, indent=2))
+        if is_told:
+            for steps in self.runs:
+                find(steps, "tta_system").value["digest"] = digest_of(system)
+            self.write()
+            self.claim(system_sha256=submission.sha256_of(self.system_path))
+
+    def judge(self) -> list[Finding]:
+        result = submission.read_result(self.folder)
+        return judging.judge(result, self.ruleset, registry.checks().values(), TODAY)
+
+
+def drop(steps: list[Step], key: str, nth: int | None = None) -> None:
+    """Takes out the nth event of `key`, or all of them."""
+    doomed = [step for step in steps if step.key == key]
+    doomed = doomed if nth is None else [doomed[nth]]
+    steps[:] = [step for step in steps if not any(step is other for other in doomed)]
+
+
+def put(steps: list[Step], step: Step, after: str, nth: int = 0) -> None:
+    """Puts `step` right after the nth event of `after`, at its time."""
+    anchor = find(steps, after, nth)
+    step.at_s = anchor.at_s
+    place = next(place for place, other in enumerate(steps) if other is anchor)
+    steps.insert(place + 1, step)
+
+
+def recount(steps: list[Step]) -> None:
+    """Makes `tta_end` count the events as they are."""
+    find(steps, "tta_end").value["num_events"] = len(steps)
+
+
+def agree(steps: list[Step], place: Path) -> None:
+    """Makes count, ledger and throughput agree with the events, as a careful forger would."""
+    recount(steps)
+    log = runlog.read(fabricate.write_log(place / "forged.txt", steps))
+    ledger = derive_ledger(log)
+    run_s = find(steps, "run_stop").at_s - find(steps, "run_start").at_s
+    find(steps, "tta_ledger").value.update({f"{phase}_s": round(s, 6) for phase, s in ledger.items()}, run_s=run_s)
+    start: Step | None = None
+    throughput = 0.0
+    for step in steps:
+        if step.key == "block_start":
+            start = step
+        elif step.key == "block_stop" and start is not None and step.at_s > start.at_s:
+            num_samples = step.metadata["samples_count"] - start.metadata["samples_count"]
+            throughput = num_samples / (step.at_s - start.at_s)
+        elif step.key == "tracked_stats":
+            step.value["throughput"] = throughput
+
+
+def configure(steps: list[Step], **changes: Any) -> None:
+    """Changes fields of the configuration, declared and resolved, with their digests and their header lines."""
+    header = {"benchmark": "submission_benchmark", "division": "submission_division", "seed": "seed"}
+    for key in ("tta_config", "tta_resolved"):
+        step = find(steps, key)
+        step.value = {**step.value, **changes}
+        step.metadata["digest"] = digest_of(step.value)
+    for name, value in {**changes, **changes.get("hyperparameters", {})}.items():
+        for step in steps:
+            if step.key == header.get(name, name):
+                step.value = value
+
+
+def hyperparameters(steps: list[Step], **changes: Any) -> None:
+    """Changes hyperparameters everywhere in the log."""
+    found = {**find(steps, "tta_config").value["hyperparameters"], **changes}
+    configure(steps, hyperparameters={name: value for name, value in found.items() if value is not ...})
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding that is expected. line: a number, or the event (key, or key and how often before) on whose line it is."""
+
+    code: str
+    line: int | str | tuple[str, int] | None = None
+    file: str = "result_0.txt"
+
+    def at(self, box: Box) -> tuple[str, str, int | None]:
+        if self.line is None or isinstance(self.line, int):
+            return (self.code, self.file, self.line)
+        key, nth = (self.line, 0) if isinstance(self.line, str) else self.line
+        steps = box.runs[int(self.file.removeprefix("result_").removesuffix(".txt"))]
+        return (self.code, self.file, [place for place, step in enumerate(steps, 1) if step.key == key][nth])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to damage a submission. `expected` is all that is found, no more and no less."""
+
+    code: str
+    name: str
+    damage: Callable[[Box], None]
+    expected: tuple[Found, ...]
+    box: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.code}-{self.name}"
+
+
+class Cases(list[Case]):
+    """Collects cases: `@cases("LOG001", Found("LOG001", "tta_end"))` over a function that damages a box."""
+
+    def __call__(
+        self, code: str, *expected: Found, **box: Any
+    ) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+        def add(damage: Callable[[Box], None]) -> Callable[[Box], None]:
+            self.append(Case(code, damage.__name__, damage, expected, box))
+            return damage
+
+        return add
+
+
+def findings_of(case: Case, place: Path) -> tuple[list[tuple[str, str, int | None]], list[tuple[str, str, int | None]]]:
+    """What is expected of a case and what is found, both sorted, as (code, file, line)."""
+    box = Box(place, **case.box)
+    case.damage(box)
+    if not box.is_written:
+        box.write()
+    found = [(finding.code, Path(finding.path).name, finding.line) for finding in box.judge()]
+
+    def order(item: tuple[str, str, int | None]) -> tuple[str, str, int]:
+        return (item[0], item[1], item[2] or 0)
+
+    return sorted((item.at(box) for item in case.expected), key=order), sorted(found, key=order)
