@@ -6,8 +6,10 @@ JSON, because what comes from the worker is written by submitted code and must n
 from __future__ import annotations
 
 import json
+import math
 import selectors
 import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,8 +61,11 @@ class Channel:
         Raises:
             ChannelClosed: the other side closed the line. WorkerError: what came is no message.
         """
+        # A worker that sends a byte now and then must not hold the referee beyond the time it gave.
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
-            if not self._selector.select(timeout_s):
+            remaining_s = None if timeout_s is None else max(0.0, deadline - time.monotonic())
+            if not self._selector.select(remaining_s):
                 return None
             try:
                 piece = self._socket.recv(1 << 16)

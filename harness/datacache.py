@@ -88,8 +88,10 @@ def read(data: Path) -> DataSet:
     """
     try:
         content = json.loads((data / METADATA_NAME).read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {data.parent} and prepare again") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"{data / METADATA_NAME}: cannot be read: {error}; delete {data.parent} and prepare again"
+        ) from None
     if not isinstance(content, dict):
         raise DataError(f"{data / METADATA_NAME}: is not a JSON object; delete {data.parent} and prepare again")
     stamps = data.parent / "digests.json"
@@ -120,9 +122,13 @@ def _known(stamps: Path) -> dict[str, dict[str, Any]]:
     """What was found the last time; nothing if that cannot be read, which costs only time."""
     try:
         known = json.loads(stamps.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    if not isinstance(known, dict):
+        return {}
+    return {
+        name: entry for name, entry in known.items() if isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
+    }
 
 
 def drop_caches(data: Path) -> tuple[bool, dict[str, Any]]:

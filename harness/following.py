@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from harness import loader, registry
 from harness.errors import InputError, LogError, OutputError, RulesError
 from harness.events import TOKEN, Event
+from harness.logline import parse_line
 from harness.mirrorvalues import mapping
 from harness.picture import RunPicture
 from harness.prices import PriceBook
 from harness.ruleset import BenchmarkRules, RuleSet
-from harness.logline import parse_line
 from harness.runlog import MAX_LINE_BYTES
 from harness.submission import RESULT_PATTERN, small_file
 
@@ -265,7 +265,7 @@ class Follower:
     def _price(self, picture: RunPicture) -> None:
         """Adds what the run cost, if its system description names a price of the book."""
         book = _prices(picture.ruleset)
-        if book is None or self.system is None or picture.seconds is None or picture.is_priced:
+        if book is None or self.system is None or picture.seconds is None:
             return
         try:
             system = json.loads(small_file(self.system))

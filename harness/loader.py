@@ -134,6 +134,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     if set(timing.max_init_s) != set(divisions):
         raise RulesError(f"{path}: timing: max_init_s must name exactly the divisions: {', '.join(divisions)}")
     files = sorted(file for file in folder.glob("*.yaml") if file.name not in (RULESET_FILE, PRICES_FILE))
+    benchmarks = {rules.name: rules for file in files for rules in _load_workload(file)}
     digest = hashlib.sha256()
     for file in [path, *files]:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -143,7 +144,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         divisions=tuple(divisions),
         timing=timing,
         codes={str(code): str(severity) for code, severity in codes.items()},
-        benchmarks={rules.name: rules for file in files for rules in _load_workload(file)},
+        benchmarks=benchmarks,
         waivers=_waivers(top.get("waivers") or [], f"{path}: waivers"),
     )
 
@@ -227,15 +228,16 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
         raise RulesError(f"{place}: free is {printable(content['free'])!r}; it can only be true")
     if kind == "one_of" and not (isinstance(content["one_of"], list) and content["one_of"]):
         raise RulesError(f"{place}: one_of must be a list with a value in it")
-    if kind == "range" and not (isinstance(content["range"], list) and [*map(_is_number, content["range"])] == [True] * 2):
+    if kind == "range" and not _is_pair(content["range"]):
         raise RulesError(f"{place}: range must be a list of two numbers")
     if "default" not in content:
         raise RulesError(f"{place}: has no default")
     return content
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_pair(value: object) -> bool:
+    numbers = [item for item in value if isinstance(item, int | float)] if isinstance(value, list) else []
+    return numbers == value and len(numbers) == 2 and not any(isinstance(item, bool) for item in numbers)
 
 
 def only(content: dict[str, Any], known: set[str], place: str) -> None:

@@ -188,10 +188,8 @@ class RunPicture:
     def _data(self, event: Event) -> None:
         value = mapping(event.value)
         if isinstance(value.get("digest"), str):
-            name = self.tags.get("tta.benchmark", "data")
-            self.data = DataSet(
-                name, clean(value["digest"])[:100], whole(value.get("num_files")), whole(value.get("num_bytes"))
-            )
+            num_files, num_bytes = whole(value.get("num_files")), whole(value.get("num_bytes"))
+            self.data = DataSet(self.tags.get("tta.benchmark", "?"), clean(value["digest"])[:100], num_files, num_bytes)
 
     def _started(self, event: Event) -> None:
         self._run_start_ns = event.elapsed_ns
@@ -229,16 +227,11 @@ class RunPicture:
             return None
         return (event.elapsed_ns - self._run_start_ns) / 1e9
 
-    @property
-    def is_priced(self) -> bool:
-        """Whether `price` was called."""
-        return "result/usd" in self._counts
-
     def price(self, cost: Cost) -> None:
-        """Adds what the run cost, and by which price."""
-        assert self._run_stop is not None
-        self._total("result/usd", float(cost.usd), self._run_stop)
-        self._tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}, book {cost.price_digest[:16]}")
+        """Adds what the run cost, and by which price; once, and only to a run that has ended."""
+        if self._run_stop is not None and "result/usd" not in self._counts:
+            self._total("result/usd", float(cost.usd), self._run_stop)
+            self._tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}, book {cost.price_digest[:16]}")
 
     def _energy(self, event: Event) -> None:
         value = mapping(event.value)

@@ -50,7 +50,9 @@ def places(claim: Claim) -> Places:
                 f"only, at most 100, and begin with a letter or digit"
             )
     submitter = Path(claim.submitter)
-    return Places(submitter / "results" / claim.system / claim.benchmark, submitter / "systems" / f"{claim.system}.json")
+    return Places(
+        submitter / "results" / claim.system / claim.benchmark, submitter / "systems" / f"{claim.system}.json"
+    )
 
 
 @contextmanager
@@ -107,23 +109,23 @@ def place(tree: Path, staging: Path, claim: Claim) -> Path:
     target, system = tree / where.result, tree / where.system
     _sync(staging)
     try:
+        if target.exists() or target.is_symlink():
+            raise FileExistsError(errno.EEXIST, "exists")
         target.parent.mkdir(parents=True, exist_ok=True)
         system.parent.mkdir(parents=True, exist_ok=True)
         is_new = _place_system(staging / where.system, system)
         try:
-            if target.exists() or target.is_symlink():
-                raise FileExistsError(errno.EEXIST, "exists")
             (staging / where.result).rename(target)  # fails if somebody was faster: their folder is not empty
-        except OSError as error:
-            if is_new:
-                system.unlink()
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise OutputError(
-                    f"{target}: a result is there already; a submission never replaces another "
-                    f"(describe the system under another name, or have the organiser remove the old one)"
-                ) from None
+        except OSError:
+            if is_new and not any(target.parent.iterdir()):
+                system.unlink()  # who was faster relies on the description that we placed for both
             raise
     except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise OutputError(
+                f"{target}: a result is there already; a submission never replaces another "
+                f"(describe the system under another name, or have the organiser remove the old one)"
+            ) from None
         raise OutputError(f"{error.filename or target}: {error.strerror}; nothing was placed") from None
     return target
 

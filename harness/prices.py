@@ -5,12 +5,13 @@ A system description may name its price by id in `tta_price_sku`; nobody types a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from harness.errors import InputError, RulesError
+from harness.errors import InputError, RulesError, printable, unknown_name
 
 PRICE_KEY = "tta_price_sku"
 USD_QUANTUM = Decimal("0.000001")  # a mini run of ten seconds on two cores costs some 0.0003 USD
@@ -127,3 +128,36 @@ def _whole_number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if value > 0 else None
+
+
+# What every value of a price must look like. An id has no slash inside a part and no stray white space.
+_NAME = r"[^\s/]+( [^\s/]+)*"
+_PRICE_FORMS = {
+    **dict.fromkeys(("provider", "sku", "region"), _NAME),
+    "purchase": "|".join(PURCHASES),
+    "usd_per_hour": r"[0-9]{1,7}(\.[0-9]{1,9})?",
+    **dict.fromkeys(("effective", "retrieved"), r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "source": r"\S.*",
+    "confidence": "|".join(CONFIDENCES),
+}
+
+
+def price_of(row: object, place: str) -> Price:
+    """The price in one row of a price book's file.
+
+    Raises:
+        RulesError: an unknown or missing key, or a value that is not a text of the right form; names `place`.
+    """
+    if not isinstance(row, dict):
+        raise RulesError(f"{place}: must be a mapping")
+    for name in row:
+        if name not in _PRICE_FORMS:
+            raise RulesError(f"{place}: {unknown_name('key', str(name), _PRICE_FORMS)}")
+    for name, form in _PRICE_FORMS.items():
+        value = row.get(name)
+        if name not in row or (value is None and name not in ("effective", "retrieved")):
+            raise RulesError(f"{place}: {name!r} is missing")
+        if value is not None and not (isinstance(value, str) and re.fullmatch(form, value)):
+            hint = "; a price is a text in quotes, so that 0.1 is a tenth" if isinstance(value, float | int) else ""
+            raise RulesError(f"{place}: {name} is {printable(value)!r}; it must match {form}{hint}")
+    return Price(**{**row, "usd_per_hour": Decimal(row["usd_per_hour"])})

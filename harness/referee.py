@@ -17,10 +17,8 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from harness import __version__
 from harness import events as key
 from harness.clock import Clock
 from harness.energy import integrate
@@ -29,105 +27,12 @@ from harness.events import digest_of
 from harness.launch import Worker, WorkerLost, WorkerTimeout
 from harness.logwriter import LogWriter
 from harness.meters import Meter
-from harness.ruleset import BenchmarkRules, Timing
-from harness.workload import HyperparameterValue
+from harness.plan import Outcome, Plan, Progress, View
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
 METER_PERIOD_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is decided before a run begins.
-
-    full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
-        targets and convergence points are derived. Such a run is never a result.
-    """
-
-    rules: BenchmarkRules
-    timing: Timing
-    ruleset: str
-    division: str
-    seed: int
-    hyperparameters: Mapping[str, HyperparameterValue]
-    num_devices: int
-    precision: str
-    system: Mapping[str, Any]
-    data_dir: Path
-    data: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    result_id: str
-    run_id: str
-    index: int
-    full_curve: bool = False
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The run's configuration as the log shows it."""
-        return {
-            "benchmark": self.rules.name,
-            "workload": self.rules.workload,
-            "suite": self.rules.suite,
-            "division": self.division,
-            "seed": self.seed,
-            "num_devices": self.num_devices,
-            "precision": self.precision,
-            "full_curve": self.full_curve,
-            "hyperparameters": dict(self.hyperparameters),
-        }
-
-    @property
-    def run_config(self) -> dict[str, Any]:
-        """The same as the worker gets it: the fields of `RunConfig`."""
-        return {
-            "workload": self.rules.workload,
-            "suite": self.rules.suite,
-            "division": self.division,
-            "seed": self.seed,
-            "hyperparameters": dict(self.hyperparameters),
-            "metadata": dict(self.metadata),
-            "num_devices": self.num_devices,
-            "precision": self.precision,
-        }
-
-
-@dataclass(slots=True)
-class Progress:
-    """What the live view shows; rewritten in place as the run goes on."""
-
-    phase: str = "starting"
-    samples: int = 0
-    quality: float | None = None
-    best: float | None = None
-    samples_per_s: float | None = None
-    run_start_ns: int | None = None
-    power_w: float | None = None
-
-
-class View(Protocol):
-    """Who watches a run."""
-
-    def begin(self, plan: Plan, progress: Progress) -> None: ...
-    def tick(self, elapsed_ns: int) -> None: ...
-    def evaluation(self, elapsed_ns: int) -> None: ...
-    def end(self, outcome: Outcome) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended. reason: target, full_curve, budget, oom, diverged, timeout, crashed or interrupted."""
-
-    status: str
-    reason: str
-    evidence: str
-    samples: int
-    quality: float | None
-    run_s: float | None
-
-    @property
-    def is_reached(self) -> bool:
-        return self.status == "success"
+_MAX_COUNT = 10**15  # what is counted here fits in a float and in a log
 
 
 class _End(Exception):  # noqa: N818  (a way out of nested calls, not an error)
@@ -169,7 +74,7 @@ class Referee:
         raised: TtaError | None = None
         end = _End("aborted", "crashed", "the referee failed")
         try:
-            self._header()
+            self._write_header()
             self.view.begin(self.plan, self._progress)
             try:
                 self._run()
@@ -202,34 +107,11 @@ class Referee:
             self.worker.ask({"do": "close"}, lambda: None, CLOSE_LIMIT_S)
             self.worker.stop(CLOSE_LIMIT_S)
 
-    def _header(self) -> None:
-        plan, write = self.plan, self.log.event
-        write(
-            key.TTA_FORMAT,
-            {
-                "version": key.FORMAT_VERSION,
-                "harness": __version__,
-                "run_id": plan.run_id,
-                "result_id": plan.result_id,
-                "index": plan.index,
-            },
-        )
-        write(key.TTA_RULES, {"ruleset": plan.ruleset, "terms_digest": plan.rules.terms_digest})
-        write(key.SUBMISSION_BENCHMARK, plan.rules.name)
-        write(key.SUBMISSION_DIVISION, plan.division)
-        write(key.SUBMISSION_ORG, plan.system.get("submitter"))
-        write(key.SUBMISSION_PLATFORM, plan.system.get("system_name"))
-        write(key.SUBMISSION_STATUS, plan.system.get("status"))
-        write(key.TTA_SYSTEM, {"name": plan.system.get("system_name"), "digest": digest_of(dict(plan.system))})
-        write(key.TTA_CONFIG, plan.config, {"digest": digest_of(plan.config)})
-        write(key.SEED, plan.seed)
-        write(key.TRAIN_SAMPLES, plan.rules.train_examples)
-        write(key.EVAL_SAMPLES, plan.rules.eval_examples)
-        for name, value in plan.hyperparameters.items():
-            write(name, value)
-        write(key.TTA_DATA, dict(plan.data))
+    def _write_header(self) -> None:
+        for name, value, metadata in self.plan.header():
+            self.log.event(name, value, metadata)
         is_cleared, how = self.drop_caches()
-        write(key.CACHE_CLEAR, is_cleared, how)
+        self.log.event(key.CACHE_CLEAR, is_cleared, how)
 
     def _run(self) -> None:
         plan = self.plan
@@ -251,7 +133,10 @@ class Referee:
         begin_ns = self.log.start(key.TTA_DATA_OPEN_START)
         answer = self._ask({"do": "start", "data_dir": str(plan.data_dir)}, self._remaining_s())
         self._ledger_ns["data"] += self.log.stop(key.TTA_DATA_OPEN_STOP) - begin_ns
-        self.log.event(key.TTA_DATA_TOUCHED_EARLY, list(answer["touched_early"]))
+        touched = answer.get("touched_early")
+        if not isinstance(touched, list):
+            raise WorkerError("the worker did not say which files it has opened")
+        self.log.event(key.TTA_DATA_TOUCHED_EARLY, touched)
         self._train()
 
     def _train(self) -> None:
@@ -347,7 +232,8 @@ class Referee:
         ranks = [rank.get("rank") for rank in world]
         if ranks != list(range(self.plan.num_devices)):
             raise UsageError(
-                f"{self.plan.num_devices} devices were declared, but {len(world)} worker processes came up (ranks {ranks})"
+                f"{self.plan.num_devices} devices were declared, "
+                f"but {len(world)} worker processes came up (ranks {ranks})"
             )
 
     def _resolved(self, config: object) -> dict[str, Any]:
@@ -397,12 +283,15 @@ class Referee:
 def _number(answer: Mapping[str, Any], name: str) -> float:
     value = answer.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise WorkerError(f"the worker answered without {name}")
-    return float(value)
+        raise WorkerError(f"the worker answered without a number as {name}")
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
     value = answer.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise WorkerError(f"the worker answered without {name}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_COUNT:
+        raise WorkerError(f"the worker answered without a count as {name}")
     return value

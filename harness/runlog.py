@@ -129,9 +129,10 @@ def read(path: Path) -> RunLog:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)  # before fdopen, which does not take a folder
+        raise LogError(f"{path}: is not a regular file")
     with os.fdopen(fd, "rb", buffering=0) as stream:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise LogError(f"{path}: is not a regular file")
         collector = _Collector(path)
         try:
             for lineno, line in collector.lines(stream):

@@ -20,7 +20,7 @@ from harness import sqlitefile
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
 from harness.picture import Point, RunPicture
 from harness.submission import sha256_of
-from harness.trackingview import experiment_tags, is_newer
+from harness.trackingview import experiment_tags, is_newer, page
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -74,7 +74,7 @@ class Store:
     def __init__(self, uri: str) -> None:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        self.name = _without_password(uri)
+        self.name = printable(_without_passwords(uri.partition("?")[0]))
         self._experiments: dict[str, str] = {}
         self._sqlite = sqlitefile.path_in(uri)
         client, self._errors = _import()
@@ -83,6 +83,16 @@ class Store:
                 sqlitefile.set_write_ahead(self._sqlite)
             self._client: MlflowClient = client(tracking_uri=uri)
             self._client.search_experiments(max_results=1)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether nobody serves the store until somebody starts a server."""
+        return self._sqlite is not None
+
+    def pages(self) -> Iterator[str]:
+        """Where people look at the experiments that were touched."""
+        for experiment_id in self._experiments.values():
+            yield page(self.name, experiment_id)
 
     def ask(self) -> None:
         """Asks the store for next to nothing: raises if there is no answer."""
@@ -260,7 +270,7 @@ class Store:
         try:
             yield
         except self._errors as error:
-            reason = " ".join(printable(error, 400).split()) or type(error).__name__
+            reason = " ".join(printable(_without_passwords(str(error)), 400).split()) or type(error).__name__
             raise OutputError(f"MLflow at {self.name}: {reason}") from None
 
 
@@ -281,6 +291,6 @@ def _import() -> tuple[type[MlflowClient], tuple[type[Exception], ...]]:
     return MlflowClient, (MlflowException, RequestException, SQLAlchemyError, CommandError, sqlite3.Error, OSError)
 
 
-def _without_password(uri: str) -> str:
-    """The URI for people to read."""
-    return printable(re.sub(r"(?<=://)[^/]*@", "…@", uri.partition("?")[0]))
+def _without_passwords(text: str) -> str:
+    """The text with what stands before the @ of an address taken out."""
+    return re.sub(r"(?<=://)[^/\s]*@", "…@", text)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from harness.events import canonical_json
 from harness.picture import PHASES, RunPicture
 
-VIEW = "tta"  # the experiment's page with ?viewStateShareKey=tta opens it
+VIEW = "tta"
 _RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "usd", "reached")
 _NOTE = """\
 **{benchmark}, {division} division** · rules {ruleset} · target: {target}
@@ -44,6 +44,16 @@ def experiment_tags(picture: RunPicture) -> dict[str, str]:
         f"mlflow.sharedViewState.{VIEW}": _view(picture.metric, picture.start_ms or 0),
     }
     return {name: value for name, value in tags.items() if value}
+
+
+def page(uri: str, experiment_id: str) -> str:
+    """The address of an experiment's charts, in the saved view, at the store's server or at one on this machine."""
+    server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else "http://127.0.0.1:5000"
+    # Without workflowType the page opens in MLflow's mode for language models, which shows no runs.
+    return (
+        f"{server}/#/experiments/{experiment_id}/runs"
+        f"?viewStateShareKey={VIEW}&workflowType=machine_learning&compareRunsMode=CHART"
+    )
 
 
 def is_newer(picture: RunPicture, tags: Mapping[str, str]) -> bool:

@@ -6,13 +6,14 @@ because a run of five hours that says nothing for five hours gets killed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
 from harness.errors import printable
-from harness.referee import Outcome, Plan, Progress, View
+from harness.plan import Outcome, Plan, Progress, View
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -65,7 +66,8 @@ class LineView:
         self._say(_ended(outcome))
 
     def _say(self, text: str) -> None:
-        print(f"run {self._plan.index}: {text}", file=self._stream, flush=True)
+        with contextlib.suppress(OSError):  # `tta run 2>&1 | head`: who no longer reads must not end the run
+            print(f"run {self._plan.index}: {text}", file=self._stream, flush=True)
 
 
 class LiveView:

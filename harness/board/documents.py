@@ -26,55 +26,44 @@ def pieces(document: str) -> list[Piece]:
     Links, images and markup are no part of this language: they stay the letters they are.
     """
     found: list[Piece] = []
-    paragraph: list[str] = []
-    code: list[str] | None = None  # lines of a fence that is open
+    lines: list[str] = []  # of the piece that is being read
+    kind = ""  # of that piece: "paragraph", "item", "fence", "indented", or "" between pieces
 
-    def end_paragraph() -> None:
-        if paragraph:
-            kind = "item" if paragraph[0].startswith("- ") else "paragraph"
-            text = " ".join(paragraph)
-            found.append(Piece(kind, _spans(text.removeprefix("- "))))
-            paragraph.clear()
+    def end() -> None:
+        nonlocal kind
+        if kind in ("fence", "indented"):
+            found.append(Piece("code", (("\n".join(lines), True),)))
+        elif kind:
+            found.append(Piece(kind, _spans(" ".join(lines))))
+        lines.clear()
+        kind = ""
 
     for line in document.splitlines():
-        stripped = line.strip()
-        if code is not None:
-            if stripped.startswith("```"):
-                found.append(_code(code))
-                code = None
+        text = line.strip()
+        if kind == "fence":
+            if text.startswith("```"):
+                end()
             else:
-                code.append(line)
-        elif stripped.startswith("```"):
-            end_paragraph()
-            code = []
-        elif heading := _HEADING.fullmatch(stripped):
-            end_paragraph()
+                lines.append(line)
+        elif text.startswith("```"):
+            end()
+            kind = "fence"
+        elif heading := _HEADING.fullmatch(text):
+            end()
             found.append(Piece("heading", _spans(heading.group(2))))
-        elif line.startswith("    ") and not paragraph:
-            _indented(line, found)
-        elif not stripped:
-            end_paragraph()
+        elif line.startswith("    ") and kind in ("", "indented"):
+            lines.append(line[4:])
+            kind = "indented"
+        elif not text or text.startswith("- ") or kind == "indented":
+            end()
+            if text:
+                kind = "item" if text.startswith("- ") else "paragraph"
+                lines.append(text.removeprefix("- "))
         else:
-            if stripped.startswith("- "):
-                end_paragraph()
-            paragraph.append(stripped)
-    end_paragraph()
-    if code is not None:
-        found.append(_code(code))
+            kind = kind or "paragraph"
+            lines.append(text)
+    end()
     return found
-
-
-def _indented(line: str, found: list[Piece]) -> None:
-    """Adds a line of indented code, to the code just before it if there is some."""
-    if found and found[-1].kind == "code":
-        line = f"{found.pop().spans[0][0]}\n{line[4:]}"
-        found.append(_code([line]))
-    else:
-        found.append(_code([line[4:]]))
-
-
-def _code(lines: list[str]) -> Piece:
-    return Piece("code", (("\n".join(lines), True),))
 
 
 def _spans(text: str) -> tuple[tuple[str, bool], ...]:

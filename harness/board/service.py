@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -70,6 +71,8 @@ class LiveSite:
         self._number += 1
         folder = self._root / f"site-{self._number}"
         self._build(folder)
+        # The last one stays for answers that are still being sent.
+        shutil.rmtree(self._root / f"site-{self._number - 2}", ignore_errors=True)
         return StaticFiles(directory=folder, html=True)
 
     def _refresh(self) -> None:

@@ -264,6 +264,5 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
 
 def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
     """A legend: a piece of line and a name for the target and for each series."""
-    return [(target_swatch(), f"target {rules.target:g}")] + [
-        (legend_swatch(number), name) for number, name in enumerate(series)
-    ]
+    pieces = [(legend_swatch(number), name) for number, name in enumerate(series)]
+    return [(target_swatch(), f"target {rules.target:g}"), *pieces]

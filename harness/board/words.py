@@ -96,7 +96,7 @@ def slug(parts: Iterable[str]) -> str:
     text = "--".join(cleaned)
     if cleaned == listed:
         return text
-    return f"{text}--{hashlib.sha256(chr(0).join(listed).encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
+    return f"{text}--{hashlib.sha256(chr(0).join(listed).encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
 def _part(name: str) -> str:

@@ -23,7 +23,8 @@ from harness.errors import DataError, ExitStatus, LogError, OutputError, Submiss
 from harness.launch import LaunchedWorker
 from harness.logwriter import LogWriter
 from harness.meters import open_meter
-from harness.referee import Outcome, Plan, Referee
+from harness.plan import Outcome, Plan
+from harness.referee import Referee
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import SYSTEM_NAME, small_file
 from harness.view import open_view
@@ -142,7 +143,8 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
     precision = request.precision or rules.precisions[0]
     if precision not in rules.precisions:
         raise UsageError(
-            f"{rules.name}: precision {printable(precision)!r} is not permitted; permitted: {', '.join(rules.precisions)}"
+            f"{rules.name}: precision {printable(precision)!r} is not permitted; "
+            f"permitted: {', '.join(rules.precisions)}"
         )
     hyperparameters = rules.resolve(loader.parse_overrides(list(request.overrides)), request.division)
     batch_size = int(hyperparameters["global_batch_size"])

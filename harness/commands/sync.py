@@ -42,6 +42,10 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
             reports += follower.reports
     missing = sum(report.why_not is not None for report in reports)
     print(f"{len(reports) - missing} of {len(reports)} runs are in {store.name}")
+    if store.is_file:
+        print(f"to look at them, start `mlflow server --backend-store-uri {store.name}` and open:")
+    for page in store.pages():
+        print(page)
     return ExitStatus.FINDINGS if missing else ExitStatus.OK
 
 

@@ -48,5 +48,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             str(log.path),
             line,
             f"{name} is {printable(value, 60)}; permitted: {allowed}",
-            {"hyperparameter": name, "value": value},
+            {"hyperparameter": name},
         )

@@ -1,7 +1,8 @@
 """A log has more events than a run can have.
 
 ## What it does
-Reports a log with more than 10,000 events of one key, or more than 1,000 different keys; what is beyond is not kept.
+Reports a log with more than 10,000 events of one key (100,000 power readings), more than 1,000 different keys, or
+more than 64 MiB of events; what is beyond is not kept.
 
 ## Why it matters
 Events that were not kept were not judged.

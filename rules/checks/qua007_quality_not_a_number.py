@@ -7,7 +7,7 @@ Expects the value of every `eval_accuracy` to be a finite number.
 What cannot be compared with a target must not be read as one that reached it.
 
 ## Example
-`eval_accuracy` is "0.95" (a text) or 1e999.
+`eval_accuracy` is "0.95" (a text) or true.
 
 ## Instead
 Return a finite number from `evaluate()`. The referee ends a run whose quality is not finite as diverged.

@@ -211,7 +211,9 @@ def test_bars_add_up() -> None:
     """The parts stand end to end: the second starts where the first ends; a part of 0 is not drawn."""
     svg = bar_chart(LABEL, [Bar("run 0", [("init", 1.0), ("train", 3.0), ("eval", 0.0)])], "seconds")
 
-    places = [(float(x), float(width)) for x, width in re.findall(r'<rect [^>]*x="([0-9.]+)"[^>]*width="([0-9.]+)"', svg)]
+    places = [
+        (float(x), float(width)) for x, width in re.findall(r'<rect [^>]*x="([0-9.]+)"[^>]*width="([0-9.]+)"', svg)
+    ]
     assert len(places) == 2
     assert places[0][0] + places[0][1] == pytest.approx(places[1][0], abs=0.02)
     assert places[1][1] == pytest.approx(3 * places[0][1], abs=0.05)

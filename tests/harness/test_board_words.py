@@ -63,7 +63,11 @@ def test_absent_is_said_and_zero_is_shown() -> None:
 
 def test_counts_sizes_and_rule_numbers() -> None:
     """One run, two runs; bytes in powers of 1,024; 600 as 600."""
-    assert (plural(1, "run"), plural(2, "run"), plural(2000, "entry", "entries")) == ("1 run", "2 runs", "2,000 entries")
+    assert (plural(1, "run"), plural(2, "run"), plural(2000, "entry", "entries")) == (
+        "1 run",
+        "2 runs",
+        "2,000 entries",
+    )
     assert (num_bytes(1), num_bytes(1023), num_bytes(1536), num_bytes(5 << 20)) == (
         "1 byte",
         "1,023 bytes",
@@ -86,7 +90,8 @@ def test_clean_names_are_their_own_slug() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../../etc/passwd", "Acme", "a--b", "", ".", "..", "é", "a" * 41, "con:", "<b>", "a b", "-a", "a\x00b", "\ud800"]
+    "name",
+    ["../../etc/passwd", "Acme", "a--b", "", ".", "..", "é", "a" * 41, "con:", "<b>", "a b", "-a", "a\x00b", "\ud800"],
 )
 def test_a_slug_is_a_safe_name(name: str) -> None:
     """From a-z, 0-9, dot, hyphen and underscore, beginning with a letter or digit, and not long."""
@@ -100,7 +105,18 @@ def test_a_slug_is_a_safe_name(name: str) -> None:
 
 def test_different_names_have_different_slugs() -> None:
     """Also where only letters differ that a slug cannot keep, or where the parts are divided otherwise."""
-    names = [["a", "b"], ["a b"], ["A", "b"], ["a-b"], ["a--b"], ["ä", "b"], ["", "b"], ["a", "b", ""], ["a.b"], ["a_b"]]
+    names = [
+        ["a", "b"],
+        ["a b"],
+        ["A", "b"],
+        ["a-b"],
+        ["a--b"],
+        ["ä", "b"],
+        ["", "b"],
+        ["a", "b", ""],
+        ["a.b"],
+        ["a_b"],
+    ]
 
     assert len({slug(parts) for parts in names}) == len(names)
 

@@ -14,7 +14,8 @@ from harness.launch import WorkerLost
 from harness.logwriter import LogWriter
 from harness.meters import Reading
 from harness.meters.null import NullMeter
-from harness.referee import Outcome, Plan, Referee
+from harness.plan import Outcome, Plan
+from harness.referee import Referee
 from harness.ruleset import Timing
 from harness.runlog import RunLog
 from tests.fabricate import SYSTEM, benchmark_rules, events

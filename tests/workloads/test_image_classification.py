@@ -62,9 +62,9 @@ def mini_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """One thread, so that sums are taken in one order whatever the machine."""
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """One thread: sums are taken in one order, and a machine with other work does not slow the tests twentyfold."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -275,7 +275,7 @@ def test_learning_rate_rises_falls_and_stays() -> None:
 # ---- one run
 
 
-def test_loss_follows_the_golden_curve(mini_dir: Path, threads: None) -> None:
+def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
     """Fifty steps from seed 3; the tolerance is for other processors' order of summation."""
     golden = json.loads(GOLDEN.read_text())["loss"]
 
@@ -285,7 +285,7 @@ def test_loss_follows_the_golden_curve(mini_dir: Path, threads: None) -> None:
     assert curve[:5] == pytest.approx(golden[:5], rel=1e-3)
 
 
-def test_warm_up_leaves_no_trace(mini_dir: Path, threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_leaves_no_trace(mini_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without the warm-up the losses are the same to the last bit."""
     warm = losses(started(mini_dir), 8)
     monkeypatch.setattr(TrainingSession, "_warm_up", lambda self: None)
@@ -295,7 +295,7 @@ def test_warm_up_leaves_no_trace(mini_dir: Path, threads: None, monkeypatch: pyt
     assert warm == cold
 
 
-def test_evaluation_does_not_change_training(mini_dir: Path, threads: None) -> None:
+def test_evaluation_does_not_change_training(mini_dir: Path) -> None:
     """Evaluating between steps leaves the curve as it was, and so does evaluating twice."""
     plain = losses(started(mini_dir), 6)
     session = started(mini_dir)

@@ -99,7 +99,7 @@ class Residual9(nn.Module):
 class Whitening(nn.Module):
     """A fixed convolution whose outputs over patches of the training images are uncorrelated.
 
-    The weight is a buffer, zero until `fit`: no gradient, and equal on every rank.
+    The weight is a buffer, one filter per input until `fit`: no gradient, and equal on every rank.
     """
 
     weight: Tensor

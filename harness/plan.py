@@ -1,0 +1,133 @@
+"""What is decided before a run begins, what is seen of it while it goes on, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness import __version__
+from harness import events as key
+from harness.events import digest_of
+from harness.ruleset import BenchmarkRules, Timing
+from harness.workload import HyperparameterValue
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided before a run begins.
+
+    full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
+        targets and convergence points are derived. Such a run is never a result.
+    """
+
+    rules: BenchmarkRules
+    timing: Timing
+    ruleset: str
+    division: str
+    seed: int
+    hyperparameters: Mapping[str, HyperparameterValue]
+    num_devices: int
+    precision: str
+    system: Mapping[str, Any]
+    data_dir: Path
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    result_id: str
+    run_id: str
+    index: int
+    full_curve: bool = False
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The run's configuration as the log shows it."""
+        return {
+            "benchmark": self.rules.name,
+            "workload": self.rules.workload,
+            "suite": self.rules.suite,
+            "division": self.division,
+            "seed": self.seed,
+            "num_devices": self.num_devices,
+            "precision": self.precision,
+            "full_curve": self.full_curve,
+            "hyperparameters": dict(self.hyperparameters),
+        }
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """The same as the worker gets it: the fields of `RunConfig`."""
+        return {
+            "workload": self.rules.workload,
+            "suite": self.rules.suite,
+            "division": self.division,
+            "seed": self.seed,
+            "hyperparameters": dict(self.hyperparameters),
+            "metadata": dict(self.metadata),
+            "num_devices": self.num_devices,
+            "precision": self.precision,
+        }
+
+    def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
+        """Key, value and metadata of every event that is written before anything is done."""
+        rules, system = self.rules, self.system
+        origin = {
+            "version": key.FORMAT_VERSION,
+            "harness": __version__,
+            "run_id": self.run_id,
+            "result_id": self.result_id,
+            "index": self.index,
+        }
+        yield key.TTA_FORMAT, origin, None
+        yield key.TTA_RULES, {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}, None
+        yield key.SUBMISSION_BENCHMARK, rules.name, None
+        yield key.SUBMISSION_DIVISION, self.division, None
+        yield key.SUBMISSION_ORG, system.get("submitter"), None
+        yield key.SUBMISSION_PLATFORM, system.get("system_name"), None
+        yield key.SUBMISSION_STATUS, system.get("status"), None
+        yield key.TTA_SYSTEM, {"name": system.get("system_name"), "digest": digest_of(dict(system))}, None
+        yield key.TTA_CONFIG, self.config, {"digest": digest_of(self.config)}
+        yield key.SEED, self.seed, None
+        yield key.TRAIN_SAMPLES, rules.train_examples, None
+        yield key.EVAL_SAMPLES, rules.eval_examples, None
+        for name, value in self.hyperparameters.items():
+            yield name, value, None
+        yield key.TTA_DATA, dict(self.data), None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the live view shows; rewritten in place as the run goes on."""
+
+    phase: str = "starting"
+    samples: int = 0
+    quality: float | None = None
+    best: float | None = None
+    samples_per_s: float | None = None
+    run_start_ns: int | None = None
+    power_w: float | None = None
+
+
+class View(Protocol):
+    """Who watches a run."""
+
+    def begin(self, plan: Plan, progress: Progress) -> None: ...
+    def tick(self, elapsed_ns: int) -> None: ...
+    def evaluation(self, elapsed_ns: int) -> None: ...
+    def end(self, outcome: Outcome) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. reason: target, full_curve, budget, oom, diverged, timeout, crashed or interrupted."""
+
+    status: str
+    reason: str
+    evidence: str
+    samples: int
+    quality: float | None
+    run_s: float | None
+
+    @property
+    def is_reached(self) -> bool:
+        return self.status == "success"
