@@ -38,7 +38,10 @@ def _on_sigterm(number: int, frame: FrameType | None) -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """The `tta` command; returns the exit status."""
     signal.signal(signal.SIGTERM, _on_sigterm)
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # `tta ... >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  (stays open as long as the process)
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             # A file name that is no text in this locale is shown as it can be, instead of ending the command.
             stream.reconfigure(errors="backslashreplace")
@@ -48,8 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = int(arguments.call(arguments))
         except SystemExit as help_was_asked_for:  # argparse's way out after --help and --version
             status = int(help_was_asked_for.code or 0)
-        if sys.stdout is not None:  # `tta ... >&-`
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except TtaError as error:
         return _end(error.exit_status, printable(error, 2000))
@@ -61,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(ExitStatus.OK)
     except OSError as error:
         # A full disk under our output, a name that is too long: the world's fault, in the world's words.
-        place = f"{error.filename}: " if error.filename is not None else ""
-        return _end(ExitStatus.USAGE, printable(f"{place}{error.strerror or error}", 2000))
+        place = f"{printable(error.filename, 300)}: " if error.filename is not None else ""
+        return _end(ExitStatus.USAGE, f"{place}{printable(error.strerror or error, 1000)}")
     except Exception:  # noqa: BLE001  (the last line of defence: what arrives here is a bug of ours)
         traceback.print_exc()
         return _end(ExitStatus.BUG, "this is a bug of ours; please report it with the lines above")

@@ -7,7 +7,7 @@ cannot is the finding of one check.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness import events as key
@@ -73,13 +73,17 @@ def run_s(log: RunLog) -> float | None:
     return None if start is None or stop is None else log.seconds(start, stop)
 
 
-def data_waits(log: RunLog) -> tuple[tuple[Event, float], ...]:
-    """The statistics that tell how long a block waited for data, with the seconds."""
-    return tuple(
-        (event, waited_s)
-        for event in log.all(key.TRACKED_STATS)
-        if isinstance(event.value, dict) and (waited_s := number(event.value.get("data_wait_s"))) is not None
-    )
+def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
+    """The statistics, each with start and stop of the last block that was finished before them."""
+    opened: Event | None = None
+    block: tuple[Event, Event] | None = None
+    for event in log.events:
+        if event.key == key.BLOCK_START:
+            opened = event
+        elif event.key == key.BLOCK_STOP and opened is not None:
+            block, opened = (opened, event), None
+        elif event.key == key.TRACKED_STATS and block is not None:
+            yield event, *block
 
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:

@@ -51,14 +51,11 @@ def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:
 
 
 def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, today: date) -> Finding:
-    waived = next(
-        (
-            f"{waiver.why} ({waiver.who}, until {waiver.until})"
-            for waiver in ruleset.waivers
-            if waiver.code == rule.code and waiver.until >= today.isoformat() and fnmatch.fnmatch(fault.path, waiver.path)
-        ),
-        None,
-    )
+    waived = None
+    for waiver in ruleset.waivers:
+        is_in_force = waiver.code == rule.code and waiver.until >= today.isoformat()
+        if waived is None and is_in_force and fnmatch.fnmatch(fault.path, waiver.path):
+            waived = f"{waiver.why} ({waiver.who}, until {waiver.until})"
     return Finding(rule.code, rule.name, severity, fault.path, fault.line, fault.message, fault.evidence, waived)
 
 

@@ -23,6 +23,7 @@ from harness.channel import Channel, ChannelClosed
 from harness.errors import OutputError, WorkerError, printable
 
 TICK_S = 0.25  # how often an interrupt, a limit or the live view is looked at while the worker works
+_MAX_FOLDER_BYTES = 80
 _PR_SET_PDEATHSIG = 1
 _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
@@ -55,7 +56,9 @@ class LaunchedWorker:
     def __init__(self, num_devices: int, output: Path) -> None:
         self._num_devices = num_devices
         self._output = output
-        self._folder = Path(tempfile.mkdtemp(prefix="tta-"))  # mode 0700: nobody else can connect
+        # Mode 0700: nobody else can connect. A socket's path has at most 107 bytes; a cluster's TMPDIR may have more.
+        is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_FOLDER_BYTES
+        self._folder = Path(tempfile.mkdtemp(prefix="tta-", dir=None if is_short else "/tmp"))  # noqa: S108
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._processes: set[psutil.Process] = set()  # with their start times, so that a reused number is safe
@@ -172,6 +175,8 @@ class LaunchedWorker:
             evidence.append(f"its last error: {printable(ours[0].strip(), 300)}")
         if _oom_kills() > self._oom_kills:
             return WorkerLost("; ".join([*evidence, "the kernel ran out of memory and killed a process"]), "oom")
+        if any(re.match(r"torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|MemoryError", line) for line in ours):
+            return WorkerLost("; ".join(evidence), "oom")  # of a rank that cannot speak to the referee itself
         return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]))
 
     def _tail(self) -> str:

@@ -49,8 +49,14 @@ def as_text(results: Sequence[Judged], ruleset: RuleSet) -> str:
     for judged in results:
         verdict = "valid" if judged.is_valid else "not valid"
         name = "" if judged.benchmark is None else f" ({printable(judged.benchmark)})"
-        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {verdict}", *_lines(judged.findings)]))
+        lines = [f"  {line}" for line in _lines(judged.findings)]
+        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {verdict}", *lines]))
     return "\n\n".join([*blocks, _summary(results, ruleset)]) + "\n"
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    """The lines of `as_text` alone, for a verb that has more to say; "no findings" where there are none."""
+    return "\n".join(_lines(findings)) or "no findings"
 
 
 def _lines(findings: Iterable[Finding]) -> list[str]:
@@ -64,7 +70,7 @@ def _lines(findings: Iterable[Finding]) -> list[str]:
 def _line(group: Sequence[Finding]) -> str:
     finding = group[0]
     text = (
-        f"  {printable(finding.place, _MAX_PATH)}: {finding.code} {finding.severity}: "
+        f"{printable(finding.place, _MAX_PATH)}: {finding.code} {finding.severity}: "
         f"{printable(finding.message, _MAX_MESSAGE)}"
     )
     if len(group) > 1:
@@ -190,5 +196,5 @@ def _sarif_result(finding: Finding, index: Mapping[str, int], base: Path) -> dic
 
 def _uri(path: str, base: Path) -> str:
     """`path` relative to `base` as a URI reference."""
-    relative = os.path.relpath(path, base) if os.path.isabs(path) else os.path.normpath(path)
+    relative = os.path.relpath(path, base) if Path(path).is_absolute() else os.path.normpath(path)
     return quote(Path(relative).as_posix().encode("utf-8", "surrogateescape"))

@@ -22,11 +22,11 @@ Curve = Sequence[tuple[int, float]]
 """Samples and quality at every evaluation of one run, in order, without stopping at a target."""
 
 NUM_CANDIDATES = 25  # about: the step is a round number
-MAX_GROWTH = 0.05  # samples that the next 1 % of the way may cost, relative to those the target costs
+MAX_GROWTH = 0.1  # samples that the next 1 % of the way may cost, of those the target costs: ten times the average
+MAX_VARIATION = 0.15  # of samples to target between seeds: beyond it a mean over five runs says little
 MAX_CURVE_SHARE = 0.8  # of the curve's length, that the slowest seed may need: the rest is for slower seeds yet
 MIN_EVALUATIONS = 3  # an earlier hit measures the cadence, not the training
 MIN_SEEDS = 3
-HIGH_VARIATION = 0.1  # above it, a mean over five runs is worth more runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ class Candidate:
             found.append(f"a seed reaches it at evaluation {self.min_evaluations}, below {MIN_EVALUATIONS}")
         if self.growth is None and self.num_reached == self.num_seeds:
             found.append("not every seed gets beyond it")
+        if self.variation is not None and self.variation > MAX_VARIATION:
+            found.append(f"samples to it vary by {self.variation:.0%} between seeds, above {MAX_VARIATION:.0%}")
         if self.growth is not None and self.growth > MAX_GROWTH:
             found.append(f"1 % more of the way costs {self.growth:.1%} more samples, above {MAX_GROWTH:.0%}")
         return found
@@ -123,8 +125,8 @@ def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
     reasons += [_ruled_out(candidate) for candidate in harder[:1]]
     if chosen.num_seeds < MIN_SEEDS:
         reasons.append(f"but {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
-    if chosen.variation is not None and chosen.variation > HIGH_VARIATION:
-        reasons.append(f"but samples to target vary by {chosen.variation:.0%} between seeds: require more runs")
+    if chosen.variation is not None:
+        reasons.insert(1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}")
     return Proposal(candidates, chosen.target, tuple(reasons))
 
 

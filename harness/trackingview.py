@@ -16,7 +16,7 @@ _NOTE = """\
 A mirror of run logs, for looking at curves. **The board is authoritative:** verdicts, scores and ranks are computed \
 from the logs and never from MLflow, where the owner of a run may change it.
 
-- *Views*, *Time to accuracy* shows quality against time with the target, one colour a result.
+- *Views*, *Time to accuracy*, then the symbol of a chart: quality against time with the target, one colour a result.
 - One run per repeat. The repeats of one result share the tags `tta.result` and `tta.submission_id`: *Group by* one.
 - The step is samples trained on; time stamps are the referee's clock. `eval/target` is the quality to reach.
 - What is missing here is added by `tta sync DIR`.
@@ -57,8 +57,9 @@ def page(uri: str, experiment_id: str) -> str:
 
 
 def is_newer(picture: RunPicture, tags: Mapping[str, str]) -> bool:
-    """Whether the picture's rules are of a later version than those that the experiment's `tags` name."""
-    return _version(picture.ruleset) > _version(tags.get("tta.rules_version", ""))
+    """Whether the picture knows better than an experiment's `tags`: later rules, or the first target."""
+    has_first_target = picture.target is not None and "tta.target" not in tags
+    return has_first_target or _version(picture.ruleset) > _version(tags.get("tta.rules_version", ""))
 
 
 def _version(name: str) -> list[tuple[int, str]]:
@@ -93,6 +94,10 @@ def _view(metric: str, made_ms: int) -> str:
         },
         "useGroupedValuesInCharts": False,
         "hideEmptyCharts": True,
+        "selectedColumns": [
+            *(f"metrics.`result/{name}`" for name in _RESULTS),
+            *(f"tags.`tta.{name}`" for name in ("state", "reason", "verdict")),
+        ],
         "isAccordionReordered": True,
         "compareRunSections": [
             {"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 from decimal import Decimal
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness.errors import printable
 from harness.plan import Outcome, Plan, Progress, View
@@ -38,14 +38,34 @@ class QuietView:
 
     def end(self, outcome: Outcome) -> None:
         if not outcome.is_reached and outcome.reason != "full_curve":
-            print(f"run {self._plan.index}: {_ended(outcome)}", file=sys.stderr)
+            with contextlib.suppress(OSError):
+                print(f"run {self._plan.index}: {_ended(outcome)}", file=sys.stderr)
+
+
+class _Patient:
+    """A stream that goes on when nobody reads it: `tta run 2>&1 | head -1` must not end the run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class LineView:
     """One plain line an evaluation, and one a minute."""
 
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
-        self._stream = stream
+        self._stream = _Patient(stream)
         self._usd_per_hour = usd_per_hour
         self._last_ns = 0
 
@@ -66,8 +86,7 @@ class LineView:
         self._say(_ended(outcome))
 
     def _say(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # `tta run 2>&1 | head`: who no longer reads must not end the run
-            print(f"run {self._plan.index}: {text}", file=self._stream, flush=True)
+        print(f"run {self._plan.index}: {text}", file=self._stream, flush=True)
 
 
 class LiveView:
@@ -76,7 +95,7 @@ class LiveView:
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
         from rich.console import Console
 
-        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._console = Console(file=cast(TextIO, _Patient(stream)), highlight=False, markup=False, emoji=False)
         self._usd_per_hour = usd_per_hour
         self._live: Live | None = None
         self._drawn_ns = 0

@@ -93,13 +93,13 @@ def _line(line: Line, x_scale: Scale, y_scale: Scale) -> Markup:
     path = Markup('<polyline class="line {}" points="{}"/>').format(style, " ".join(f"{x},{y}" for x, y in places))
     # Dots of a long curve would hide it.
     dots = (
-        [Markup('<circle class="dot {}" cx="{}" cy="{}" r="2.2"/>').format(style, x, y) for x, y in places[:-1]]
+        [Markup('<circle class="dot {}" cx="{}" cy="{}" r="1.7"/>').format(style, x, y) for x, y in places[:-1]]
         if len(places) <= 60
         else []
     )
     x, y = places[-1]
     end = (
-        Markup('<circle class="end {}" cx="{}" cy="{}" r="4"/>').format(style, x, y)
+        Markup('<circle class="end {}" cx="{}" cy="{}" r="3"/>').format(style, x, y)
         if line.is_hit
         else Markup('<path class="miss" transform="translate({} {})" d="{}"/>').format(x, y, CROSS)
     )

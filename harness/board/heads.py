@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from harness.board.words import value_words
 from harness.runlog import RunLog
 
 _LAST_MS = 253_402_300_800_000  # the year 10000
@@ -32,7 +32,7 @@ def log_facts(log: RunLog) -> LogFacts:
 
     def note(name: str, value: object) -> None:
         if value is not None:
-            facts.append((name, value if isinstance(value, str) else json.dumps(value, sort_keys=True)))
+            facts.append((name, value_words(value)))
 
     note("harness", log.field("tta_format", "harness"))
     note("run", log.field("tta_format", "run_id"))

@@ -148,8 +148,10 @@ def read_board(
 def _results(tree: Path) -> list[Path]:
     if not tree.is_dir():
         raise SubmissionError(f"{tree}: there is no such folder")
-    if not any(tree.iterdir()):
-        return []
+    try:
+        next(tree.iterdir(), None)
+    except OSError as error:
+        raise SubmissionError(f"{tree}: cannot be read: {error.strerror}") from None
     try:
         return [path for path in find_results(tree) if path.is_dir()]
     except SubmissionError:  # a folder is here, so this one says that no result is below it

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.board.documents import pieces
 from harness.board.index import Board, Entry
 from harness.board.tables import board_csv, board_json
 from harness.board.views import TableView
-from harness.findings import Rule
+from harness.findings import Finding, Rule
 from harness.ruleset import BenchmarkRules
 from harness.runresult import RunResult
 from harness.scoring import Table
@@ -88,7 +89,8 @@ class _Renderer:
         )
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
-            significant=words.significant, plain=words.plain, benchmark_slug=benchmark_slug,
+            significant=words.significant, plain=words.plain,
+            value=words.value_words, benchmark_slug=benchmark_slug,
         )  # fmt: skip
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=views.cost_words,
@@ -168,6 +170,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         table=table,
         rules=rules,
         runs=runs,
+        findings=_by_code(entry.row.findings),
         curves=views.curves("curves", "Quality against time", series, rules),
         legend=views.swatches([name for name, _ in series], rules),
         points=[(views.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
@@ -176,8 +179,17 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         ledgers=[(views.run_name(run), dict(views.phases_of(run)), run.run_s) for run in score.runs],
         hyperparameters=_hyperparameters(config, rules),
         config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
-        folder_of_logs=next((item.href.rpartition("/")[0] for item in entry.downloads), entry.folder),
+        folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),
+        ruleset_argument=shlex.quote(board.ruleset.version),
     )
+
+
+def _by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings in their order, those of one code, severity and waiver together."""
+    groups: dict[tuple[str, str, str | None], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity, finding.waived), []).append(finding)
+    return list(groups.values())
 
 
 def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:

@@ -92,16 +92,14 @@ def _beside(site: Path) -> Iterator[Path]:
 def _replace(site: Path, folder: Path) -> None:
     """Puts `folder` in the place of `site`; the old site is moved aside first and comes back if that fails."""
     old = folder.with_name(folder.name + ".old")
-    has_old = site.exists()
-    if has_old:
-        site.rename(old)
     try:
+        if site.exists():
+            site.rename(old)
         folder.rename(site)
-    except BaseException:
-        if has_old:
+    finally:
+        if old.exists() and not site.exists():
             old.rename(site)
-        raise
-    if has_old:
+    if old.exists():
         shutil.rmtree(old)
 
 

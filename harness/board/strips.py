@@ -54,11 +54,11 @@ def strip_plot(label: Label, strip: Strip, reach: float) -> Markup:
     The strip goes from `-reach` to `reach` around its middle; an interval beyond that is cut off there.
     """
     middle = HEIGHT / 2
-    scale = Scale(-reach, reach, 8, WIDTH - 24)
+    scale = Scale(-reach, reach, 18, WIDTH - 18)
     body = [Markup('<line class="rail" x1="2" x2="{}" y1="{}" y2="{}"/>').format(WIDTH - 2, middle, middle)]
     if strip.middle:
         if strip.interval is not None:
-            low, high = (min(max(scale(end / strip.middle - 1), 2.0), WIDTH - 18.0) for end in strip.interval)
+            low, high = (min(max(scale(end / strip.middle - 1), 4.0), WIDTH - 4.0) for end in strip.interval)
             body.append(
                 Markup('<rect class="interval" x="{}" y="{}" width="{}" height="10" rx="2"/>').format(
                     px(low), middle - 5, px(max(high - low, 1.0))

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from harness.board.scales import finite
 
-CROSS = "M-4-4 4 4M-4 4 4-4"
+CROSS = "M-3.5-3.5 3.5 3.5M-3.5 3.5 3.5-3.5"
 
 
 @dataclass(frozen=True, slots=True)

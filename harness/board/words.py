@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,11 @@ def num_bytes(count: int) -> str:
 def shown(text: object, limit: int = 200) -> str:
     """An untrusted text for one line: control and direction-changing characters made visible, cut at `limit`."""
     return printable(text, limit)
+
+
+def value_words(value: object) -> str:
+    """A value of a log or a description as JSON writes it, texts without their quotes: `true`, `0.1`, `[1, 2]`."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def shown_lines(text: object, limit: int = 4000) -> list[str]:

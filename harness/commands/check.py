@@ -6,8 +6,8 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from harness import judging, loader, registry, render
 from harness import events as key
+from harness import judging, loader, registry, render
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.ruleset import RuleSet
 from harness.submission import Result, find_results, read_result

@@ -53,10 +53,10 @@ def _head(rule: Rule, ruleset: RuleSet) -> str:
 
 def _rulebook(ruleset: RuleSet) -> str:
     parts = [f"# Checks of ruleset {ruleset.version}"]
-    order = list(_FAMILIES)
-    rules = sorted(registry.checks().values(), key=lambda rule: (order.index(rule.code[:3]), rule.code))
+    order = {family: place for place, family in enumerate(_FAMILIES)}
+    rules = sorted(registry.checks().values(), key=lambda rule: (order.get(rule.code[:3], len(order)), rule.code))
     for family, members in itertools.groupby(rules, key=lambda rule: rule.code[:3]):
-        parts.append(f"## {_FAMILIES[family]}")
+        parts.append(f"## {_FAMILIES.get(family, family)}")
         for rule in members:
             parts += [f"### {_head(rule, ruleset)}", rule.document.replace("\n## ", "\n#### ")]
     return "\n\n".join(parts) + "\n"

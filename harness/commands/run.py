@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -248,4 +248,5 @@ def _follow(folder: Path, tracking_uri: str | None) -> Mirror:
 
 def _say(request: Request, text: str) -> None:
     if not request.is_quiet:
-        print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):  # who no longer reads must not end the run
+            print(text, file=sys.stderr, flush=True)

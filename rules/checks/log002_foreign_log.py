@@ -11,7 +11,7 @@ One clear finding is worth more than thirty about keys that another program neve
 A log of MLPerf's own `mllog` module: the same line format, wall-clock time stamps only.
 
 ## Instead
-Run with `tta run`; or judge an MLPerf log by the ruleset of its round: `tta check LOG --ruleset mlperf_training/5.1`.
+Run with `tta run`; or judge an MLPerf log by a ruleset of its round (`--ruleset`), where there is one.
 
 ## Source
 The line format: harness/events.py. Logs edited in their time stamps pass MLPerf's checker.

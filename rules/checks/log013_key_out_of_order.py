@@ -2,8 +2,8 @@
 
 ## What it does
 Expects header, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger, end, in this
-order; `tta_format` first of all, and nothing but the summary after `run_stop`. Reports the first event that is out
-of order, and how many more there are.
+order; `tta_format` first of all, and nothing but a last power reading and the summary after `run_stop`. Reports the
+first event that is out of order, and how many more there are.
 
 ## Why it matters
 A target that is reached after the clock has stopped was not reached. Hyperparameters that are written down when the run
@@ -57,7 +57,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         place = _place(event, places)
         if place is None or (event.key in seen and place != _BODY_PLACE):
             # Other keys have their place before run_stop; a second event of a single key is LOG012's.
-            if place is None and latest is not None and latest_place >= _STOP_PLACE:
+            is_last_reading = event.key == key.POWER_READING and latest_place == _STOP_PLACE
+            if place is None and latest is not None and latest_place >= _STOP_PLACE and not is_last_reading:
                 misplaced.append((event, latest))
             continue
         seen.add(event.key)

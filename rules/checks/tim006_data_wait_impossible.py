@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness import course
-from harness import events as key
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
@@ -31,12 +30,11 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    blocks = [item for item in course.intervals(log, key.BLOCK_START, key.BLOCK_STOP) if item.stop is not None]
-    for event, waited_s in course.data_waits(log):
-        before = [item for item in blocks if item.stop is not None and item.stop.lineno < event.lineno]
-        if not before or before[-1].stop is None:
+    for event, start, stop in course.block_stats(log):
+        waited_s = course.number(event.value.get("data_wait_s")) if isinstance(event.value, dict) else None
+        if waited_s is None:
             continue
-        block_s = log.seconds(before[-1].start, before[-1].stop)
+        block_s = log.seconds(start, stop)
         # The referee's own time is in nanoseconds; the worker's wait is a binary fraction of seconds.
         if waited_s < 0 or waited_s > block_s + 1e-6:
             yield Fault(

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness import course
-from harness import events as key
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
@@ -31,18 +30,13 @@ RELATIVE = 0.01
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    blocks = [item for item in course.intervals(log, key.BLOCK_START, key.BLOCK_STOP) if item.stop is not None]
-    for event in log.all(key.TRACKED_STATS):
+    for event, start, stop in course.block_stats(log):
         stated = course.number(event.value.get("throughput")) if isinstance(event.value, dict) else None
-        before = [item for item in blocks if item.stop is not None and item.stop.lineno < event.lineno]
-        if stated is None or not before or before[-1].stop is None:
-            continue
-        start, stop = before[-1].start, before[-1].stop
         block_s = log.seconds(start, stop)
-        if start.samples_count is None or stop.samples_count is None or block_s <= 0:
+        if stated is None or start.samples_count is None or stop.samples_count is None or block_s <= 0:
             continue
         derived = (stop.samples_count - start.samples_count) / block_s
-        if abs(stated - derived) > RELATIVE * derived:
+        if abs(stated - derived) > RELATIVE * abs(derived):
             yield Fault(
                 str(log.path),
                 event.lineno,

@@ -243,7 +243,7 @@ def test_a_strip_shows_every_run_once() -> None:
     assert svg.count('class="run"') == 3
     assert svg.count('class="run dropped"') == 2
     assert svg.count('class="miss"') == 1
-    assert 'class="mean" x1="87"' in svg
+    assert 'class="mean" x1="95"' in svg
 
 
 def test_the_reach_of_strips_is_the_farthest_run() -> None:

@@ -17,7 +17,8 @@ import pytest
 from harness.board.index import Board
 from harness.board.pages import pages
 from harness.board.site import MARKER_NAME, write_site
-from tests.harness.test_board_trees import HOSTILE, RULES, SPEECH, TOY, board_of, rich_tree, ruleset, submit
+from harness.ruleset import Waiver
+from tests.harness.test_board_trees import HOSTILE, RULES, SPEECH, TOY, abort, board_of, rich_tree, ruleset, submit
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -315,6 +316,30 @@ def test_a_result_of_another_ruleset_is_not_placed(tmp_path: Path) -> None:
     board = board_of(tmp_path, ruleset(benchmarks={}))
     assert board.entries == {}
     assert "ruleset v1 has no benchmark 'toy_mini'" in board.not_placed[0].reasons[0]
+
+
+def test_many_findings_of_a_code_stand_together(tmp_path: Path) -> None:
+    """Five warnings of one code: said once, three shown, two behind a fold."""
+    submit(tmp_path, batch_size=200)
+
+    page = dict(pages(board_of(tmp_path)))["results/acme--box1--toy_mini.html"].decode()
+    assert page.count('<div class="finding warning">') == 1
+    assert "large batch, 5 times" in page
+    assert "<summary>2 more</summary>" in page
+    assert page.count("a person should look at it") == 5
+
+
+def test_a_waived_finding_is_shown_with_the_reason(tmp_path: Path) -> None:
+    """The result counts, and whoever looks sees why."""
+    waiver = Waiver("TST001", "*", "the organiser", "a power cut in the hall", "2026-12-31")
+    submit(tmp_path, change=lambda index, steps: abort(index, steps) if index == 1 else steps)
+    board = board_of(tmp_path, ruleset(waivers=(waiver,)))
+
+    made = dict(pages(board))
+    assert board.entries["acme/results/box1/toy_mini"].row.is_ranked
+    page = made["results/acme--box1--toy_mini.html"].decode()
+    assert "Waived: a power cut in the hall (the organiser, until 2026-12-31)" in page
+    assert "a power cut in the hall" in made["rules/index.html"].decode()
 
 
 def test_a_code_without_a_check_has_no_link(tmp_path: Path) -> None:

@@ -42,8 +42,12 @@ def _ask(app: ASGIApp, path: str, host: str = "127.0.0.1", method: str = "GET") 
     """One request to the application, without a network."""
     sent: list[Message] = []
 
+    asked: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        if not asked:
+            await asyncio.Event().wait()  # who asks stays until the answer is there
+        return asked.pop()
 
     async def send(message: Message) -> None:
         sent.append(message)

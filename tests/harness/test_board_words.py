@@ -20,6 +20,7 @@ from harness.board.words import (
     slug,
     spreadsheet_cell,
     unit_for,
+    value_words,
 )
 
 
@@ -134,7 +135,10 @@ def test_other_cells_stay_as_they_are() -> None:
 
 def test_a_document_falls_into_pieces() -> None:
     """Headings, paragraphs, items, fenced and indented code, and code between backticks."""
-    document = "First `x` line\nsecond line\n\n## What it does\n\n```\n## no heading\n```\n\n    indented\n    more\n\n- one\n  more\n- two"
+    document = (
+        "First `x` line\nsecond line\n\n## What it does\n\n```\n## no heading\n```\n\n"
+        "    indented\n    more\n\n- one\n  more\n- two"
+    )
 
     assert pieces(document) == [
         Piece("paragraph", (("First ", False), ("x", True), (" line second line", False))),
@@ -157,3 +161,12 @@ def test_a_fence_that_is_not_closed_ends_with_the_document() -> None:
     """Nothing is lost."""
     assert pieces("```\ncode") == [Piece("code", (("code", True),))]
     assert pieces("") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("fp32", "fp32"), (True, "true"), (0.1, "0.1"), (None, "null"), ([1, "a"], '[1, "a"]'), ({"b": 1}, '{"b": 1}')],
+)
+def test_values_are_written_as_json_writes_them(value: object, text: str) -> None:
+    """Not as Python does; a text stands without quotes."""
+    assert value_words(value) == text

@@ -80,7 +80,7 @@ def test_follows_runs_that_grow_line_by_line(folder: Path, tmp_path: Path) -> No
                 stream.flush()
                 time.sleep(0.02)
 
-    assert mirror.finish(60)
+    assert mirror.finish(150)
     assert counts(uri) == {f"{index:032x}": ("FINISHED", ALL) for index in range(2)}
     assert sorted(path.name for path in folder.iterdir()) == ["result_0.txt", "result_1.txt", "system.json"]
 
@@ -95,7 +95,7 @@ def test_ends_by_itself_when_the_run_is_gone(folder: Path, tmp_path: Path) -> No
     assert mirror.process.stdin is not None
     mirror.process.stdin.close()
 
-    assert mirror.process.wait(60) == 0
+    assert mirror.process.wait(150) == 0
     ((status, num_points),) = counts(uri).values()
     assert status == "KILLED"
     assert num_points > 10
@@ -162,7 +162,7 @@ def test_a_server_that_comes_late(folder: Path, tmp_path: Path) -> None:
     server = _serve(tmp_path, uri)
     try:
         log.write_text("".join(lines))
-        assert mirror.finish(60)
+        assert mirror.finish(150)
         assert counts(uri) == {"0" * 32: ("FINISHED", ALL)}
     finally:
         os.killpg(server.pid, signal.SIGTERM)

@@ -580,7 +580,7 @@ def test_lines_do_not_depend_on_where_the_pieces_end(parts: list[str], lengths: 
     assert collector.num_lines == data.count(b"\n") + bool(rest)
     assert collector.num_bytes == len(data)
     assert collector.sha256.hexdigest() == hashlib.sha256(data).hexdigest()
-    assert bool(collector.defects) == (TOKEN.encode() in rest or bool(rest) and TOKEN.encode().startswith(rest))
+    assert bool(collector.defects) == (TOKEN.encode() in rest or (bool(rest) and TOKEN.encode().startswith(rest)))
 
 
 # Asking

@@ -390,11 +390,12 @@ def test_a_description_that_a_person_wrote_stays(uri: str, result: Path) -> None
 
 @pytest.mark.parametrize(("there", "newer"), [("v9", True), ("v10", False), ("v11", False), ("", True)])
 def test_rules_of_a_later_version(result: Path, there: str, newer: bool) -> None:
-    """v10 is later than v9."""
+    """v10 is later than v9; and where no run had a target yet, the first one that has is news."""
     picture = picture_of(result / "result_0.txt")
     picture.ruleset = "v10"
 
-    assert is_newer(picture, {"tta.rules_version": there}) is newer
+    assert is_newer(picture, {"tta.rules_version": there, "tta.target": "0.9"}) is newer
+    assert is_newer(picture, {"tta.rules_version": there})
 
 
 def test_without_rules_there_is_a_curve_but_no_target(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def hyperparameters(steps: list[Step], **changes: Any) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """A finding that is expected. line: a number, or the event (key, or key and how often before) on whose line it is."""
+    """A finding that is expected. line: a number, or the event on whose line it is: a key, or a key and which."""
 
     code: str
     line: int | str | tuple[str, int] | None = None

@@ -1,0 +1,219 @@
+"""Prepared data: made once, whole or not at all, verified before every result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness import datacache
+from harness.errors import DataError, OutputError
+from harness.workload import Metric, RunConfig, Session
+
+
+def two_files(folder: Path) -> None:
+    (folder / "part").mkdir()
+    (folder / "part" / "train.bin").write_bytes(b"train")
+    (folder / "metadata.json").write_text('{"num_train": 5}')
+
+
+@dataclass
+class Maker:
+    """A workload whose preparation is `make`; counts how often it was asked."""
+
+    make: Callable[[Path], None] = two_files
+    name: str = "toy"
+    metric: Metric = field(default_factory=lambda: Metric("accuracy", "fraction", "max"))
+    num_calls: int = 0
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        self.num_calls += 1
+        self.make(data_dir)
+
+    def open(self, config: RunConfig) -> Session:
+        raise NotImplementedError
+
+
+def test_data_are_made_once_and_described(tmp_path: Path) -> None:
+    """The second time they are only verified; the metadata is what the workload wrote."""
+    maker = Maker()
+
+    first = datacache.prepare(maker, "mini", tmp_path)
+    second = datacache.prepare(maker, "mini", tmp_path)
+
+    assert maker.num_calls == 1
+    assert first == second
+    assert first.path == tmp_path / "toy_mini" / "data"
+    assert (first.num_files, first.num_bytes, first.metadata) == (2, 5 + 16, {"num_train": 5})
+
+
+def test_digest_can_be_redone_with_sha256sum(tmp_path: Path) -> None:
+    """SHA-256 over `<sha256>  <path>` lines, sorted by path."""
+    data = datacache.prepare(Maker(), "mini", tmp_path)
+
+    lines = "".join(
+        f"{hashlib.sha256((data.path / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("metadata.json", "part/train.bin")
+    )
+    assert data.digest == hashlib.sha256(lines.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("change", ["content", "name", "more", "less"])
+def test_digest_moves_with_any_change(tmp_path: Path, change: str) -> None:
+    """Another byte, another name, a file more, a file less."""
+    before = datacache.prepare(Maker(), "mini", tmp_path)
+    train = before.path / "part" / "train.bin"
+    if change == "content":
+        train.write_bytes(b"trajn")
+        os.utime(train, ns=(1, 1))
+    elif change == "name":
+        train.rename(train.with_name("other.bin"))
+    elif change == "more":
+        (before.path / "more").touch()
+    else:
+        train.unlink()
+
+    assert datacache.read(before.path).digest != before.digest
+
+
+def test_file_that_did_not_move_is_not_read_again(tmp_path: Path) -> None:
+    """Same size and time stamp: the digest of the last time stands."""
+    before = datacache.prepare(Maker(), "mini", tmp_path)
+    train = before.path / "part" / "train.bin"
+    stamp = train.stat().st_mtime_ns
+    train.write_bytes(b"TRAIN")
+    os.utime(train, ns=(stamp, stamp))
+
+    assert datacache.read(before.path).digest == before.digest
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '{"metadata.json": 5}',
+        '{"metadata.json": {}}',
+        '{"metadata.json": {"sha256": 5}}',
+        '{"metadata.json": [], "other": null}',
+        "[" * 100_000,
+    ],
+    ids=lambda content: content[:20],
+)
+def test_spoilt_digests_cost_only_time(tmp_path: Path, content: str) -> None:
+    """What was noted the last time is a convenience; if it is nonsense, everything is read."""
+    before = datacache.prepare(Maker(), "mini", tmp_path)
+    (before.path.parent / "digests.json").write_text(content)
+
+    assert datacache.read(before.path) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "5", "null", "\udcff", "[" * 100_000])
+def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: str) -> None:
+    """The sentence says what to delete."""
+    data = datacache.prepare(Maker(), "mini", tmp_path)
+    (data.path / "metadata.json").write_bytes(content.encode(errors="surrogateescape"))
+
+    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini and prepare again"):
+        datacache.prepare(Maker(), "mini", tmp_path)
+
+
+def test_missing_metadata_is_a_damaged_data_set(tmp_path: Path) -> None:
+    """A workload that forgets it."""
+    with pytest.raises(DataError, match=r"metadata\.json: cannot be read"):
+        datacache.prepare(Maker(lambda folder: None), "mini", tmp_path)
+
+
+class BoomError(Exception):
+    """What a preparation dies of."""
+
+
+@pytest.mark.parametrize("error", [BoomError(), KeyboardInterrupt(), DataError("no network")])
+def test_preparation_that_fails_leaves_nothing_that_looks_like_data(tmp_path: Path, error: BaseException) -> None:
+    """The next one begins anew, and succeeds."""
+
+    def fail(folder: Path) -> None:
+        two_files(folder)
+        raise error
+
+    with pytest.raises(type(error)):
+        datacache.prepare(Maker(fail), "mini", tmp_path)
+
+    assert [path.name for path in (tmp_path / "toy_mini").iterdir()] == ["lock"]
+    assert datacache.prepare(Maker(), "mini", tmp_path).num_files == 2
+
+
+def test_disk_that_is_full_is_an_output_error(tmp_path: Path) -> None:
+    """The workload's OSError names the place."""
+
+    def fail(folder: Path) -> None:
+        raise OSError(28, "No space left on device", str(folder / "train.bin"))
+
+    with pytest.raises(OutputError, match=r"train\.bin: No space left on device"):
+        datacache.prepare(Maker(fail), "mini", tmp_path)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/dev/null/x", "x" * 300])
+def test_cache_that_cannot_be_is_an_output_error(tmp_path: Path, place: str) -> None:
+    """A file in the way, a device, a name that is too long."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OutputError, match="cannot be prepared there"):
+        datacache.prepare(Maker(), "mini", tmp_path / place)
+
+
+def test_two_preparations_at_once_make_one(tmp_path: Path) -> None:
+    """The second waits for the first and finds it done."""
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> None:
+        is_inside.set()
+        assert may_go_on.wait(10)
+        two_files(folder)
+
+    first, second = Maker(slow), Maker()
+    threads = [threading.Thread(target=datacache.prepare, args=(maker, "mini", tmp_path)) for maker in (first, second)]
+    threads[0].start()
+    assert is_inside.wait(10)
+    threads[1].start()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert (first.num_calls, second.num_calls) == (1, 0)
+
+
+def test_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """TTA_DATA, else the user's cache folder; an empty variable is none."""
+    monkeypatch.setenv("TTA_DATA", "/data")
+    assert datacache.default_cache() == Path("/data")
+    monkeypatch.setenv("TTA_DATA", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert datacache.default_cache() == tmp_path / "tta"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert datacache.default_cache() == tmp_path / ".cache" / "tta"
+
+
+def test_cache_clear_says_what_was_asked_for(tmp_path: Path) -> None:
+    """Every file, or not every file; never more than was done."""
+    data = datacache.prepare(Maker(), "mini", tmp_path)
+
+    assert datacache.drop_caches(data.path) == (True, {"method": "posix_fadvise", "num_files": 2})
+
+
+def test_noted_digests_are_json(tmp_path: Path) -> None:
+    """Size, time stamp and SHA-256 of each file."""
+    data = datacache.prepare(Maker(), "mini", tmp_path)
+
+    noted = json.loads((data.path.parent / "digests.json").read_text())
+    assert sorted(noted) == ["metadata.json", "part/train.bin"]
+    assert set(noted["metadata.json"]) == {"size", "mtime_ns", "sha256"}

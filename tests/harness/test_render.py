@@ -1,0 +1,190 @@
+"""Findings as text, JSON and SARIF: readable, whole, and harmless to a terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import registry, render
+from harness.findings import Finding, Severity
+from harness.render import Judged
+from harness.ruleset import RuleSet
+from tests.fabricate import ruleset
+
+HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\ud800end"
+LAW: RuleSet = ruleset({"LOG001": "error", "QUA001": "warning", "CNV002": "note"})
+
+
+def finding(code: str = "LOG001", line: int | None = 7, message: str = "it ended", **changes: Any) -> Finding:
+    severities = {"LOG001": Severity.ERROR, "QUA001": Severity.WARNING, "CNV002": Severity.NOTE}
+    fields: dict[str, Any] = {"path": "out/result_0.txt", "evidence": {"run_s": 1.5}, **changes}
+    return Finding(code, registry.checks()[code].name, severities[code], line=line, message=message, **fields)
+
+
+def judged(*findings: Finding, path: str = "out", benchmark: str | None = "toy_mini") -> Judged:
+    return Judged(path, benchmark, findings)
+
+
+def sarif(*findings: Finding, base: Path = Path("/home/me")) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(render.as_sarif([judged(*findings)], LAW, registry.checks(), base))
+    return document
+
+
+def test_text_without_findings_says_so() -> None:
+    """Verdict and sum; nobody wonders whether anything was looked at."""
+    assert render.as_text([judged()], LAW) == (
+        "out (toy_mini): valid\n\n1 result, 1 valid; no findings; ruleset v1 (rrrrrrrrrrrr)\n"
+    )
+
+
+def test_lines_can_be_had_alone() -> None:
+    """For verbs that have more to say."""
+    assert render.findings_text([]) == "no findings"
+    assert render.findings_text([finding()]) == "out/result_0.txt:7: LOG001 error: it ended"
+
+
+def test_text_has_place_code_severity_and_message_errors_first() -> None:
+    """Warnings and notes follow, and alone do not make a result invalid."""
+    text = render.as_text([judged(finding("QUA001", 3, "missed"), finding()), judged(finding("CNV002", None))], LAW)
+
+    assert text == (
+        "out (toy_mini): not valid\n"
+        "  out/result_0.txt:7: LOG001 error: it ended\n"
+        "  out/result_0.txt:3: QUA001 warning: missed\n"
+        "\n"
+        "out (toy_mini): valid\n"
+        "  out/result_0.txt: CNV002 note: it ended\n"
+        "\n"
+        "2 results, 1 valid; 1 error, 1 warning, 1 note; ruleset v1 (rrrrrrrrrrrr)\n"
+    )
+
+
+def test_findings_that_differ_in_numbers_only_are_one_line_with_a_count() -> None:
+    """A hundred broken lines of one file do not hide what else there is; another file has a line of its own."""
+    many = [finding(line=line, message=f"took {line}.5 s") for line in range(10, 110)]
+    other = finding(path="out/result_1.txt", message="took 3.5 s")
+
+    lines = render.as_text([judged(*many, other)], LAW).splitlines()
+
+    assert lines[1:3] == [
+        "  out/result_0.txt:10: LOG001 error: took 10.5 s (100 times, last on line 109)",
+        "  out/result_1.txt:7: LOG001 error: took 3.5 s",
+    ]
+    assert lines[-1].startswith("1 result, 0 valid; 101 errors;")
+
+
+def test_waived_findings_are_shown_and_not_counted() -> None:
+    """Who reads the text sees why."""
+    text = render.as_text([judged(finding(waived="agreed (me, until 2030-01-01)"))], LAW)
+
+    assert "out (toy_mini): valid\n" in text
+    assert "LOG001 error: it ended [waived: agreed (me, until 2030-01-01)]" in text
+    assert "1 valid; 1 waived;" in text
+
+
+def test_no_control_character_reaches_the_text() -> None:
+    """Path, benchmark, message and waiver come from strangers."""
+    found = finding(path=HOSTILE, message=HOSTILE, waived=HOSTILE)
+
+    text = render.as_text([judged(found, path=HOSTILE, benchmark=HOSTILE)], LAW)
+
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert len(text.splitlines()) == 4
+    text.encode("utf-8")
+
+
+@pytest.mark.parametrize("form", ["json", "sarif"])
+def test_documents_are_ascii_whatever_is_in_them(form: str) -> None:
+    """Control characters are escaped, and what was there can be read back."""
+    path = HOSTILE.replace("\ud800", "")  # an operating system gives no such names
+    results = [judged(finding(path=path, message=HOSTILE + "\x7f"), path=path)]
+    text = (
+        render.as_json(results, LAW)
+        if form == "json"
+        else render.as_sarif(results, LAW, registry.checks(), Path("/home/me"))
+    )
+
+    assert all(" " <= character <= "~" for character in text.replace("\n", ""))
+    json.loads(text)
+
+
+def test_json_has_everything_of_a_finding() -> None:
+    """Machines get numbers, not sentences."""
+    document = json.loads(render.as_json([judged(finding()), judged(path="b", benchmark=None)], LAW))
+
+    assert document == {
+        "ruleset": "v1",
+        "ruleset_digest": "r" * 64,
+        "results": [
+            {
+                "path": "out",
+                "benchmark": "toy_mini",
+                "valid": False,
+                "findings": [
+                    {
+                        "code": "LOG001",
+                        "name": "run_stop_missing",
+                        "severity": "error",
+                        "path": "out/result_0.txt",
+                        "line": 7,
+                        "message": "it ended",
+                        "evidence": {"run_s": 1.5},
+                        "waived": None,
+                    }
+                ],
+            },
+            {"path": "b", "benchmark": None, "valid": True, "findings": []},
+        ],
+    }
+
+
+def test_sarif_describes_the_checks_in_force() -> None:
+    """Identifier, name, text and level of each; a result points at its rule."""
+    document = sarif(finding("QUA001"))
+    driver = document["runs"][0]["tool"]["driver"]
+    result = document["runs"][0]["results"][0]
+
+    assert (document["version"], document["$schema"]) == ("2.1.0", render.SARIF_SCHEMA)
+    assert [rule["id"] for rule in driver["rules"]] == ["CNV002", "LOG001", "QUA001"]
+    assert [rule["defaultConfiguration"]["level"] for rule in driver["rules"]] == ["note", "error", "warning"]
+    rule = driver["rules"][result["ruleIndex"]]
+    assert (rule["id"], rule["name"]) == ("QUA001", "TargetNotReached")
+    assert rule["shortDescription"]["text"] == "A run did not reach its target."
+    assert "## Why it matters" in rule["help"]["markdown"]
+
+
+def test_sarif_results_have_level_message_and_place() -> None:
+    """The line where there is one, none where there is none."""
+    with_line, without = sarif(finding(), finding(line=None))["runs"][0]["results"]
+
+    assert (with_line["level"], with_line["message"]) == ("error", {"text": "it ended"})
+    place = with_line["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "out/result_0.txt"}, "region": {"startLine": 7}}
+    assert "region" not in without["locations"][0]["physicalLocation"]
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("out/a b#c?.txt", "out/a%20b%23c%3F.txt"),
+        ("/home/me/out/x.txt", "out/x.txt"),
+        ("/home/you/x.txt", "../you/x.txt"),
+        ("./out//x.txt", "out/x.txt"),
+        ("out/\udcff.txt", "out/%FF.txt"),
+    ],
+)
+def test_sarif_addresses_are_relative(path: str, uri: str) -> None:
+    """To the folder in which the command ran, with what is no letter of an address escaped."""
+    place = sarif(finding(path=path))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+
+    assert place["artifactLocation"] == {"uri": uri}
+
+
+def test_sarif_suppresses_what_is_waived() -> None:
+    """A viewer of SARIF does not show it, and knows why."""
+    result = sarif(finding(waived="agreed"))["runs"][0]["results"][0]
+
+    assert result["suppressions"] == [{"kind": "external", "justification": "agreed"}]

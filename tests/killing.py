@@ -1,0 +1,226 @@
+"""Runs in processes of their own, and what a killer needs: a workload that does as it is told, and who is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+MARK = "TTA_TEST_MARK"
+RULESET = """\
+divisions: [closed, open]
+timing:
+  max_init_s: {closed: 60, open: 60}
+  answer_grace_s: 2
+codes:
+  LOG001: error
+"""
+TOY_RULES = """\
+workload: toy
+metric: {name: accuracy, unit: fraction, direction: max}
+suites:
+  mini:
+    target: 0.9
+    eval_every_samples: 100
+    max_samples: 400
+    max_seconds: 30
+    train_examples: 100
+    eval_examples: 10
+    quality_range: [0, 1]
+    num_runs: 1
+    drop: 0
+    hyperparameters:
+      global_batch_size: {fixed: 100}
+      fault: {free: true, default: none}
+      pause_s: {free: true, default: 0.05}
+"""
+# One phase of the session, `<phase>:<what>`, goes wrong as it is told.
+TOY_WORKLOAD = """
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.errors import DataError, UsageError
+from harness.workload import Block, Metric, Quality
+
+
+class Session:
+    def __init__(self, config):
+        self.fault = str(config.hyperparameters["fault"])
+        self.pause_s = float(config.hyperparameters["pause_s"])
+        self.go("open")
+
+    def go(self, phase):
+        where, _, what = self.fault.partition(":")
+        if where == phase:
+            if what == "memory":
+                raise MemoryError("no room")
+            if what == "error":
+                raise ValueError("boom \\x1b[31m")
+            if what == "usage":
+                raise UsageError("global_batch_size is too large")
+            if what == "data":
+                raise DataError("train.npy is damaged")
+            if what == "exit":
+                sys.exit(3)
+            if what == "quit":
+                os._exit(0)
+            if what in ("SIGKILL", "SIGSEGV", "SIGTERM"):
+                os.kill(os.getpid(), getattr(signal, what))
+            if what == "hang":
+                time.sleep(1000)
+            if what == "garbage":
+                os.write(1, bytes(range(256)) * 1000)
+                os.write(2, b"ValueError: this is only printed\\n" * 10)
+            if what == "child":
+                subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        time.sleep(self.pause_s)
+
+    def prepare(self):
+        self.go("prepare")
+
+    def start(self, data_dir):
+        self.go("start")
+
+    def train_block(self, num_samples):
+        self.go("train")
+        count = {"train:huge": 10**400, "train:text": "many", "train:few": 1}.get(self.fault, num_samples)
+        return Block(count, 0.5, 0.0)
+
+    def evaluate(self):
+        self.go("evaluate")
+        return Quality({"evaluate:nan": float("nan"), "evaluate:huge": 10**400}.get(self.fault, 0.5), 10)
+
+    def close(self):
+        self.go("close")
+
+
+class Toy:
+    name = "toy"
+    metric = Metric("accuracy", "fraction", "max")
+
+    def prepare_data(self, suite, data_dir, source):
+        (Path(data_dir) / "metadata.json").write_text("{}")
+
+    def open(self, config):
+        return Session(config)
+
+
+WORKLOAD = Toy()
+"""
+
+
+def toy_tree(folder: Path) -> Path:
+    """A source tree whose only workload is the toy, with its ruleset in `toy_rules`."""
+    for name in ("harness", "rules"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "workloads" / "toy").mkdir(parents=True)
+    (folder / "workloads" / "__init__.py").touch()
+    (folder / "workloads" / "toy" / "__init__.py").write_text(TOY_WORKLOAD)
+    (folder / "toy_rules").mkdir()
+    (folder / "toy_rules" / "ruleset.yaml").write_text(RULESET)
+    (folder / "toy_rules" / "toy.yaml").write_text(TOY_RULES)
+    shutil.copyfile(ROOT / "rules" / "v1" / "prices.yaml", folder / "toy_rules" / "prices.yaml")
+    return folder
+
+
+@dataclass
+class Running:
+    """A `tta` command in a process of its own; what it starts carries its mark."""
+
+    arguments: list[str]
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __post_init__(self) -> None:
+        environment = {**os.environ, MARK: self.mark, "OMP_NUM_THREADS": "1", **self.environment}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness.cli", *self.arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self.errors = ""
+
+    def relatives(self) -> list[psutil.Process]:
+        """Every living process that carries the mark, the command itself excepted."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                is_ours = process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+            if is_ours and process.pid != self.process.pid:
+                found.append(process)
+        return found
+
+    def find(self, what: str) -> psutil.Process | None:
+        """The living "launcher" or "worker"."""
+        for process in self.relatives():
+            try:
+                words = process.cmdline()
+            except psutil.NoSuchProcess:
+                continue
+            is_launcher = "accelerate.commands.launch" in words
+            # Before exec a new process still has the words of the one that made it.
+            is_worker = "harness.worker" in words and not is_launcher
+            if {"launcher": is_launcher, "worker": is_worker}[what]:
+                return process
+        return None
+
+    def wait(self, timeout_s: float = 120.0) -> int:
+        """The exit status; `errors` then has what was said on standard error."""
+        _, self.errors = self.process.communicate(timeout=timeout_s)
+        return self.process.returncode
+
+    def end(self) -> None:
+        """Ends what a failed test left."""
+        for process in [*self.relatives(), psutil.Process(self.process.pid)] if self.process.poll() is None else []:
+            process.kill()
+        for process in self.relatives():
+            process.kill()
+        self.process.communicate()
+
+
+def until(condition: Callable[[], object], timeout_s: float = 60.0, every_s: float = 0.02) -> bool:
+    """Waits for something to become true; whether it did."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
+
+
+def has_event(log: Path, key: str, times: int = 1) -> bool:
+    """Whether the log has `key` so often by now."""
+    return log.exists() and log.read_text().count(f'"key": "{key}"') >= times
+
+
+def kill(process: psutil.Process | None, number: int = signal.SIGKILL) -> bool:
+    """Sends a signal; whether anybody was there to get it."""
+    if process is None:
+        return False
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""What the referee writes is valid, however a run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import judging, registry, submission
+from harness.errors import DataError, Interrupted
+from harness.launch import WorkerLost
+from tests import fabricate
+from tests.fabricate import benchmark_rules
+from tests.harness.test_referee import ConstantMeter, play
+from tests.rules.box import TODAY, codes
+
+NAN = float("nan")
+BLOCK = {"ok": True, "num_samples": 1000, "data_wait_s": 0.1}
+
+
+def found(path: Path, rules: Any = None) -> dict[str, str]:
+    """Code and severity of what is found on a single log."""
+    ruleset = fabricate.ruleset(codes(), rules)
+    findings = judging.judge(submission.read_result(path), ruleset, registry.checks().values(), TODAY)
+    return {finding.code: finding.message for finding in findings}
+
+
+@pytest.mark.parametrize(
+    ("script", "changes"),
+    [
+        ({"qualities": [0.5, 0.8, 0.95]}, {}),
+        ({"qualities": [0.9]}, {}),
+        ({"qualities": [0.5, 0.8, 0.95], "meter": ConstantMeter()}, {}),
+        ({"qualities": [0.5, 0.95], "batch_size": 100}, {"eval_every_samples": 950}),
+        ({"qualities": [0.5, 0.95]}, {"eval_every_samples": 70}),
+        ({"qualities": [0.5, 0.95, 0.7, 0.91, 0.92]}, {"confirm_evaluations": 1}),
+        ({"qualities": [0.1, 0.1, 0.9]}, {"max_samples": 3000}),
+        ({"qualities": [0.1, 0.95]}, {"max_seconds": 4.0}),
+    ],
+)
+def test_a_success_has_no_findings(tmp_path: Path, script: dict[str, Any], changes: dict[str, Any]) -> None:
+    """With a meter, with odd cadences, with confirmation, at the last sample, past the last second."""
+    rules = benchmark_rules(**changes)
+
+    outcome, _, _ = play(tmp_path / "log", rules=rules, **script)
+
+    assert outcome.is_reached
+    assert found(tmp_path / "log", rules) == {}
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ({"answers": {("train", 1): {**BLOCK, "mean_loss": NAN}}}, "diverged"),
+        ({"answers": {("evaluate", 1): {"ok": True, "value": NAN, "num_examples": 500}}}, "diverged"),
+        ({"answers": {("train", 1): {"ok": False, "kind": "oom", "message": "no memory"}}}, "oom"),
+        ({"answers": {("train", 1): WorkerLost("gone")}}, "crashed"),
+        ({"answers": {("evaluate", 0): WorkerLost("gone")}}, "crashed"),
+        ({"answers": {("start", 0): WorkerLost("gone")}}, "crashed"),
+        ({"answers": {("prepare", 0): WorkerLost("gone")}}, "crashed"),
+        ({"answers": {("open", 0): WorkerLost("gone")}}, "crashed"),
+        ({"seconds": {"prepare": 1801.0}}, "timeout"),
+        ({"seconds": {"train": 700.0}}, "timeout"),
+        ({"seconds": {"train": 2.0, "evaluate": 700.0}}, "timeout"),
+        ({}, "budget"),
+    ],
+)
+def test_a_miss_is_a_miss_and_nothing_else(tmp_path: Path, script: dict[str, Any], reason: str) -> None:
+    """One finding, a warning: the run did not reach its target, and why."""
+    outcome, _, _ = play(tmp_path / "log", [0.1], **script)
+
+    assert (outcome.status, outcome.reason) == ("aborted", reason)
+    messages = found(tmp_path / "log")
+    assert list(messages) == ["QUA001"]
+    assert f"(ended: {reason})" in messages["QUA001"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.9, 1.1, 3.0, 4.0])
+def test_an_interrupt_is_a_miss_and_nothing_else(tmp_path: Path, seconds: float) -> None:
+    """Before, during and after initialisation; in a block and in an evaluation."""
+    with pytest.raises(Interrupted):
+        play(tmp_path / "log", [0.1], interrupt_after_s=seconds)
+
+    assert list(found(tmp_path / "log")) == ["QUA001"]
+
+
+def test_refused_data_are_a_miss_and_nothing_else(tmp_path: Path) -> None:
+    """The session does not find the files that it looks for."""
+    with pytest.raises(DataError):
+        play(tmp_path / "log", [0.1], answers={("start", 0): {"ok": False, "kind": "data", "message": "no files"}})
+
+    assert list(found(tmp_path / "log")) == ["QUA001"]
+
+
+def test_a_reference_run_is_only_that(tmp_path: Path) -> None:
+    """It goes on past its target, and is no result."""
+    rules = benchmark_rules(max_samples=3000)
+
+    play(tmp_path / "log", [0.95], rules=rules, full_curve=True)
+
+    assert list(found(tmp_path / "log", rules)) == ["RUN011"]

@@ -1,0 +1,671 @@
+"""Ways of tampering with a valid submission, and what finds each of them.
+
+Naive: files are edited as text; chain and manifest are left as they were.
+Careful: the forger writes the log anew with a sound chain, makes count, ledger and throughput agree, and writes
+the manifest anew. What nothing in a submission can show is listed at the end, and is why results are reproduced.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.events import TOKEN, digest_of
+from harness.submission import sha256_of
+from tests.fabricate import Step, find
+from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
+from tests.rules.fixtures.qua import block
+from tests.rules.fixtures.tim import compress
+
+CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
+CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
+
+
+@dataclass(frozen=True)
+class Tampering:
+    """`expected` must be among the findings; empty means that there are none at all."""
+
+    name: str
+    manner: str
+    act: Callable[[Box], None]
+    expected: tuple[Found, ...]
+
+
+TAMPERINGS: list[Tampering] = []
+
+
+def by(manner: str, name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    def add(act: Callable[[Box], None]) -> Callable[[Box], None]:
+        TAMPERINGS.append(Tampering(name, manner, act, expected))
+        return act
+
+    return add
+
+
+def naive(name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("naive", name, *expected)
+
+
+def careful(name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("careful", name, *expected)
+
+
+def unseen(name: str) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("unseen", name)
+
+
+def edited(box: Box, key: str, old: str, new: str, nth: int = 0, index: int = 0) -> None:
+    """Replaces text on the line of an event, and nothing else."""
+    box.is_written = True
+    lines = box.lines(index)
+    place = [place for place, step in enumerate(box.runs[index]) if step.key == key][nth]
+    assert old in lines[place]
+    lines[place] = lines[place].replace(old, new)
+    box.put_lines(lines, index)
+
+
+# Lines of a log.
+
+
+@naive("a line is edited", Found("LOG006", ("block_start", 1)), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "eval_accuracy", '"value": 0.5', '"value": 0.51')
+
+
+@naive("a line is dropped", Found("LOG007", 12), Found("LOG006", 12), Found("LOG011"), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    lines = box.lines()
+    box.put_lines([*lines[:11], *lines[12:]])
+
+
+@naive("a line is inserted", Found("LOG008", 32), Found("QUA011", 32), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    lines = box.lines()
+    line = {"namespace": "", "time_ms": 1763683204900, "event_type": "POINT_IN_TIME", "key": "eval_accuracy",
+            "value": 0.95, "metadata": {"samples_count": 1000, "num_examples": 500}}
+    box.put_lines([*lines[:31], TOKEN + json.dumps(line), *lines[31:]])
+
+
+@careful("a quality is inserted", Found("QUA011", ("eval_accuracy", 1)))
+def _(box: Box) -> None:
+    put(box.runs[0], Step(0, "eval_accuracy", 0.95, {"samples_count": 1000, "num_examples": 500}), "eval_accuracy", 0)
+    recount(box.runs[0])
+
+
+@naive("two lines change places", Found("LOG007", 32), Found("LOG006", 32), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    lines = box.lines()
+    lines[31], lines[32] = lines[32], lines[31]
+    box.put_lines(lines)
+
+
+@careful("two evaluations change places, their times with them", Found("LOG016", 41))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    steps[28:31], steps[34:37] = steps[34:37], steps[28:31]
+    steps[40:43], steps[34:37] = steps[34:37], steps[40:43]
+
+
+@naive("the log is cut off in a line", Found("LOG005", 44), Found("LOG001", 43), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    text = box.log().read_text()
+    box.log().write_text(text[: text.index('"run_stop"')])
+
+
+@careful("the log is cut off between two lines", Found("LOG001", ("eval_accuracy", 1)), Found("QUA001"))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    del steps[steps.index(find(steps, "eval_accuracy", 1)) + 1 :]
+
+
+# Times.
+
+
+@naive("run_stop is moved to half the time", Found("LOG016", "run_stop"), Found("LOG006", "tta_energy"), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "run_stop", '"elapsed_ns": 9900000000', '"elapsed_ns": 6050000000')
+
+
+@careful("run_stop is moved before the last evaluation", Found("LOG013", ("eval_accuracy", 2)),
+         Found("QUA003", "run_stop"))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    stop = find(steps, "run_stop")
+    steps.remove(stop)
+    put(steps, stop, "eval_stop", 2)
+
+
+@careful("run_stop comes before run_start", Found("TIM007", "run_stop"), Found("LOG016", "run_stop"))
+def _(box: Box) -> None:
+    find(box.runs[0], "run_stop").at_s = 1.0
+
+
+@naive("a second run_start", Found("LOG008", 44), Found("LOG012", 44), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    lines = box.lines()
+    line = {"namespace": "", "time_ms": 1763683209900, "event_type": "INTERVAL_START", "key": "run_start",
+            "value": None, "metadata": {"samples_count": 3000}}
+    box.put_lines([*lines[:43], TOKEN + json.dumps(line), *lines[43:]])
+
+
+@careful("a second run_start", Found("LOG012", ("run_start", 1)))
+def _(box: Box) -> None:
+    put(box.runs[0], Step(0, "run_start", None, {"samples_count": 3000}, "INTERVAL_START"), "eval_accuracy", 2)
+    recount(box.runs[0])
+
+
+@naive("wall time is shifted by a day", Found("LOG006", 2), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    box.put_lines([line.replace('"time_ms": 17636', '"time_ms": 17637') for line in box.lines()])
+
+
+@naive("wall time is shifted on one line", Found("LOG017", "run_stop"), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "run_stop", '"time_ms": 17636', '"time_ms": 17637')
+
+
+@careful("wall time is shifted into another run", Found("RUN009", 1, "result_1.txt"))
+def _(box: Box) -> None:
+    box.wall_starts_ms[1] = box.wall_starts_ms[0] + 5000
+
+
+@careful("all times are divided by ten", Found("TIM003", "tta_ledger"), Found("TIM010", ("tracked_stats", 0)))
+def _(box: Box) -> None:
+    for step in box.runs[0]:
+        step.at_s /= 10
+
+
+@careful("all times of a run are divided by ten, and all that depends on them", Found("TIM009", "block_start"))
+def _(box: Box) -> None:
+    compress(box, 0, 10.0)
+
+
+@careful("the ledger is made to look better", Found("TIM003", "tta_ledger"))
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_ledger").value.update(data_s=0.0, train_s=6.2)
+
+
+@careful("initialisation is longer than allowed", Found("TIM001", "init_stop"))
+def _(box: Box) -> None:
+    for step in box.runs[0][19:]:
+        step.at_s += 1800
+    agree(box.runs[0], box.place)
+    box.wall_starts_ms[0] -= 10_000_000
+
+
+@careful("work is done between initialisation and clock", Found("TIM008", "run_start"))
+def _(box: Box) -> None:
+    for step in box.runs[0][21:]:
+        step.at_s += 18_000
+    box.wall_starts_ms[0] -= 100_000_000
+
+
+@careful("the run goes on until it succeeds", Found("TIM005", "run_stop"), Found("TIM011", ("block_start", 2)))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    for step in steps[steps.index(find(steps, "block_stop", 1)) :]:
+        step.at_s += 640
+    agree(steps, box.place)
+    box.wall_starts_ms[0] -= 10_000_000
+
+
+# Qualities and samples.
+
+
+@naive("an accuracy is raised to the target", Found("LOG006", ("block_start", 2)), Found("QUA004", ("block_start", 2)),
+       CHANGED)
+def _(box: Box) -> None:
+    edited(box, "eval_accuracy", '"value": 0.8', '"value": 0.9', nth=1)
+
+
+@careful("an accuracy is raised to the target", Found("QUA004", ("block_start", 2)))
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 1).value = 0.91
+
+
+@careful("all runs are cut short by raised accuracies", Found("CNV001", file="toy_mini"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        cut_short(steps, box)
+
+
+def cut_short(steps: list[Step], box: Box) -> None:
+    """The second evaluation reaches the target, and the third block never was."""
+    find(steps, "eval_accuracy", 1).value += 0.12
+    stop = find(steps, "run_stop")
+    begin = find(steps, "block_start", 2)
+    saved_s = stop.at_s - begin.at_s
+    del steps[steps.index(begin) : steps.index(stop)]
+    for step in steps[steps.index(stop) :]:
+        step.at_s -= saved_s
+    stop.metadata["samples_count"] = 2000
+    agree(steps, box.place)
+
+
+@careful("an evaluation and its quality are deleted", Found("QUA005", ("eval_start", 1)))
+def _(box: Box) -> None:
+    for key in ("eval_start", "eval_stop", "eval_accuracy"):
+        drop(box.runs[0], key, 1)
+    agree(box.runs[0], box.place)
+
+
+@careful("all evaluations but the last are deleted", Found("QUA005", "eval_start"))
+def _(box: Box) -> None:
+    for key in ("eval_start", "eval_stop", "eval_accuracy"):
+        for _nth in range(2):
+            drop(box.runs[0], key, 0)
+    agree(box.runs[0], box.place)
+
+
+@careful("a quality is deleted", Found("QUA011", ("eval_stop", 1)))
+def _(box: Box) -> None:
+    drop(box.runs[0], "eval_accuracy", 1)
+    recount(box.runs[0])
+
+
+@careful("the target is reached after run_stop", Found("LOG013", ("eval_accuracy", 2)), Found("QUA003", "run_stop"))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    last = find(steps, "eval_accuracy", 2)
+    steps.remove(last)
+    last.at_s += 3600
+    put(steps, last, "run_stop")
+    last.at_s = 9.9
+
+
+@careful("a run goes on to a better quality", Found("QUA004", ("block_start", 3)))
+def _(box: Box) -> None:
+    block(box.runs[0], 3000, 0.99)
+    agree(box.runs[0], box.place)
+
+
+@careful("a miss is called a success", Found("QUA003", "run_stop"), Found("QUA001", "run_stop"))
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 2).value = 0.89
+
+
+@naive("aborted becomes success", Found("LOG006", "tta_energy"), Found("QUA003", "run_stop"), CHANGED)
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 2).value = 0.89
+    find(box.runs[0], "run_stop").metadata.update(status="aborted", reason="budget")
+    box.write()
+    edited(box, "run_stop", '"aborted"', '"success"')
+
+
+@careful("samples are counted as half", Found("QUA005", "eval_start"))
+def _(box: Box) -> None:
+    for step in box.runs[0]:
+        if "samples_count" in step.metadata:
+            step.metadata["samples_count"] //= 2
+    agree(box.runs[0], box.place)
+
+
+@careful("samples are counted down", Found("QUA009", ("block_stop", 1)))
+def _(box: Box) -> None:
+    find(box.runs[0], "block_stop", 1).metadata["samples_count"] = 500
+
+
+@careful("an evaluation looks at a hundred examples", Found("QUA006", ("eval_accuracy", 2)))
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 2).metadata["num_examples"] = 100
+
+
+@naive("a quality is NaN", Found("LOG003", ("eval_accuracy", 1)), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "eval_accuracy", '"value": 0.8', '"value": NaN', nth=1)
+
+
+@careful("a quality is a text", Found("QUA007", ("eval_accuracy", 1)))
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 1).value = "NaN"
+
+
+@careful("an accuracy is beyond one", Found("QUA008", ("eval_accuracy", 2)))
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 2).value = 1.5
+
+
+# Hyperparameters, seeds, rules and data.
+
+
+@naive("the batch size is changed in the header", Found("LOG006", 14), Found("HYP005", "global_batch_size"), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "global_batch_size", '"value": 100', '"value": 200')
+
+
+@careful("the batch size of a run is changed everywhere", Found("HYP008", "tta_config", "result_2.txt"))
+def _(box: Box) -> None:
+    hyperparameters(box.runs[2], global_batch_size=200)
+
+
+@careful("the batch size is one that is not permitted", Found("HYP001", "global_batch_size"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        hyperparameters(steps, global_batch_size=1000)
+
+
+@careful("a closed hyperparameter is changed", Found("HYP001", "opt_name"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        hyperparameters(steps, opt_name="adam")
+
+
+@careful("the worker ran with a larger learning rate", Found("HYP004", "tta_resolved"))
+def _(box: Box) -> None:
+    step = find(box.runs[0], "tta_resolved")
+    step.value = {**step.value, "hyperparameters": {**step.value["hyperparameters"], "opt_base_learning_rate": 0.9}}
+    step.metadata["digest"] = digest_of(step.value)
+
+
+@careful("a run has the seed of another", Found("RUN003", "seed", "result_3.txt"))
+def _(box: Box) -> None:
+    configure(box.runs[3], seed=101)
+
+
+@careful("the precision is lowered", Found("HYP007", "tta_config"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        configure(steps, precision="fp8")
+
+
+@careful("a run was made under looser terms", Found("LOG018", "tta_rules"))
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_rules").value["terms_digest"] = "0" * 64
+
+
+@naive("the data are others", Found("LOG006", "cache_clear"), Found("DAT001", "tta_data"), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "tta_data", "d" * 64, "e" * 64)
+
+
+@careful("the data are others", Found("DAT001", "tta_data"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        find(steps, "tta_data").value["digest"] = "e" * 64
+
+
+@careful("the test set is smaller", Found("DAT003", "eval_samples"), Found("QUA006", "eval_accuracy"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        find(steps, "eval_samples").value = 100
+        for nth in range(3):
+            find(steps, "eval_accuracy", nth).metadata["num_examples"] = 100
+
+
+@careful("the data were opened before the clock", Found("TIM002", "tta_data_touched_early"))
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_data_touched_early").value = ["train.npz"]
+
+
+# Who, on what, in which division.
+
+
+@careful("the system is relabelled in a log", Found("SYS004", "tta_system"), Found("SYS005", "submission_platform"))
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_system").value["name"] = "box9"
+    find(box.runs[0], "submission_platform").value = "box9"
+
+
+@naive("the system is relabelled in the description", Found("SYS004", "tta_system"), Found("PKG010", 7, CLAIM))
+def _(box: Box) -> None:
+    box.is_written = True
+    box.system_path.write_text(box.system_path.read_text().replace("Example 9000", "Example 1000"))
+
+
+@careful("the description is improved, and the claim with it", Found("SYS004", "tta_system"))
+def _(box: Box) -> None:
+    box.system_path.write_text(box.system_path.read_text().replace("Example 9000", "Example 1000"))
+    box.claim(system_sha256=sha256_of(box.system_path))
+
+
+@naive("the system is relabelled in the claim", Found("PKG003", 6, MANIFEST), Found("PKG008", 2, CLAIM),
+       Found("PKG009", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    path = box.folder / CLAIM
+    path.write_text(path.read_text().replace('"box1"', '"box9"'))
+
+
+@careful("the submission is another's", Found("PKG008", 1, CLAIM), Found("PKG009", file="toy_mini"))
+def _(box: Box) -> None:
+    box.claim(submitter="globex")
+
+
+@naive("the division is relabelled in a log", Found("LOG006", 5), Found("HYP005", "submission_division"), CHANGED)
+def _(box: Box) -> None:
+    edited(box, "submission_division", '"closed"', '"open"')
+
+
+@careful("the division is relabelled in a log", Found("RUN006", "submission_division", "result_2.txt"),
+         Found("PKG008", 4, CLAIM))
+def _(box: Box) -> None:
+    configure(box.runs[2], division="open")
+
+
+@careful("the division is relabelled in the claim", Found("PKG008", 4, CLAIM))
+def _(box: Box) -> None:
+    box.claim(division="open")
+
+
+@careful("the division is misspelt to be checked less", Found("HYP009", "submission_division"),
+         Found("HYP001", "opt_name"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        configure(steps, division="close")
+        hyperparameters(steps, opt_name="adam")
+    box.claim(division="close")
+
+
+# Runs and files.
+
+
+@naive("two runs are swapped", Found("RUN008", 1), Found("RUN008", 1, "result_1.txt"), CHANGED)
+def _(box: Box) -> None:
+    box.is_written = True
+    one, other = box.log(0).read_bytes(), box.log(1).read_bytes()
+    box.log(0).write_bytes(other)
+    box.log(1).write_bytes(one)
+
+
+@careful("two runs are swapped", Found("RUN008", 1), Found("RUN008", 1, "result_1.txt"))
+def _(box: Box) -> None:
+    box.runs[0], box.runs[1] = box.runs[1], box.runs[0]
+
+
+@naive("a run is copied over another", Found("RUN004", 1, "result_2.txt"), Found("PKG003", 3, MANIFEST))
+def _(box: Box) -> None:
+    box.is_written = True
+    box.log(2).write_bytes(box.log(0).read_bytes())
+
+
+@careful("a run is copied over another", Found("RUN004", 1, "result_2.txt"), Found("RUN003", "seed", "result_2.txt"))
+def _(box: Box) -> None:
+    box.runs[2] = copy.deepcopy(box.runs[0])
+
+
+def copied(box: Box) -> None:
+    box.runs[2] = copy.deepcopy(box.runs[0])
+    find(box.runs[2], "tta_format").value.update(run_id="f" * 32, index=2)
+    configure(box.runs[2], seed=102)
+
+
+@careful("a run is copied with another seed and run_id", Found("RUN005", "eval_accuracy", "result_2.txt"))
+def _(box: Box) -> None:
+    copied(box)
+
+
+@careful("a run is copied with another seed, run_id and speed", Found("RUN012", "eval_accuracy", "result_2.txt"))
+def _(box: Box) -> None:
+    copied(box)
+    compress(box, 2, 0.99)
+
+
+@careful("a run is taken from another result", Found("RUN006", "tta_format", "result_2.txt"))
+def _(box: Box) -> None:
+    find(box.runs[2], "tta_format").value["result_id"] = "cd" * 16
+
+
+@careful("a reference run is handed in", Found("RUN011", "tta_config"))
+def _(box: Box) -> None:
+    for steps in box.runs:
+        configure(steps, full_curve=True)
+
+
+@naive("a run is removed", Found("PKG002", 3, MANIFEST), Found("RUN007", file="toy_mini"),
+       Found("RUN001", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    box.log(2).unlink()
+
+
+@careful("a run is removed, and the others are numbered anew", Found("RUN001", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    find(box.runs[4], "tta_format").value["index"] = 2
+    box.runs[2] = box.runs.pop(4)
+    box.wall_starts_ms[2] = box.wall_starts_ms.pop(4)
+    box.log(4).unlink()
+    box.write()
+
+
+@naive("a run is added", Found("PKG004", file="result_5.txt"), Found("RUN002", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    box.log(5).write_bytes(box.log(0).read_bytes())
+
+
+@careful("a run is added", Found("RUN002", file="toy_mini"))
+def _(box: Box) -> None:
+    copied(box)
+    extra = copy.deepcopy(box.runs[3])
+    find(extra, "tta_format").value.update(run_id="e" * 32, index=5)
+    configure(extra, seed=105)
+    box.runs.append(extra)
+    box.wall_starts_ms.append(box.wall_starts_ms[-1] + 60_000)
+
+
+@naive("a log becomes a link", Found("PKG005", file="result_4.txt"), Found("RUN001", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    kept = box.place / "elsewhere.txt"
+    box.log(4).rename(kept)
+    box.log(4).symlink_to(kept)
+
+
+@naive("a file is put in", Found("PKG004", file="rcp-bypass"))
+def _(box: Box) -> None:
+    box.is_written = True
+    (box.folder / "rcp-bypass").write_text("")
+
+
+@naive("the manifest is removed", Found("PKG001", file="toy_mini"))
+def _(box: Box) -> None:
+    box.is_written = True
+    (box.folder / MANIFEST).unlink()
+
+
+@naive("the manifest points outside", Found("PKG006", 7, MANIFEST))
+def _(box: Box) -> None:
+    box.is_written = True
+    path = box.folder / MANIFEST
+    path.write_text(path.read_text() + "0" * 64 + "  ../box2/result_0.txt\n")
+
+
+@careful("the energy is halved", Found("PWR003", "tta_energy"))
+def _(box: Box) -> None:
+    steps = box.runs[0]
+    for anchor, nth in (("init_stop", 0), ("eval_accuracy", 2)):
+        put(steps, Step(0, "power_reading", 300.0, {"unit": "W"}), anchor, nth)
+    find(steps, "tta_energy").value = {"energy_j": 1155.0, "source": "measured", "meter": "nvml"}
+    recount(steps)
+
+
+@careful("an energy is made up", Found("PWR001", "tta_energy"))
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "nvml"}
+
+
+# What a submission cannot show of itself. Whoever writes a whole submission anew, each number in agreement with all
+# others, has written a valid one: running it again finds them, and a witness that receives events as they happen.
+
+
+@unseen("a quality that decides nothing is changed")
+def _(box: Box) -> None:
+    find(box.runs[0], "eval_accuracy", 1).value = 0.7
+
+
+@unseen("one run of five is cut short by a raised accuracy")
+def _(box: Box) -> None:
+    cut_short(box.runs[0], box)
+
+
+@unseen("all runs are made ten times as fast, everything in agreement")
+def _(box: Box) -> None:
+    for index in range(5):
+        compress(box, index, 10.0)
+
+
+@unseen("the whole result is moved to another day")
+def _(box: Box) -> None:
+    box.wall_starts_ms = [start_ms + 86_400_000 for start_ms in box.wall_starts_ms]
+
+
+@unseen("the log names permitted hyperparameters, whatever the worker used")
+def _(box: Box) -> None:
+    for steps in box.runs:
+        hyperparameters(steps, opt_base_learning_rate=0.5)
+
+
+@unseen("another machine is described from the beginning")
+def _(box: Box) -> None:
+    box.describe(host_processor_model_name="Example 1000")
+
+
+@unseen("a run of another result is taken with its result_id changed")
+def _(box: Box) -> None:
+    """A run that was made outside of this result, in between, with another seed."""
+    find(box.runs[2], "tta_format").value["run_id"] = "9" * 32
+    configure(box.runs[2], seed=987_654)
+
+
+@unseen("two runs are swapped, their numbers with them")
+def _(box: Box) -> None:
+    """It changes no number of the result."""
+    box.runs[0], box.runs[1] = box.runs[1], box.runs[0]
+    for index in (0, 1):
+        find(box.runs[index], "tta_format").value["index"] = index
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda item: f"{item.manner}: {item.name}")
+def test_a_tampering_is_found(tampering: Tampering, tmp_path: Path) -> None:
+    """By the check that is named, with file and line; or honestly by none."""
+    box = Box(tmp_path)
+    tampering.act(box)
+    if not box.is_written:
+        box.write()
+
+    found = {(finding.code, Path(finding.path).name, finding.line) for finding in box.judge()}
+
+    if tampering.manner == "unseen":
+        assert found == set()
+    else:
+        assert {item.at(box) for item in tampering.expected} <= found
+    if tampering.manner == "careful":
+        assert not {"LOG006", "LOG007", "PKG003"} & {code for code, _, _ in found}
+
+
+def test_there_are_many_ways() -> None:
+    """At least 24 kinds, each of which is found."""
+    assert len({item.name for item in TAMPERINGS if item.manner != "unseen"}) >= 24
+    assert all(item.expected for item in TAMPERINGS if item.manner != "unseen")
