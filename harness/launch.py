@@ -24,6 +24,7 @@ from harness.errors import OutputError, WorkerError, printable
 
 TICK_S = 0.25  # how often an interrupt, a limit or the live view is looked at while the worker works
 _MAX_FOLDER_BYTES = 80
+_MARK = "TTA_WORKER"  # in the environment of what a worker starts, so that a child of a child is found again
 _PR_SET_PDEATHSIG = 1
 _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
@@ -61,7 +62,6 @@ class LaunchedWorker:
         self._folder = Path(tempfile.mkdtemp(prefix="tta-", dir=None if is_short else "/tmp"))  # noqa: S108
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
-        self._processes: set[psutil.Process] = set()  # with their start times, so that a reused number is safe
         self._oom_kills = _oom_kills()
 
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
@@ -82,7 +82,6 @@ class LaunchedWorker:
                 try:
                     self._channel = Channel(listener.accept()[0])
                 except TimeoutError:
-                    self._remember()
                     if self._process.poll() is not None:
                         raise self._lost("the worker did not start") from None
                     if time.monotonic() > deadline:
@@ -90,7 +89,6 @@ class LaunchedWorker:
         world = self._wait(on_tick, timeout_s).get("world")
         if not isinstance(world, list) or not all(isinstance(rank, dict) for rank in world):
             raise WorkerError("the worker did not say who it is")
-        self._remember()
         return world
 
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
@@ -143,6 +141,7 @@ class LaunchedWorker:
         cores = len(os.sched_getaffinity(0))
         environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // self._num_devices)))
         environment["TOKENIZERS_PARALLELISM"] = "false"
+        environment[_MARK] = str(self._folder)
         try:
             with self._output.open("ab") as output:
                 return subprocess.Popen(
@@ -184,15 +183,14 @@ class LaunchedWorker:
             stream.seek(max(0, self._output.stat().st_size - 20_000))
             return stream.read().decode("utf-8", "replace")
 
-    def _remember(self) -> None:
-        """Notes the processes below the launcher, so that they can be ended even if it dies first."""
-        if self._process is None:
-            return
-        try:
-            launcher = psutil.Process(self._process.pid)
-            self._processes |= {launcher, *launcher.children(recursive=True)}
-        except psutil.NoSuchProcess:
-            return
+    def _left(self) -> list[psutil.Process]:
+        """Every living process that this worker started, however deep; those that left its session, too."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(_MARK) == str(self._folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
 
     def stop(self, grace_s: float) -> None:
         """Waits `grace_s` seconds for the processes to end, ends what is left, and removes what was made."""
@@ -200,15 +198,16 @@ class LaunchedWorker:
             if grace_s > 0:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(grace_s)
-            self._remember()
-            for process in list(self._processes):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    self._processes |= set(process.children(recursive=True))
-            for process in self._processes:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+            self._process.kill()
             self._process.wait()
-            psutil.wait_procs(self._processes, timeout=5)
+            for _ in range(5):  # one that was just being started is seen the next time
+                left = self._left()
+                if not left:
+                    break
+                for process in left:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
+                psutil.wait_procs(left, timeout=5)
             self._process = None
         if self._channel is not None:
             self._channel.close()

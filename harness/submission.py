@@ -153,7 +153,7 @@ def read_result(path: Path) -> Result:
     system, system_sha256 = _read_system(system_path, unreadable)
     return Result(
         path=path,
-        kind="submission" if CLAIM_NAME in files or MANIFEST_NAME in files else "result",
+        kind="submission" if {CLAIM_NAME, MANIFEST_NAME} & set(files) else "result",
         runs=tuple(runs),
         system=system,
         system_path=system_path,
@@ -167,7 +167,7 @@ def read_result(path: Path) -> Result:
 
 
 def _files(folder: Path) -> dict[str, FileEntry]:
-    """Everything below `folder` by relative path, links not followed; regular files with their digest."""
+    """Everything below `folder` by relative path, links not followed; files with their digest."""
     entries: dict[str, FileEntry] = {}
     for parent, subfolders, names in os.walk(folder, followlinks=False):
         subfolders.sort()
@@ -192,8 +192,7 @@ def _files(folder: Path) -> dict[str, FileEntry]:
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's bytes.
 
-    Raises:
-        OSError: it cannot be read.
+    Raises OSError where it cannot be read.
     """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -85,8 +85,10 @@ class Session:
             if what == "garbage":
                 os.write(1, bytes(range(256)) * 1000)
                 os.write(2, b"ValueError: this is only printed\\n" * 10)
-            if what == "child":
+            if what in ("child", "orphan"):
                 subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            if what == "orphan":
+                os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(self.pause_s)
 
     def prepare(self):

@@ -32,4 +32,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
     if num_runs < rules.num_runs:
-        yield Fault(str(result.path), None, f"the result has {num_runs} runs; it must have {rules.num_runs}")
+        yield Fault(str(result.path), None, f"the result has {num_runs} of the {rules.num_runs} runs it must have")

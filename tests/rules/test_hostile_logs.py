@@ -14,7 +14,7 @@ from tests import fabricate
 from tests.fabricate import Step
 from tests.rules.box import TODAY, Box, codes
 
-VALUES: list[Any] = [None, True, -1, 10**400, 1e308, "", "\x1b[31m\ud800", [], [None, {}], {}, {"digest": [], "rank": 1}]
+VALUES: list[Any] = [None, True, -1, 10**400, 9e99, "", "\x1b[31m\ud800", [], [None, {}], {}, {"digest": [], "rank": 1}]
 STEPS = fabricate.events()
 
 

@@ -34,7 +34,8 @@ from PIL import Image
 
 from workloads.image_classification import cifar10, data
 from workloads.image_classification.model import ResNet9, Whitening
-from workloads.image_classification.workload import Recipe, TrainingSession, _mirrored
+from workloads.image_classification.recipe import Recipe
+from workloads.image_classification.workload import TrainingSession, _mirrored
 
 ROOT = Path(__file__).parents[2]
 CIFAR10_JPEG = ROOT.parent / "shared" / "data" / "cifar10_jpeg.tar"

@@ -1,5 +1,38 @@
-"""Image classification to a target top-1 accuracy; importing this costs no machine-learning library."""
+"""Image classification: digits in clutter (mini), CIFAR-10 (standard). The card is README.md."""
 
-from workloads.image_classification.workload import WORKLOAD
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from harness.workload import Metric, RunConfig, Session
+from workloads.image_classification.recipe import NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImageClassification:
+    """The workload as the referee and the data command see it; importing it costs no machine-learning library."""
+
+    name: str
+    metric: Metric
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        from workloads.image_classification.data import prepare
+
+        prepare(suite, data_dir, source)
+
+    def open(self, config: RunConfig) -> Session:
+        from workloads.image_classification.workload import TrainingSession
+
+        return TrainingSession(config)
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+        """Test accuracy of solutions that train no network."""
+        from workloads.image_classification.baselines import baselines
+
+        return baselines(suite, data_dir)
+
+
+WORKLOAD = ImageClassification(NAME, Metric("top1_accuracy", "fraction", "max"))
 
 __all__ = ["WORKLOAD"]

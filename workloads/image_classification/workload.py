@@ -8,79 +8,23 @@ Dimension letters: N images, H rows, W columns, C channels, K classes; the batch
 from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import DataError, UsageError, printable, unknown_name
-from harness.workload import Block, HyperparameterValue, Metric, Quality, RunConfig
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.image_classification.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-NAME = "image_classification"
 SUITES = ("mini", "standard")
 PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
 EVAL_BATCH = {"mini": 252, "standard": 500}  # images at once; no gradient, so memory is no concern
 NUM_WHITENING_IMAGES = 5000
 NUM_WARM_UP_STEPS = 3
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recipe:
-    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one. Steps are global batches."""
-
-    global_batch_size: int
-    opt_name: str
-    opt_base_learning_rate: float  # the peak, per mean loss of a global batch
-    opt_end_learning_rate: float  # from the horizon on
-    opt_learning_rate_warmup_steps: int
-    opt_learning_rate_training_steps: int  # the horizon
-    opt_momentum: float
-    opt_weight_decay: float
-    label_smoothing: float
-    data_translation: int  # pixels, each way
-    data_flip: bool  # horizontal, alternating with the epoch
-
-    @classmethod
-    def parse(cls, values: Mapping[str, HyperparameterValue]) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds."""
-        kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in kinds:
-                raise UsageError(unknown_name(f"hyperparameter of {NAME}", name, kinds))
-        if missing := [name for name in kinds if name not in values]:
-            raise UsageError(f"{NAME}: hyperparameters missing: {', '.join(missing)}")
-        allowed: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
-        for name, kind in kinds.items():
-            value = values[name]
-            if not isinstance(value, allowed[kind]) or (kind != "bool" and isinstance(value, bool)):
-                raise UsageError(f"{NAME}: {name} is {printable(value)!r}, expected {kind}")
-            if kind in ("int", "float") and not 0 <= value < 1e9:  # type: ignore[operator]
-                raise UsageError(f"{NAME}: {name} is {value}, expected a finite number of at least 0")
-        recipe = cls(**values)  # type: ignore[arg-type]
-        if recipe.opt_name != "sgd":
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: sgd")
-        if recipe.global_batch_size < 2:
-            raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 2")
-        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
-            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
-        if recipe.opt_momentum >= 1 or recipe.label_smoothing >= 1:
-            raise UsageError(f"{NAME}: opt_momentum and label_smoothing must be below 1")
-        return recipe
-
-    def learning_rate(self, step: int) -> float:
-        """Of step 0, 1, ...: a straight line up to the peak, a straight line down to the end rate, which then stays.
-
-        The floor is what lets a run that has passed the horizon still reach its target.
-        """
-        warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
-        peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate
-        if step < warmup:
-            return peak * (step + 1) / (warmup + 1)
-        return end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))
 
 
 class TrainingSession:
@@ -316,28 +260,3 @@ class TrainingSession:
 def _mirrored(index: Tensor, size: int) -> Tensor:
     """Indices outside 0..size-1 reflected at the border: -1 reads 1, size reads size - 2."""
     return (size - 1) - ((size - 1) - index.abs()).abs()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageClassification:
-    """The workload as the referee and the data command see it."""
-
-    name: str
-    metric: Metric
-
-    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
-        from workloads.image_classification.data import prepare
-
-        prepare(suite, data_dir, source)
-
-    def open(self, config: RunConfig) -> TrainingSession:
-        return TrainingSession(config)
-
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
-        """Test accuracy of solutions that train no network."""
-        from workloads.image_classification.baselines import baselines
-
-        return baselines(suite, data_dir)
-
-
-WORKLOAD = ImageClassification(NAME, Metric("top1_accuracy", "fraction", "max"))

@@ -1,0 +1,191 @@
+"""`tta submit` from a results folder to a ranked row: through the command line, with real files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import loader
+from harness.cli import main
+from tests.fabricate import SYSTEM, benchmark_rules, find, write_result
+from tests.rules_folder import write_ruleset
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A ruleset `rules`, a result `result` and an empty tree `tree`."""
+    write_ruleset(tmp_path / "rules")
+    write_result(tmp_path / "result")
+    (tmp_path / "tree").mkdir()
+    return tmp_path
+
+
+def submit(place: Path, *more: str, result: str = "result") -> int:
+    return main(["submit", str(place / result), "--to", str(place / "tree"), "--ruleset", "v1", *more])
+
+
+@pytest.fixture(autouse=True)
+def toy_is_v1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The shipped rulesets are looked for in the folder of the test, so that `v1` has the toy benchmark."""
+    import rules
+
+    (tmp_path / "shipped").mkdir()
+    write_ruleset(tmp_path / "shipped" / "v1")
+    monkeypatch.setattr(rules, "__path__", [str(tmp_path / "shipped"), *rules.__path__])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_rules_folder_makes_the_rules_it_was_given(tmp_path: Path) -> None:
+    """Writing rules as YAML and loading them gives the same terms, so the fixtures' logs are run under them."""
+    loaded = loader.load_ruleset(write_ruleset(tmp_path / "r"), "v1").benchmark("toy", "mini")
+
+    assert loaded.terms_digest == benchmark_rules().terms_digest
+
+
+def test_valid_result_is_placed_and_passes_the_check_where_it_lies(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What submit placed, check accepts, without a single finding; the rank is said."""
+    assert submit(place) == 0
+    said = capsys.readouterr().out
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 0
+
+    checked = capsys.readouterr().out
+    assert "rank 1 of 1" in said
+    assert "1 valid" in checked
+    assert set(contents(place / "tree")) == {
+        "acme/systems/box1.json",
+        *(f"acme/results/box1/toy_mini/{name}" for name in ("submission.yaml", "MANIFEST.sha256")),
+        *(f"acme/results/box1/toy_mini/result_{k}.txt" for k in range(5)),
+    }
+
+
+def test_dry_run_places_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything is said, nothing is left, not even a staging folder."""
+    assert submit(place, "--dry-run") == 0
+
+    assert "rank 1 of 1" in capsys.readouterr().out
+    assert list((place / "tree").iterdir()) == []
+
+
+def test_second_submission_of_the_same_is_refused_and_changes_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A submission never replaces another."""
+    submit(place)
+    before = contents(place / "tree")
+
+    assert submit(place) == 2
+    assert "never replaces another" in capsys.readouterr().err
+    assert contents(place / "tree") == before
+
+
+def test_invalid_result_is_not_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The organiser's check runs first: four runs instead of five are no result."""
+    (place / "result" / "result_4.txt").unlink()
+
+    assert submit(place) == 1
+    assert "RUN001" in capsys.readouterr().out
+    assert list((place / "tree").iterdir()) == []
+
+
+def test_other_description_under_the_same_name_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two machines cannot share a name in one submitter's folder."""
+    other = place / "tree" / "acme" / "systems" / "box1.json"
+    other.parent.mkdir(parents=True)
+    other.write_text(json.dumps({**SYSTEM, "host_memory_capacity": "17 GiB"}))
+
+    assert submit(place) == 2
+    assert "name this system differently" in capsys.readouterr().err
+    assert not (place / "tree" / "acme" / "results" / "box1" / "toy_mini").exists()
+
+
+@pytest.mark.parametrize("name", ["../../etc", ".hidden", "a/b", "", "x" * 101, "\x1b[31m", "nul\x00"])
+def test_name_that_is_no_folders_name_is_refused(
+    place: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A submitter's name from a description cannot lead out of the tree."""
+    system = {**SYSTEM, "submitter": name}
+    write_result(place / "hostile", system=system)
+
+    assert submit(place, result="hostile") == 2
+    error = capsys.readouterr().err
+    assert "\x1b" not in error
+    assert "Traceback" not in error
+    assert list((place / "tree").iterdir()) == []
+
+
+def test_second_result_is_ranked_behind_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slower system of another submitter takes the second rank."""
+
+    def slower(index: int, steps: list[Any]) -> list[Any]:
+        for step in steps:
+            step.at_s *= 2
+        ledger = find(steps, "tta_ledger").value
+        for name in ledger:
+            ledger[name] *= 2
+        for step in steps:
+            if step.key == "tracked_stats":
+                step.value["throughput"] /= 2
+                step.value["data_wait_s"] *= 2
+        return steps
+
+    submit(place)
+    write_result(place / "slow", change=slower, system={**SYSTEM, "submitter": "zeta", "system_name": "box2"})
+    capsys.readouterr()
+
+    assert submit(place, result="slow") == 0
+    assert "rank 2 of 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--submitter", "mallory"], "cannot be submitted under another name"),
+        (["--category", "availble"], "did you mean 'available'"),
+        (["--ruleset", "v9"], "unknown ruleset 'v9'"),
+    ],
+)
+def test_bad_argument_is_one_sentence(
+    place: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each names the value and the choice, and nothing is placed."""
+    assert submit(place, *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert list((place / "tree").iterdir()) == []
+
+
+def test_result_without_logs_or_folder_is_one_sentence(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing folder, an empty one, and a file instead of a folder."""
+    (place / "empty").mkdir()
+    (place / "file").write_text("x")
+
+    for name in ("empty", "missing", "file"):
+        assert submit(place, result=name) == 2
+    assert capsys.readouterr().err.count("tta: ") == 3
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_tree_that_cannot_be_written_is_one_sentence(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tree is named, nothing is half-placed."""
+    (place / "tree").chmod(0o500)
+
+    assert submit(place) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_board_shows_what_was_submitted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a folder of logs to a page with a row."""
+    submit(place, "--notes", "<b>first</b> & fast")
+
+    assert main(["board", "build", str(place / "tree"), "--out", str(place / "site"), "--ruleset", "v1"]) == 0
+    page = (place / "site" / "index.html").read_text()
+    assert "acme" in page
+    assert "<b>first</b>" not in page
