@@ -167,19 +167,20 @@ class Referee:
         if trained < num_samples:
             raise WorkerError(f"a block of {num_samples:,} samples was asked for; the worker trained on {trained:,}")
         samples += trained
+        self._progress.samples = samples
         end_ns = self.log.stop(key.BLOCK_STOP, {"samples_count": samples})
         loss, wait_s = _number(answer, "mean_loss"), _number(answer, "data_wait_s")
         block_s = (end_ns - begin_ns) / 1e9
-        if not math.isfinite(loss):
-            raise _End("aborted", "diverged", f"the mean training loss is {loss} after {samples:,} samples")
         if not 0 <= wait_s <= block_s:
             raise WorkerError(f"the worker claims to have waited {wait_s:.3f} s for data in a block of {block_s:.3f} s")
         self._ledger_ns["data"] += round(wait_s * 1e9)
         self._ledger_ns["train"] += end_ns - begin_ns - round(wait_s * 1e9)
+        if not math.isfinite(loss):
+            raise _End("aborted", "diverged", f"the mean training loss is {loss} after {samples:,} samples")
         throughput = trained / block_s
         stats = {"train_loss": loss, "data_wait_s": wait_s, "throughput": throughput}
         self.log.event(key.TRACKED_STATS, stats, {"samples_count": samples})
-        self._progress.samples, self._progress.samples_per_s = samples, throughput
+        self._progress.samples_per_s = throughput
         return samples
 
     def _evaluate(self, samples: int) -> float:
@@ -277,7 +278,7 @@ class Referee:
 
     def _remaining_s(self) -> float:
         """How long an answer may take: to the end of the budget and the rules' grace beyond it."""
-        return max(0.0, self.plan.rules.max_seconds - self._elapsed_s()) + self.plan.timing.answer_grace_s
+        return max(0.0, self.plan.rules.max_seconds + self.plan.timing.answer_grace_s - self._elapsed_s())
 
 
 def _number(answer: Mapping[str, Any], name: str) -> float:

@@ -34,10 +34,12 @@ tta score "$place/leaderboard"
 say "building the leaderboard's pages (tta board build)"
 tta board build "$place/leaderboard" --out "$place/site"
 
+say "making sure that MLflow has all of it (tta sync)"
+tta sync "$place/result" --mlflow "sqlite:///$place/mlflow.db"
+
 cat >&2 <<EOF
 
 The leaderboard:  $place/site/index.html  (a file; open it in a browser)
 The logs:         $place/result/result_0.txt ...
-MLflow:           .venv/bin/mlflow ui --backend-store-uri sqlite:///$place/mlflow.db --host 127.0.0.1 --port 5000
-                  then open http://127.0.0.1:5000
+MLflow:           start the server as the lines above say (.venv/bin/mlflow ...), and open their address
 EOF

@@ -220,3 +220,12 @@ def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running
     log = runlog.read(running.folder / "out" / "result_0.txt")
     assert log.one("run_stop").metadata["reason"] == "budget"
     assert running.process.returncode == 1
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("none", "budget"), ("train:SIGKILL", "crashed")])
+def test_two_processes_are_one_world(start: Callable[..., Running], fault: str, reason: str) -> None:
+    """Both say who they are; if one is killed, neither is left."""
+    status, log, stop = ended(start(fault, "--devices", "2"))
+
+    assert (status, stop["reason"]) == (1, reason)
+    assert [(rank["rank"], rank["world_size"]) for rank in log.value("tta_world")] == [(0, 2), (1, 2)]

@@ -199,6 +199,30 @@ def test_failure_in_a_block_closes_the_log_with_its_reason(tmp_path: Path, answe
     assert log.defects == ()
 
 
+@pytest.mark.parametrize(
+    ("command", "answer", "reason"),
+    [
+        ("start", {"ok": True}, "crashed"),
+        ("start", {"ok": True, "touched_early": "train.npy"}, "crashed"),
+        ("train", {"ok": True, "num_samples": 10**400, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ("train", {"ok": True, "num_samples": -1000, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": 10**400, "data_wait_s": 0.0}, "diverged"),
+        ("evaluate", {"ok": True, "value": -(10**400), "num_examples": 5}, "diverged"),
+        ("evaluate", {"ok": True, "value": 0.5, "num_examples": 10**400}, "crashed"),
+        ("evaluate", {"ok": True, "value": None, "num_examples": 5}, "crashed"),
+        ("open", {"ok": True, "config": [1]}, "target"),
+        ("prepare", {"ok": 1}, "crashed"),
+        ("prepare", {}, "crashed"),
+    ],
+)
+def test_answer_of_any_shape_closes_the_log(tmp_path: Path, command: str, answer: Any, reason: str) -> None:
+    """A field that is missing, of a wrong type, or larger than any float is the worker's fault, never a traceback."""
+    outcome, log, _ = play(tmp_path / "log", [0.95], answers={(command, 0): answer})
+
+    assert outcome.reason == reason
+    assert (log.events[-1].key, log.defects) == ("tta_end", ())
+
+
 def test_worker_that_hangs_is_ended_after_the_budget_and_the_grace(tmp_path: Path) -> None:
     """No answer by max_seconds + grace: aborted, timeout."""
     outcome, log, _ = play(
