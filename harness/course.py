@@ -88,9 +88,7 @@ def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
     """The evaluations that have a finite quality, in the order of the file."""
-    return tuple(
-        (event, value) for event in log.all(key.EVAL_ACCURACY) if (value := number(event.value)) is not None
-    )
+    return tuple((event, value) for event in log.all(key.EVAL_ACCURACY) if (value := number(event.value)) is not None)
 
 
 def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:

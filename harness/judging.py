@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Iterable, Iterator
 from datetime import date
 
+from harness.errors import RulesError, unknown_name
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -22,9 +23,18 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
     `check(result, findings, ruleset, today)`. A log that another program wrote is shown to LOG002 only, where
     that is in force, and to the checks of the result. `rules` is None where the logs name no benchmark of the
     ruleset; which is itself a finding of LOG010, so that nothing passes because nobody knew what to look at.
+
+    Raises:
+        RulesError: the ruleset puts a check in force that does not exist.
     """
     found: list[Finding] = []
-    in_force = [rule for rule in checks if rule.code in ruleset.codes]
+    known = list(checks)
+    if absent := sorted(set(ruleset.codes) - {rule.code for rule in known}):
+        # A rule in force that nobody can look at would let everything pass.
+        raise RulesError(
+            f"ruleset {ruleset.version}: codes: {unknown_name('check', absent[0], [r.code for r in known])}"
+        )
+    in_force = [rule for rule in known if rule.code in ruleset.codes]
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
         severity = Severity(ruleset.codes[rule.code])
         if rule.scope == JUDGEMENT:

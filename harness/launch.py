@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
 from harness.channel import Channel, ChannelClosed
 from harness.errors import OutputError, WorkerError, printable
+from harness.plan import WorkerLost, WorkerTimeout
 
 TICK_S = 0.25  # how often an interrupt, a limit or the live view is looked at while the worker works
 _MAX_FOLDER_BYTES = 80
@@ -29,26 +30,6 @@ _PR_SET_PDEATHSIG = 1
 _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
 _SOURCE_ROOT = Path(__file__).parents[1]
-
-
-class WorkerLost(WorkerError):  # noqa: N818  (an event in the life of a run)
-    """The worker went away. `reason` is a run's reason: "crashed" or "oom"."""
-
-    def __init__(self, message: str, reason: str = "crashed") -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class WorkerTimeout(WorkerError):  # noqa: N818
-    """The worker gave no answer in time."""
-
-
-class Worker(Protocol):
-    """What the referee needs of the other side; a scripted one stands in for it in tests."""
-
-    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
-    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
-    def stop(self, grace_s: float) -> None: ...
 
 
 class LaunchedWorker:

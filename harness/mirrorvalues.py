@@ -54,7 +54,7 @@ def word(text: str) -> str:
 def param_name(name: str) -> str:
     """As a parameter's name; what had to be changed gets a digest, so that two names never become one."""
     safe = word(name)
-    return safe if safe == name else f"{safe[:MAX_WORD_CHARS - 9]}-{digest_of(name)[:8]}"
+    return safe if safe == name else f"{safe[: MAX_WORD_CHARS - 9]}-{digest_of(name)[:8]}"
 
 
 def flat(value: object, prefix: str = "") -> dict[str, object]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness import __version__
 from harness import events as key
+from harness.errors import WorkerError
 from harness.events import digest_of
 from harness.ruleset import BenchmarkRules, Timing
 from harness.workload import HyperparameterValue
@@ -131,3 +132,23 @@ class Outcome:
     @property
     def is_reached(self) -> bool:
         return self.status == "success"
+
+
+class WorkerLost(WorkerError):  # noqa: N818  (an event in the life of a run)
+    """The worker went away. `reason` is a run's reason: "crashed" or "oom"."""
+
+    def __init__(self, message: str, reason: str = "crashed") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class WorkerTimeout(WorkerError):  # noqa: N818
+    """The worker gave no answer in time."""
+
+
+class Worker(Protocol):
+    """What the referee needs of the other side; a scripted one stands in for it in tests."""
+
+    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
+    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
+    def stop(self, grace_s: float) -> None: ...

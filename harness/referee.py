@@ -1,14 +1,14 @@
 """One run, from the first line of the log to the last: clock, meter, stop decision.
 
-    header                                          everything that was decided beforehand
-    world                                           every rank says who it is; a wrong world is refused
-    init_start .. init_stop                         prepare()
-    run_start                                       the clock runs, and never pauses
-      tta_data_open_start .. _stop                  start(data_dir)
-      block_start .. block_stop, tracked_stats      train_block()
-      eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
-    run_stop                                        success, or aborted with a reason
-    tta_energy, tta_ledger, tta_end                 what the referee adds up; nobody has to believe it
+header                                          everything that was decided beforehand
+world                                           every rank says who it is; a wrong world is refused
+init_start .. init_stop                         prepare()
+run_start                                       the clock runs, and never pauses
+  tta_data_open_start .. _stop                  start(data_dir)
+  block_start .. block_stop, tracked_stats      train_block()
+  eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
+run_stop                                        success, or aborted with a reason
+tta_energy, tta_ledger, tta_end                 what the referee adds up; nobody has to believe it
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from harness.clock import Clock
 from harness.energy import integrate
 from harness.errors import DataError, Interrupted, TtaError, UsageError, WorkerError
 from harness.events import digest_of
-from harness.launch import Worker, WorkerLost, WorkerTimeout
 from harness.logwriter import LogWriter
 from harness.meters import Meter
-from harness.plan import Outcome, Plan, Progress, View
+from harness.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, WorkerTimeout
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0

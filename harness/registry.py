@@ -37,7 +37,8 @@ def workload(name: str) -> Workload:
         raise MissingDependencyError(
             f"the workload {name!r} needs {error.name!r}, which is not installed: pip install 'tta-harness[train]'"
         ) from None
-    assert isinstance(found, Workload) and found.name == name, f"workloads/{name} does not export its WORKLOAD"
+    assert isinstance(found, Workload), f"workloads/{name} does not export its WORKLOAD"
+    assert found.name == name, f"workloads/{name} does not export its WORKLOAD"
     return found
 
 
@@ -89,5 +90,3 @@ def ruleset_folder(name: str) -> Path:
     if (Path(name) / "ruleset.yaml").is_file():
         return Path(name)
     raise UsageError(unknown_name("ruleset", name, folders))
-
-

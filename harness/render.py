@@ -158,9 +158,7 @@ def as_sarif(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Ru
                 },
                 "columnKind": "unicodeCodePoints",
                 "properties": {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest},
-                "results": [
-                    _sarif_result(finding, index, base) for judged in results for finding in judged.findings
-                ],
+                "results": [_sarif_result(finding, index, base) for judged in results for finding in judged.findings],
             }
         ],
     }

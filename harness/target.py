@@ -126,7 +126,9 @@ def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
     if chosen.num_seeds < MIN_SEEDS:
         reasons.append(f"but {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
     if chosen.variation is not None:
-        reasons.insert(1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}")
+        reasons.insert(
+            1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}"
+        )
     return Proposal(candidates, chosen.target, tuple(reasons))
 
 

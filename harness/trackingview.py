@@ -99,9 +99,7 @@ def _view(metric: str, made_ms: int) -> str:
             *(f"tags.`tta.{name}`" for name in ("state", "reason", "verdict")),
         ],
         "isAccordionReordered": True,
-        "compareRunSections": [
-            {"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections
-        ],
+        "compareRunSections": [{"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections],
         "compareRunCharts": [
             {"uuid": f"{name}-{number}", "metricSectionId": name, **chart}
             for name, charts in sections.items()

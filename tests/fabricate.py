@@ -77,9 +77,7 @@ def benchmark_rules(**changes: Any) -> BenchmarkRules:
             "opt_name": Constraint(default="sgd", fixed=True),
             "opt_base_learning_rate": Constraint(default=0.1, range=(0.01, 1.0)),
         },
-        "reference_convergence": (
-            ReferenceConvergence(100, tuple(2800 + 200 * (i % 5) for i in range(20))),
-        ),
+        "reference_convergence": (ReferenceConvergence(100, tuple(2800 + 200 * (i % 5) for i in range(20))),),
     }
     return BenchmarkRules(**{**fields, **changes})
 
@@ -148,8 +146,11 @@ def events(
         steps.append(Step(start_s + s, key, value, metadata, event_type))
 
     result_id = "ab" * 16
-    at(0.0, "tta_format", {"version": 1, "harness": "0.1.0", "run_id": f"{index:032x}", "result_id": result_id,
-                           "index": index})
+    at(
+        0.0,
+        "tta_format",
+        {"version": 1, "harness": "0.1.0", "run_id": f"{index:032x}", "result_id": result_id, "index": index},
+    )
     at(0.0, "tta_rules", {"ruleset": "v1", "terms_digest": rules.terms_digest})
     at(0.0, "submission_benchmark", rules.name)
     at(0.0, "submission_division", division)
@@ -165,8 +166,11 @@ def events(
         at(0.0, name, value)
     at(0.1, "tta_data", {"digest": rules.data_digest or DATA_DIGEST, "num_files": 5, "num_bytes": 12345})
     at(0.2, "cache_clear", True, method="posix_fadvise", num_files=5)
-    at(1.0, "tta_world", [{"rank": 0, "world_size": 1, "host": "h", "pid": 42, "device": "cpu",
-                           "versions": {"torch": "2.14.1"}}])
+    at(
+        1.0,
+        "tta_world",
+        [{"rank": 0, "world_size": 1, "host": "h", "pid": 42, "device": "cpu", "versions": {"torch": "2.14.1"}}],
+    )
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))
@@ -183,20 +187,37 @@ def events(
         samples += batches * batch_size
         at(now, "block_stop", None, "INTERVAL_END", samples_count=samples)
         waiting_s += 0.1
-        at(now, "tracked_stats", {"train_loss": 1.0 / samples, "data_wait_s": 0.1,
-                                  "throughput": batches * batch_size / block_s}, samples_count=samples)
+        at(
+            now,
+            "tracked_stats",
+            {"train_loss": 1.0 / samples, "data_wait_s": 0.1, "throughput": batches * batch_size / block_s},
+            samples_count=samples,
+        )
         at(now, "eval_start", None, "INTERVAL_START", samples_count=samples)
         now += eval_s
         at(now, "eval_stop", None, "INTERVAL_END", samples_count=samples)
         at(now, "eval_accuracy", quality, samples_count=samples, num_examples=rules.eval_examples)
         last = quality
-    at(now, "run_stop", None, "INTERVAL_END", status=status, reason=reason, samples_count=samples,
-       evidence=f"quality {last} at {samples} samples")
+    at(
+        now,
+        "run_stop",
+        None,
+        "INTERVAL_END",
+        status=status,
+        reason=reason,
+        samples_count=samples,
+        evidence=f"quality {last} at {samples} samples",
+    )
     blocks = len([step for step in steps if step.key == "block_start"])
     run_s = now - 2.2
     ledger = {
-        "run_s": run_s, "init_s": 1.0, "data_s": 0.2 + waiting_s, "train_s": blocks * block_s - waiting_s,
-        "eval_s": blocks * eval_s, "checkpoint_s": 0.0, "other_s": 0.0,
+        "run_s": run_s,
+        "init_s": 1.0,
+        "data_s": 0.2 + waiting_s,
+        "train_s": blocks * block_s - waiting_s,
+        "eval_s": blocks * eval_s,
+        "checkpoint_s": 0.0,
+        "other_s": 0.0,
     }
     at(now, "tta_energy", {"energy_j": None, "source": "none", "meter": "none"})
     at(now, "tta_ledger", {name: round(value, 6) for name, value in ledger.items()})
@@ -214,10 +235,17 @@ def text_of(steps: Iterable[Step], wall_start_ms: int = WALL_START_MS) -> str:
     lines, prev = [], CHAIN_START
     for seq, step in enumerate(steps):
         elapsed_ns = round(step.at_s * 1e9)
-        metadata = {"file": "harness/referee.py", "lineno": 1, "seq": seq, "elapsed_ns": elapsed_ns, "prev": prev,
-                    **step.metadata}
-        line = format_line(Event(wall_start_ms + elapsed_ns // 1_000_000, step.event_type, step.key, step.value,
-                                 metadata, 0))
+        metadata = {
+            "file": "harness/referee.py",
+            "lineno": 1,
+            "seq": seq,
+            "elapsed_ns": elapsed_ns,
+            "prev": prev,
+            **step.metadata,
+        }
+        line = format_line(
+            Event(wall_start_ms + elapsed_ns // 1_000_000, step.event_type, step.key, step.value, metadata, 0)
+        )
         lines.append(line)
         prev = line_digest(line)
     return "\n".join(lines) + "\n"

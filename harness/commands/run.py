@@ -65,7 +65,7 @@ def run(request: Request) -> ExitStatus:
 
     Raises:
         TtaError: the request, the data, the system description or the output folder is not in order.
-        Interrupted: SIGINT or SIGTERM; the log of the run at hand was closed as aborted.
+        Interrupted: SIGINT, SIGTERM or SIGHUP; the log of the run at hand was closed as aborted.
     """
     ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
@@ -122,13 +122,13 @@ def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hou
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM instead of raising, so that no line of the log is broken off half-way."""
+    """Collects SIGINT, SIGTERM and SIGHUP instead of raising, so that no line of the log is broken off half-way."""
     seen: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         seen.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield seen
     finally:

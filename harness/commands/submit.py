@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from harness import judging, loader, placing, ranking, registry, render
 from harness import events as key
+from harness import judging, loader, placing, ranking, registry, render
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
 from harness.prices import PriceBook
 from harness.ruleset import RuleSet
@@ -70,6 +70,11 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         raise UsageError(unknown_name("category", request.category, CATEGORIES))
     first = result.runs[0]
     submitter, system = result.system.get("submitter"), result.system.get("system_name")
+    for name in ("submitter", "system_name"):
+        if not isinstance(result.system.get(name), str):
+            raise SubmissionError(
+                f"{result.system_path}: {name!r} is missing or not a text; `tta doctor --out` writes it"
+            )
     if request.submitter is not None and request.submitter != submitter:
         raise UsageError(
             f"--submitter {printable(request.submitter)!r}: the runs were made as {printable(submitter)!r} "

@@ -34,9 +34,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if rules is None:
         return
     names = {name: log.line_of(key.TTA_CONFIG) for name in course.hyperparameters(log) or {}}
-    names.update(
-        {event.key: event.lineno for event in log.events if event.key.startswith(key.HYPERPARAMETER_PREFIX)}
-    )
+    names.update({event.key: event.lineno for event in log.events if event.key.startswith(key.HYPERPARAMETER_PREFIX)})
     for name, line in names.items():
         if name not in rules.hyperparameters:
             yield Fault(str(log.path), line, unknown_name("hyperparameter", name, rules.hyperparameters))

@@ -79,13 +79,9 @@ _METADATA = {
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in log.events:
         if (form := _VALUES.get(event.key)) is not None and not _has_form(event.value, form):
-            yield Fault(
-                str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}"
-            )
+            yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}")
         if event.key in _FIELDS and not isinstance(event.value, dict):
-            yield Fault(
-                str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping"
-            )
+            yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
         fields = event.value if isinstance(event.value, dict) else {}
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
         wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")

@@ -148,8 +148,14 @@ def test_what_can_be_read_is_judged_all_the_same(tmp_path: Path, capsys: pytest.
 def test_a_log_of_mlperfs_own_is_one_clear_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not thirty about keys that it never had."""
     lines = [
-        {"namespace": "", "time_ms": 1_700_000_000_000 + place, "event_type": "POINT_IN_TIME", "key": key,
-         "value": value, "metadata": {"file": "train.py", "lineno": 3}}
+        {
+            "namespace": "",
+            "time_ms": 1_700_000_000_000 + place,
+            "event_type": "POINT_IN_TIME",
+            "key": key,
+            "value": value,
+            "metadata": {"file": "train.py", "lineno": 3},
+        }
         for place, (key, value) in enumerate([("submission_benchmark", "bert"), ("seed", 3), ("run_start", None)])
     ]
     (tmp_path / "log").write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in lines))

@@ -10,11 +10,10 @@ import pytest
 
 from harness import runlog
 from harness.errors import DataError, Interrupted, OutputError, UsageError
-from harness.launch import WorkerLost
 from harness.logwriter import LogWriter
 from harness.meters import Reading
 from harness.meters.null import NullMeter
-from harness.plan import Outcome, Plan
+from harness.plan import Outcome, Plan, WorkerLost
 from harness.referee import Referee
 from harness.ruleset import Timing
 from harness.runlog import RunLog
@@ -225,9 +224,7 @@ def test_answer_of_any_shape_closes_the_log(tmp_path: Path, command: str, answer
 
 def test_worker_that_hangs_is_ended_after_the_budget_and_the_grace(tmp_path: Path) -> None:
     """No answer by max_seconds + grace: aborted, timeout."""
-    outcome, log, _ = play(
-        tmp_path / "log", [0.1], rules=benchmark_rules(max_seconds=10.0), seconds={"train": 1000.0}
-    )
+    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_seconds=10.0), seconds={"train": 1000.0})
 
     assert outcome.reason == "timeout"
     assert log.seconds(log.one("run_start"), log.one("run_stop")) == pytest.approx(40.0)
@@ -262,7 +259,9 @@ def test_refused_configuration_is_the_callers_error(tmp_path: Path, kind: str, e
     assert stop_of(runlog.read(tmp_path / "log"))["status"] == "aborted"
 
 
-@pytest.mark.parametrize("world", [[], [{"rank": 0}], [{"rank": 0}, {"rank": 0}], [{"rank": 0}, {"rank": 1}, {"rank": 2}]])
+@pytest.mark.parametrize(
+    "world", [[], [{"rank": 0}], [{"rank": 0}, {"rank": 0}], [{"rank": 0}, {"rank": 1}, {"rank": 2}]]
+)
 def test_world_that_was_not_declared_is_refused(tmp_path: Path, world: list[dict[str, Any]]) -> None:
     """A launcher that silently starts another number of processes cannot make a result."""
     with pytest.raises(UsageError, match="2 devices were declared"):
@@ -274,7 +273,9 @@ def test_ledger_sums_to_the_run(tmp_path: Path) -> None:
     _, log, _ = play(tmp_path / "log", [0.5, 0.95])
 
     ledger = log.value("tta_ledger")
-    assert ledger["run_s"] == pytest.approx(sum(ledger[f"{p}_s"] for p in ("data", "train", "eval", "checkpoint", "other")))
+    assert ledger["run_s"] == pytest.approx(
+        sum(ledger[f"{p}_s"] for p in ("data", "train", "eval", "checkpoint", "other"))
+    )
     assert ledger["init_s"] == 1.0
     assert ledger["data_s"] == pytest.approx(0.2 + 2 * 0.1)
     assert ledger["eval_s"] == 1.0

@@ -108,9 +108,7 @@ def test_other_description_under_the_same_name_is_refused(place: Path, capsys: p
 
 
 @pytest.mark.parametrize("name", ["../../etc", ".hidden", "a/b", "", "x" * 101, "\x1b[31m", "nul\x00"])
-def test_name_that_is_no_folders_name_is_refused(
-    place: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_name_that_is_no_folders_name_is_refused(place: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A submitter's name from a description cannot lead out of the tree."""
     system = {**SYSTEM, "submitter": name}
     write_result(place / "hostile", system=system)

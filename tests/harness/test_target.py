@@ -61,7 +61,7 @@ def test_a_straight_curve_costs_the_same_everywhere() -> None:
 
 
 def test_the_recommendation_stays_away_from_the_cliff() -> None:
-    """On 1 - exp(-x), 1 % of the way from 0.2 costs 0.008 / ((1 - t) ln(1 / (1 - t))): 6.2 % at 0.96, 10.2 % at 0.98."""
+    """On 1 - exp(-x), 1 % of the way from 0.2 costs 0.008 / ((1 - t) ln(1 / (1 - t))), 10.2 % at 0.98."""
     proposal = propose_target([saturating(rate) for rate in (0.2, 0.21, 0.22)], UP)
 
     assert proposal.recommended == pytest.approx(0.96)

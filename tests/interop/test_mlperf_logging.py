@@ -58,7 +58,9 @@ def test_compliance_checker_accepts_a_run(tmp_path: Path, common_rules: Path) ->
     assert is_compliant(write_log(tmp_path / "result_0.txt", events()), common_rules)
 
 
-@pytest.mark.parametrize("key", ["run_start", "run_stop", "init_stop", "cache_clear", "eval_accuracy", "submission_org"])
+@pytest.mark.parametrize(
+    "key", ["run_start", "run_stop", "init_stop", "cache_clear", "eval_accuracy", "submission_org"]
+)
 def test_compliance_checker_refuses_a_run_without_a_key(
     tmp_path: Path, common_rules: Path, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:

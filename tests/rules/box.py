@@ -53,9 +53,7 @@ class Box:
             self.runs.append(steps)
             return steps
 
-        self.folder = fabricate.write_submission(
-            place / "tree", num_runs, keep, rules=self.rules, **(options or {})
-        )
+        self.folder = fabricate.write_submission(place / "tree", num_runs, keep, rules=self.rules, **(options or {}))
         self.wall_starts_ms = [fabricate.WALL_START_MS + 60_000 * index for index in range(num_runs)]
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from harness import judging, registry, submission
 from harness.errors import DataError, Interrupted
-from harness.launch import WorkerLost
+from harness.plan import WorkerLost
 from tests import fabricate
 from tests.fabricate import benchmark_rules
 from tests.harness.test_referee import ConstantMeter, play

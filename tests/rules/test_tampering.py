@@ -88,8 +88,14 @@ def _(box: Box) -> None:
 def _(box: Box) -> None:
     box.is_written = True
     lines = box.lines()
-    line = {"namespace": "", "time_ms": 1763683204900, "event_type": "POINT_IN_TIME", "key": "eval_accuracy",
-            "value": 0.95, "metadata": {"samples_count": 1000, "num_examples": 500}}
+    line = {
+        "namespace": "",
+        "time_ms": 1763683204900,
+        "event_type": "POINT_IN_TIME",
+        "key": "eval_accuracy",
+        "value": 0.95,
+        "metadata": {"samples_count": 1000, "num_examples": 500},
+    }
     box.put_lines([*lines[:31], TOKEN + json.dumps(line), *lines[31:]])
 
 
@@ -135,8 +141,9 @@ def _(box: Box) -> None:
     edited(box, "run_stop", '"elapsed_ns": 9900000000', '"elapsed_ns": 6050000000')
 
 
-@careful("run_stop is moved before the last evaluation", Found("LOG013", ("eval_accuracy", 2)),
-         Found("QUA003", "run_stop"))
+@careful(
+    "run_stop is moved before the last evaluation", Found("LOG013", ("eval_accuracy", 2)), Found("QUA003", "run_stop")
+)
 def _(box: Box) -> None:
     steps = box.runs[0]
     stop = find(steps, "run_stop")
@@ -153,8 +160,14 @@ def _(box: Box) -> None:
 def _(box: Box) -> None:
     box.is_written = True
     lines = box.lines()
-    line = {"namespace": "", "time_ms": 1763683209900, "event_type": "INTERVAL_START", "key": "run_start",
-            "value": None, "metadata": {"samples_count": 3000}}
+    line = {
+        "namespace": "",
+        "time_ms": 1763683209900,
+        "event_type": "INTERVAL_START",
+        "key": "run_start",
+        "value": None,
+        "metadata": {"samples_count": 3000},
+    }
     box.put_lines([*lines[:43], TOKEN + json.dumps(line), *lines[43:]])
 
 
@@ -223,8 +236,12 @@ def _(box: Box) -> None:
 # Qualities and samples.
 
 
-@naive("an accuracy is raised to the target", Found("LOG006", ("block_start", 2)), Found("QUA004", ("block_start", 2)),
-       CHANGED)
+@naive(
+    "an accuracy is raised to the target",
+    Found("LOG006", ("block_start", 2)),
+    Found("QUA004", ("block_start", 2)),
+    CHANGED,
+)
 def _(box: Box) -> None:
     edited(box, "eval_accuracy", '"value": 0.8', '"value": 0.9', nth=1)
 
@@ -429,8 +446,12 @@ def _(box: Box) -> None:
     box.claim(system_sha256=sha256_of(box.system_path))
 
 
-@naive("the system is relabelled in the claim", Found("PKG003", 6, MANIFEST), Found("PKG008", 2, CLAIM),
-       Found("PKG009", file="toy_mini"))
+@naive(
+    "the system is relabelled in the claim",
+    Found("PKG003", 6, MANIFEST),
+    Found("PKG008", 2, CLAIM),
+    Found("PKG009", file="toy_mini"),
+)
 def _(box: Box) -> None:
     box.is_written = True
     path = box.folder / CLAIM
@@ -447,8 +468,11 @@ def _(box: Box) -> None:
     edited(box, "submission_division", '"closed"', '"open"')
 
 
-@careful("the division is relabelled in a log", Found("RUN006", "submission_division", "result_2.txt"),
-         Found("PKG008", 4, CLAIM))
+@careful(
+    "the division is relabelled in a log",
+    Found("RUN006", "submission_division", "result_2.txt"),
+    Found("PKG008", 4, CLAIM),
+)
 def _(box: Box) -> None:
     configure(box.runs[2], division="open")
 
@@ -458,8 +482,9 @@ def _(box: Box) -> None:
     box.claim(division="open")
 
 
-@careful("the division is misspelt to be checked less", Found("HYP009", "submission_division"),
-         Found("HYP001", "opt_name"))
+@careful(
+    "the division is misspelt to be checked less", Found("HYP009", "submission_division"), Found("HYP001", "opt_name")
+)
 def _(box: Box) -> None:
     for steps in box.runs:
         configure(steps, division="close")
@@ -522,8 +547,9 @@ def _(box: Box) -> None:
         configure(steps, full_curve=True)
 
 
-@naive("a run is removed", Found("PKG002", 3, MANIFEST), Found("RUN007", file="toy_mini"),
-       Found("RUN001", file="toy_mini"))
+@naive(
+    "a run is removed", Found("PKG002", 3, MANIFEST), Found("RUN007", file="toy_mini"), Found("RUN001", file="toy_mini")
+)
 def _(box: Box) -> None:
     box.is_written = True
     box.log(2).unlink()
