@@ -59,7 +59,6 @@ JOBS = [
     image_classification(128, 10),
     image_classification(256, 0),
     image_classification(64, 0),
-    image_classification(512, 0),
 ]
 
 
