@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -13,6 +14,8 @@ from harness.errors import MissingDependencyError, UsageError, unknown_name
 from harness.findings import Rule
 from harness.workload import Workload
 
+# A workload imports these when it is used, not when it is found; what the extra `train` brings, it brings whole.
+_TRAINING_LIBRARIES = ("torch", "accelerate", "sklearn")
 _FILE = re.compile(r"([a-z]{3}[0-9]{3})_([a-z0-9_]+)")
 
 
@@ -31,12 +34,12 @@ def workload(name: str) -> Workload:
     """
     if name not in workload_names():
         raise UsageError(unknown_name("workload", name, workload_names()))
-    try:
-        found = importlib.import_module(f"workloads.{name}").WORKLOAD
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            f"the workload {name!r} needs {error.name!r}, which is not installed: pip install 'tta-harness[train]'"
-        ) from None
+    for library in _TRAINING_LIBRARIES:
+        if importlib.util.find_spec(library) is None:
+            raise MissingDependencyError(
+                f"the workload {name!r} needs {library!r}, which is not installed: pip install 'tta-harness[train]'"
+            )
+    found = importlib.import_module(f"workloads.{name}").WORKLOAD
     assert isinstance(found, Workload), f"workloads/{name} does not export its WORKLOAD"
     assert found.name == name, f"workloads/{name} does not export its WORKLOAD"
     return found

@@ -147,7 +147,9 @@ def _submit(verbs: Verbs) -> None:
     parser.add_argument("result", type=Path, metavar="RESULT", help="a folder that `tta run` wrote")
     parser.add_argument("--to", type=Path, required=True, metavar="TREE", help="a shared folder or a git checkout")
     parser.add_argument("--submitter", metavar="NAME", help="must be the one in the system description (default: that)")
-    parser.add_argument("--category", default="available", help="available, preview or research (default: %(default)s)")
+    parser.add_argument(
+        "--category", help="available, preview or research (default: what the description's status says)"
+    )
     parser.add_argument("--notes", default="", help="a line for the readers of the board")
     parser.add_argument("--ruleset", default="v1", help="the ruleset to judge by (default: %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="do everything but place it")

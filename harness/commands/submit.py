@@ -24,7 +24,7 @@ class Request:
     result: Path
     tree: Path
     submitter: str | None
-    category: str
+    category: str | None
     notes: str
     ruleset: str
     is_dry: bool
@@ -66,8 +66,9 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         raise SubmissionError(f"{request.result}: no run log (result_<k>.txt) in it can be read{why}")
     if result.system is None or result.system_path is None or result.system_sha256 is None:
         raise SubmissionError(f"{request.result}: has no system.json that can be read; `tta run` puts one there")
-    if request.category not in CATEGORIES:
-        raise UsageError(unknown_name("category", request.category, CATEGORIES))
+    category = request.category or _category(result.system.get("status"))
+    if category not in CATEGORIES:
+        raise UsageError(unknown_name("category", category, CATEGORIES))
     first = result.runs[0]
     submitter, system = result.system.get("submitter"), result.system.get("system_name")
     for name in ("submitter", "system_name"):
@@ -85,11 +86,18 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         system=str(system),
         benchmark=str(first.value(key.SUBMISSION_BENCHMARK)),
         division=str(first.value(key.SUBMISSION_DIVISION)),
-        category=request.category,
+        category=category,
         ruleset=request.ruleset,
         system_sha256=result.system_sha256,
         submitted=today.isoformat(),
         notes=request.notes,
+    )
+
+
+def _category(status: object) -> str:
+    """The category that goes with an availability in MLPerf's words; research where it says nothing known."""
+    return {"Available on-premise": "available", "Available cloud": "available", "Preview": "preview"}.get(
+        str(status), "research"
     )
 
 

@@ -159,7 +159,7 @@ def test_the_index_has_every_result_and_says_what_is_absent(site: Path, board: B
         "3 runs given; the rules require 5",
         "word_error_rate ≤ 0.12 (fraction, lower is better)",
         "top1_accuracy ≥ 0.9 (fraction, higher is better)",
-        "nearest neighbour: 0.55",
+        "nearest neighbour, the best of 2",
         board.ruleset.digest,
         "5 warnings",
         "empty_mini",
@@ -298,7 +298,7 @@ def test_a_result_without_claim_is_shown(tmp_path: Path) -> None:
     from tests import fabricate
 
     fabricate.write_result(tmp_path / "mine")
-    board = board_of(tmp_path, rules={})
+    board = board_of(tmp_path, ruleset(codes={}), rules={})
 
     [entry] = board.entries.values()
     assert entry.row.submitter == "acme"

@@ -77,9 +77,8 @@ RULES = {
 def ruleset(**changes: Any) -> RuleSet:
     """`toy_mini` (more is better), `speech_standard` (less is better) and one without results, under two checks."""
     rules = [TOY, SPEECH, fabricate.benchmark_rules(workload="empty")]
-    return fabricate.ruleset(
-        {"TST001": "error", "TST002": "warning"}, **{"benchmarks": {item.name: item for item in rules}, **changes}
-    )
+    codes = changes.pop("codes", {"TST001": "error", "TST002": "warning"})
+    return fabricate.ruleset(codes, **{"benchmarks": {item.name: item for item in rules}, **changes})
 
 
 def prices() -> PriceBook:

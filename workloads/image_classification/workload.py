@@ -208,7 +208,7 @@ class TrainingSession:
         if self.is_scaled:
             self.accelerator.backward(loss)
         else:
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return loss.detach()
 

@@ -1,0 +1,66 @@
+"""The base install, from a wheel, in an environment of its own: it judges and shows without any training library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def tta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `tta` command of a new environment into which the wheel of this checkout was installed."""
+    place = tmp_path_factory.mktemp("base")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", place / "wheels", ROOT)
+    run(sys.executable, "-m", "venv", place / "venv")
+    run(place / "venv/bin/python", "-m", "pip", "install", "--quiet", next((place / "wheels").glob("*.whl")))
+    return place / "venv/bin/tta"
+
+
+def run(*command: object, cwd: Path | None = None, status: int = 0) -> str:
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_no_training_library_is_installed(tta: Path) -> None:
+    """The wheel asks for nothing that trains."""
+    listed = run(tta.parent / "python", "-m", "pip", "list", "--format", "freeze").lower()
+
+    for name in ("torch", "mlflow", "accelerate", "transformers", "scikit-learn"):
+        assert f"\n{name}==" not in f"\n{listed}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", ROOT / "submissions"],
+        ["score", ROOT / "submissions/reference/results"],
+        ["explain", "--all"],
+        ["doctor"],
+        ["submit", "--help"],
+        ["board", "build", ROOT / "submissions/reference/results", "--out", "site"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_verbs_that_judge_and_show_work(tta: Path, tmp_path: Path, arguments: list[object]) -> None:
+    """Rules, checks, templates and styles are in the wheel, and nothing of the training stack is missed."""
+    status = 1 if arguments == ["check", ROOT / "submissions"] else 0  # its reference curves are no results
+
+    said = run(tta, *arguments, cwd=tmp_path, status=status)
+
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("verb", [["run", "image_classification"], ["sync", ROOT / "submissions/reference/results"]])
+def test_verbs_that_train_say_what_is_missing(tta: Path, tmp_path: Path, verb: list[object]) -> None:
+    """One sentence that names the library and the extra, exit status 2."""
+    said = run(tta, *verb, cwd=tmp_path, status=2)
+
+    assert "tta-harness[train]" in said
+    assert "Traceback" not in said
