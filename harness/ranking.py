@@ -13,7 +13,7 @@ from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
 from harness.prices import PriceBook
 from harness.ruleset import RuleSet
-from harness.scoring import Row, Score, leaderboard, score
+from harness.scoring import Row, Score, leaderboard, no_score, score
 from harness.submission import Result
 
 __all__ = ["Rate", "leaderboard", "rate", "row"]
@@ -54,11 +54,11 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
     rules = ruleset.benchmarks.get(benchmark) if benchmark is not None else None
     if rules is None:
         named = "the logs name no benchmark" if benchmark is None else f"there is no benchmark {printable(benchmark)!r}"
-        return _without_score(benchmark or "unknown", division or "unknown", f"{named} in ruleset {ruleset.version}")
+        return no_score(benchmark or "unknown", division or "unknown", why_not=f"{named} in ruleset {ruleset.version}")
     if division not in ruleset.divisions:
         named = f"the division is {printable(division)!r}" if division else "no division is named"
         why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
-        return _without_score(rules.name, division or "unknown", why_not)
+        return no_score(rules.name, division or "unknown", why_not=why_not)
     return score(result.runs, rules, ruleset.timing, division, _usd_per_hour(result, usd_per_hour))
 
 
@@ -68,24 +68,6 @@ def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
     if result.system is None:
         return None
     return rate.usd_per_hour(result.system) if isinstance(rate, PriceBook) else rate(result.system)
-
-
-def _without_score(benchmark: str, division: str, why_not: str) -> Score:
-    return Score(
-        benchmark=benchmark,
-        division=division,
-        seconds=None,
-        interval=None,
-        raw_seconds=None,
-        normalised_by=1.0,
-        samples=None,
-        energy_j=None,
-        energy_source="none",
-        usd=None,
-        runs=(),
-        dropped=(),
-        why_not=why_not,
-    )
 
 
 def _logged(result: Result, name: str) -> str | None:

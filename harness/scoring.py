@@ -112,6 +112,25 @@ class Leaderboard:
     tables: tuple[Table, ...]
 
 
+def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), why_not: str | None = None) -> Score:
+    """A result without a number."""
+    return Score(
+        benchmark=benchmark,
+        division=division,
+        seconds=None,
+        interval=None,
+        raw_seconds=None,
+        normalised_by=1.0,
+        samples=None,
+        energy_j=None,
+        energy_source="none",
+        usd=None,
+        runs=runs,
+        dropped=(),
+        why_not=why_not,
+    )
+
+
 def score(
     logs: Sequence[RunLog],
     rules: BenchmarkRules,
@@ -134,20 +153,7 @@ def score(
             runs.append(run_result(log, rules, usd_per_hour, timing))
         except InputError as error:
             unreadable.append(str(error))
-    without = Score(
-        benchmark=rules.name,
-        division=division,
-        seconds=None,
-        interval=None,
-        raw_seconds=None,
-        normalised_by=1.0,
-        samples=None,
-        energy_j=None,
-        energy_source="none",
-        usd=None,
-        runs=tuple(runs),
-        dropped=(),
-    )
+    without = no_score(rules.name, division, tuple(runs))
     missed = [run for run in runs if run.seconds is None]
     if unreadable:
         return replace(without, why_not=unreadable[0])
