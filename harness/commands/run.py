@@ -128,7 +128,11 @@ def _interrupts() -> Iterator[list[int]]:
     def note(number: int, frame: FrameType | None) -> None:
         seen.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, note)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup and background jobs mean it
+    }
     try:
         yield seen
     finally:

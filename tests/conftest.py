@@ -1,0 +1,13 @@
+"""What holds for the whole suite."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Signals as a terminal gives them: a suite that a shell starts in the background has SIGINT ignored, and every
+    program it starts would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
