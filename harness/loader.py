@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.findings import Severity
 from harness.prices import PriceBook, price_of
-from harness.ruleset import BenchmarkRules, ReferenceConvergence, RuleSet, Timing, Waiver
+from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing, Waiver
 
 RULESET_FILE = "ruleset.yaml"
 PRICES_FILE = "prices.yaml"
@@ -145,14 +145,12 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         timing=timing,
         codes={str(code): str(severity) for code, severity in codes.items()},
         benchmarks=benchmarks,
-        waivers=_waivers(top.get("waivers") or [], f"{path}: waivers"),
+        waivers=_waivers(top.get("waivers"), f"{path}: waivers"),
     )
 
 
 def _waivers(content: object, place: str) -> tuple[Waiver, ...]:
-    if not isinstance(content, list):
-        raise RulesError(f"{place}: must be a list")
-    waivers = tuple(build(Waiver, item, f"{place}[{i}]") for i, item in enumerate(content))
+    waivers = _list_of(Waiver, content, place)
     for waiver in waivers:
         try:
             is_date = date.fromisoformat(waiver.until).isoformat() == waiver.until  # 20261231 is ISO, too
@@ -192,23 +190,29 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
                     "suite": str(suite),
                     "metric": content.get("metric"),
                     "hyperparameters": constraints,
+                    "reference_recipes": [],
                     "reference_convergence": [],
                 },
                 place,
             )
         )
-        found[-1] = replace(found[-1], reference_convergence=_references(rules, f"{place}: reference_convergence"))
+        found[-1] = replace(
+            found[-1],
+            reference_recipes=_list_of(ReferenceRecipe, rules.get("reference_recipes"), f"{place}: reference_recipes"),
+            reference_convergence=_list_of(
+                ReferenceConvergence, rules.get("reference_convergence"), f"{place}: reference_convergence"
+            ),
+        )
         for claim in found[-1].broken_claims():
             raise RulesError(f"{place}: {claim}")
     return found
 
 
-def _references(rules: dict[str, Any], place: str) -> tuple[ReferenceConvergence, ...]:
+def _list_of(kind: type[T], content: object, place: str) -> tuple[T, ...]:
     # OmegaConf leaves what is in a tuple of dataclasses as it is: dicts, unchecked.
-    content = rules.get("reference_convergence") or []
-    if not isinstance(content, list):
+    if content is not None and not isinstance(content, list):
         raise RulesError(f"{place}: must be a list")
-    return tuple(build(ReferenceConvergence, item, f"{place}[{i}]") for i, item in enumerate(content))
+    return tuple(build(kind, item, f"{place}[{i}]") for i, item in enumerate(content or []))
 
 
 def _constraint(content: object, place: str) -> dict[str, Any]:

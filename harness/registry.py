@@ -14,8 +14,8 @@ from harness.errors import MissingDependencyError, UsageError, unknown_name
 from harness.findings import Rule
 from harness.workload import Workload
 
-# A workload imports these when it is used, not when it is found; what the extra `train` brings, it brings whole.
-_TRAINING_LIBRARIES = ("torch", "accelerate", "sklearn")
+# A workload imports these when it is used, not when it is found, and so it does with its own `libraries`.
+_TRAINING_LIBRARIES = ("torch", "accelerate")
 _FILE = re.compile(r"([a-z]{3}[0-9]{3})_([a-z0-9_]+)")
 
 
@@ -34,14 +34,14 @@ def workload(name: str) -> Workload:
     """
     if name not in workload_names():
         raise UsageError(unknown_name("workload", name, workload_names()))
-    for library in _TRAINING_LIBRARIES:
+    found = importlib.import_module(f"workloads.{name}").WORKLOAD
+    assert isinstance(found, Workload), f"workloads/{name} does not export its WORKLOAD"
+    assert found.name == name, f"workloads/{name} does not export its WORKLOAD"
+    for library in (*_TRAINING_LIBRARIES, *found.libraries):
         if importlib.util.find_spec(library) is None:
             raise MissingDependencyError(
                 f"the workload {name!r} needs {library!r}, which is not installed: pip install 'tta-harness[train]'"
             )
-    found = importlib.import_module(f"workloads.{name}").WORKLOAD
-    assert isinstance(found, Workload), f"workloads/{name} does not export its WORKLOAD"
-    assert found.name == name, f"workloads/{name} does not export its WORKLOAD"
     return found
 
 

@@ -98,6 +98,18 @@ class ReferenceConvergence:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceRecipe:
+    """How the reference is trained at one global batch size, in `num_runs` runs of seeds 0, 1, ...
+
+    hyperparameters: what differs from the defaults there, the batch size itself apart.
+    """
+
+    global_batch_size: int
+    num_runs: int = 10
+    hyperparameters: dict[str, HyperparameterValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkRules:
     """The rules of one benchmark, `<workload>_<suite>`.
 
@@ -108,6 +120,7 @@ class BenchmarkRules:
     max_samples, max_seconds: the budget; the first edge past either ends the run as aborted.
     quality_range: values a quality can take at all, both ends included.
     data_digest: SHA-256 over the prepared data; None where the organiser could not publish one.
+    reference_recipes: the runs from which target and reference convergence are derived.
     """
 
     workload: str
@@ -126,6 +139,7 @@ class BenchmarkRules:
     drop: int = 1
     confirm_evaluations: int = 0
     data_digest: str | None = None
+    reference_recipes: tuple[ReferenceRecipe, ...] = ()
     reference_convergence: tuple[ReferenceConvergence, ...] = ()
     baselines: dict[str, float] = field(default_factory=dict)
 
@@ -135,12 +149,12 @@ class BenchmarkRules:
 
     @property
     def terms_digest(self) -> str:
-        """SHA-256 of what decides a run: all of this page but the reference's convergence and the baselines.
+        """SHA-256 of what decides a run: all of this page but the reference's runs and the baselines.
 
-        Those two are measured by runs under these very terms, so they cannot be part of them.
+        Those are measured under these very terms, so they cannot be part of them.
         """
         terms = dataclasses.asdict(self)
-        del terms["reference_convergence"], terms["baselines"]
+        del terms["reference_recipes"], terms["reference_convergence"], terms["baselines"]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def broken_claims(self) -> Iterator[str]:
@@ -163,6 +177,11 @@ class BenchmarkRules:
                     f"hyperparameters: {name}: the default {printable(constraint.default)} is not permitted; "
                     f"permitted: {constraint.allowed}"
                 )
+        for recipe in self.reference_recipes:
+            try:
+                self.resolve({**recipe.hyperparameters, "global_batch_size": recipe.global_batch_size}, "closed")
+            except UsageError as error:
+                yield f"reference_recipes: {error}"
 
     def defaults(self) -> dict[str, HyperparameterValue]:
         """The reference's hyperparameters."""

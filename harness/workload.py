@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Direction = Literal["max", "min"]
 HyperparameterValue = int | float | str | bool
@@ -65,7 +65,8 @@ class RunConfig:
 
     `metadata` is what the rules let a workload know of its data before the clock starts: the content
     of `metadata.json` beside the data (sizes, label set, vocabulary). The data's place is told in
-    `Session.start`, when the clock is running.
+    `Session.start`, when the clock is running. `parts` is what a submission to the open division puts
+    in the place of functions of the workload, by the names of `Workload.parts`; empty in the closed one.
     """
 
     workload: str
@@ -76,6 +77,7 @@ class RunConfig:
     metadata: Mapping[str, object]
     num_devices: int = 1
     precision: str = "fp32"
+    parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 class Session(Protocol):
@@ -101,19 +103,25 @@ class Session(Protocol):
 class Workload(Protocol):
     """One kind of training task, in its suites.
 
-    name: the folder's name. metric: what `evaluate` returns. num_parameters and forward FLOPs are on the card.
+    name: the folder's name. metric: what `evaluate` returns.
+    libraries: what it imports beside torch and accelerate, by import name.
+    parts: the functions that the open division may replace; the card gives their signatures.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def metric(self) -> Metric: ...
+    @property
+    def libraries(self) -> tuple[str, ...]: ...
+    @property
+    def parts(self) -> tuple[str, ...]: ...
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         """Fill the empty `data_dir` with the suite's data and a `metadata.json`; untimed, deterministic.
 
         `source` is a folder a person has in one of the layouts the card names; None means generate
-        or download.
+        or download. The folder `downloads` beside `data_dir` is kept, also when preparing fails.
 
         Raises:
             DataError: unknown layout, damaged file, or nothing to be had.
@@ -121,3 +129,11 @@ class Workload(Protocol):
         ...
 
     def open(self, config: RunConfig) -> Session: ...
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+        """What solutions without training reach on the test set, by name, in the metric's unit.
+
+        Raises:
+            DataError: the prepared data are missing or damaged.
+        """
+        ...

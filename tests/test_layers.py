@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     0: "errors clock",
-    1: "channel columns convergence course datacache energy events findings judging logline logwriter mirror "
+    1: "channel columns convergence course datacache download energy events findings judging logline logwriter mirror "
     "mirrorvalues picture placing plan prices ranking render ruleset runlog runresult scoring sqlitefile statistics "
     "submission system target trackingview workload",
     2: "launch loader machine meters registry tracking view",
@@ -148,13 +148,13 @@ def test_check_imports_only_pure_modules(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files("workloads"), ids=module_of)
 def test_workload_knows_the_protocol_and_itself(path: Path) -> None:
-    """Of ours only harness.workload and harness.errors; never another workload, the rules or a tracker."""
+    """Of ours only the protocol, the errors and the downloader; never another workload, the rules or a tracker."""
     room = path.relative_to(ROOT).parts[1]
 
     for name in imports(path):
         top = name.split(".")[0]
         if top == "harness":
-            assert noun(name) in ("workload", "errors"), f"{path} imports {name}"
+            assert noun(name) in ("workload", "errors", "download"), f"{path} imports {name}"
         elif top == "workloads":
             assert name.split(".")[1] == room, f"{path} imports {name}"
         else:

@@ -15,6 +15,8 @@ class ImageClassification:
 
     name: str
     metric: Metric
+    libraries: tuple[str, ...]
+    parts: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.image_classification.data import prepare
@@ -33,6 +35,11 @@ class ImageClassification:
         return baselines(suite, data_dir)
 
 
-WORKLOAD = ImageClassification(NAME, Metric("top1_accuracy", "fraction", "max"))
+WORKLOAD = ImageClassification(
+    name=NAME,
+    metric=Metric("top1_accuracy", "fraction", "max"),
+    libraries=("sklearn", "torchvision"),
+    parts=("build_model", "build_optimizer", "learning_rate"),
+)
 
 __all__ = ["WORKLOAD"]

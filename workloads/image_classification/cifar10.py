@@ -5,13 +5,10 @@ Planes are (N, 3, 32, 32) uint8 as in the official files; what is returned is im
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import pickle
-import socket
-from collections.abc import Iterator, Mapping
-from http.client import HTTPException
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +21,9 @@ RECORD = 1 + 3 * SIDE * SIDE  # one label byte, then the red, green and blue pla
 NUM_CLASSES = 10
 PER_CLASS = {"train": 5000, "test": 1000}
 SUFFIXES = (".jpg", ".jpeg", ".png")
-SOCKET_TIMEOUT_S = 10.0  # of silence; torchvision itself would wait for ever
+URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+MAX_BYTES = 200_000_000  # the archive has 170,498,071
 
 
 def read(source: Path) -> tuple[dict[str, Split], str]:
@@ -46,50 +45,59 @@ def read(source: Path) -> tuple[dict[str, Split], str]:
     )
 
 
-def download(folder: Path, url: str | None = None) -> dict[str, Split]:
-    """CIFAR-10 from its home (or `url`), fetched, verified and unpacked in `folder` by torchvision.
+def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Split]:
+    """CIFAR-10 from its home (or `url`); the archive stays in `folder`, so that a second try goes on.
 
     Raises:
         DataError: no network, or the archive is not the official one.
     """
-    from torchvision.datasets import CIFAR10
-    from torchvision.datasets.utils import download_and_extract_archive
+    from harness.download import download as fetch
 
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(SOCKET_TIMEOUT_S)
-    url = url or CIFAR10.url
-    try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            download_and_extract_archive(url, str(folder), filename=CIFAR10.filename, md5=CIFAR10.tgz_md5)
-    except (OSError, HTTPException, RuntimeError) as error:
-        raise DataError(
-            f"CIFAR-10 could not be downloaded from {url} ({printable(error)}); "
-            "fetch it elsewhere and give its folder as the source"
-        ) from None
-    finally:
-        socket.setdefaulttimeout(before)
-    return read_python_batches(folder / CIFAR10.base_folder)
+    archive = folder / "cifar-10-python.tar.gz"
+    folder.mkdir(exist_ok=True)
+    fetch(url, archive, sha256, MAX_BYTES)
+    with tarfile.open(archive, "r:gz") as members:
+
+        def read_member(name: str) -> bytes:
+            try:
+                stream = members.extractfile(f"cifar-10-batches-py/{name}")
+            except KeyError:
+                stream = None
+            if stream is None:
+                raise DataError(f"{archive}: has no file cifar-10-batches-py/{name}")
+            return stream.read(MAX_BYTES)
+
+        return _python_batches(archive, read_member)
 
 
 def read_python_batches(
     folder: Path, md5: Mapping[str, str] | None = None, per_class: Mapping[str, int] = PER_CLASS
 ) -> dict[str, Split]:
-    """The official layout for Python: five pickles and one, each checked by MD5 (torchvision's list)
-    before it is unpickled, since a pickle can run code."""
+    """The official layout for Python: five pickles and one."""
+    return _python_batches(folder, lambda name: _read_file(folder / name), md5, per_class)
+
+
+def _python_batches(
+    place: Path,
+    read_one: Callable[[str], bytes],
+    md5: Mapping[str, str] | None = None,
+    per_class: Mapping[str, int] = PER_CLASS,
+) -> dict[str, Split]:
+    """Each pickle is checked by MD5 (torchvision's list) before it is unpickled, since a pickle can run code."""
     if md5 is None:
         from torchvision.datasets import CIFAR10
 
         md5 = dict([*CIFAR10.train_list, *CIFAR10.test_list])
     parts: dict[str, list[Split]] = {"train": [], "test": []}
     for name, expected in md5.items():
-        content = _read_file(folder / name)
+        content = read_one(name)
         found = hashlib.md5(content, usedforsecurity=False).hexdigest()
         if found != expected:
-            raise DataError(f"{folder / name}: MD5 is {found}, the official file has {expected}")
+            raise DataError(f"{place / name}: MD5 is {found}, the official file has {expected}")
         batch = pickle.loads(content, encoding="latin1")  # noqa: S301  (its digest is known)
         planes = np.asarray(batch["data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
         parts["test" if name == "test_batch" else "train"].append((planes, np.asarray(batch["labels"], np.int64)))
-    return _joined(folder, parts, per_class)
+    return _joined(place, parts, per_class)
 
 
 def read_binary_batches(folder: Path, per_class: Mapping[str, int] = PER_CLASS) -> dict[str, Split]:

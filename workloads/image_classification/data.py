@@ -11,7 +11,6 @@ from __future__ import annotations
 # ruff: noqa: N803, N806 (dimension letters)
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,8 +45,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
         splits, layout = read(source)
         _write(data_dir, suite, splits, layout)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            _write(data_dir, suite, download(Path(folder)), "cifar-10-batches-py")
+        _write(data_dir, suite, download(data_dir.parent / "downloads"), "cifar-10-batches-py")
 
 
 def _write(data_dir: Path, suite: str, splits: Mapping[str, Split], source: str) -> None:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workloads.image_classification.recipe import Recipe
+
 MINI_WIDTHS = (16, 32, 64)
 
 
@@ -21,6 +23,18 @@ def build_model(suite: str, image_shape: tuple[int, int, int], num_classes: int)
     channels = image_shape[2]
     network = SmallResNet(channels, num_classes) if suite == "mini" else ResNet9(channels, num_classes)
     return network.to(memory_format=torch.channels_last)
+
+
+def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """SGD over all parameters; the session sets the learning rate before every step."""
+    return torch.optim.SGD(
+        network.parameters(),
+        lr=recipe.opt_base_learning_rate,
+        momentum=recipe.opt_momentum,
+        weight_decay=recipe.opt_weight_decay,
+        nesterov=recipe.opt_momentum > 0,
+        fused=True,
+    )
 
 
 class SmallResNet(nn.Module):

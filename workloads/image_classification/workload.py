@@ -66,7 +66,7 @@ class TrainingSession:
         import torch
         from accelerate import Accelerator
 
-        from workloads.image_classification.model import build_model
+        from workloads.image_classification.model import build_model, build_optimizer
 
         # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
         # of them a world of one.
@@ -81,15 +81,10 @@ class TrainingSession:
         torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
         torch.manual_seed(self.config.seed)
         recipe = self.recipe
-        network = build_model(self.config.suite, self.image_shape, self.num_classes).to(self.device)
-        optimizer = torch.optim.SGD(
-            network.parameters(),
-            lr=recipe.opt_base_learning_rate,
-            momentum=recipe.opt_momentum,
-            weight_decay=recipe.opt_weight_decay,
-            nesterov=recipe.opt_momentum > 0,
-            fused=True,
-        )
+        parts = self.config.parts
+        network = parts.get("build_model", build_model)(self.config.suite, self.image_shape, self.num_classes)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
         # Without a gradient scaler accelerate's wrappers around backward and step add nothing but 3 % of a step.
         self.is_scaled = self.accelerator.scaler is not None
@@ -224,7 +219,7 @@ class TrainingSession:
             asked = perf_counter()
             images_NCHW, labels_N = self._next_batch()
             data_wait_s += perf_counter() - asked
-            total_loss += self._train_step(images_NCHW, labels_N, self.recipe.learning_rate(self.step))
+            total_loss += self._train_step(images_NCHW, labels_N, self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)

@@ -1,0 +1,101 @@
+"""One file from the network: resumed where it stopped, shown while it comes, kept only if its digest is right.
+
+Standard library only; the workloads' loaders of public data share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+
+from harness.errors import DataError, printable
+
+SILENCE_S = 15.0  # without a byte, after which the other side counts as gone
+_CHUNK = 1 << 18
+_PARTIAL_CONTENT = 206
+_RANGE_NOT_SATISFIABLE = 416
+
+
+def download(
+    url: str,
+    path: Path,
+    sha256: str,
+    max_bytes: int,
+    say: Callable[[str], None] | None = None,
+    timeout_s: float = SILENCE_S,
+) -> None:
+    """Put what `url` gives at `path`, whose parent exists; nothing is done if it is there already and whole.
+
+    What has come lies in `<path>.part` and is gone on with by the next call. A file that is complete and has
+    another digest is removed.
+
+    url: https, http or file. sha256: of the whole file, hexadecimal. max_bytes: more is refused while it comes.
+    say: gets a line of progress now and then; by default standard error.
+
+    Raises:
+        DataError: no network, the other side refuses or stops, it sends too much, or another file than expected.
+    """
+    if path.is_file() and _sha256(path) == sha256:
+        return
+    part = path.with_name(path.name + ".part")
+    try:
+        _fetch(url, part, max_bytes, say or _to_stderr, timeout_s)
+    except (OSError, HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        have = part.stat().st_size if part.is_file() else 0
+        raise DataError(
+            f"{url} could not be downloaded ({printable(reason)}); try again to go on from {have:,} bytes, "
+            "or fetch it elsewhere and give its folder as the source"
+        ) from None
+    found = _sha256(part)
+    if found != sha256:
+        part.unlink()
+        raise DataError(f"{url}: what came has SHA-256 {found}, expected {sha256}; it was not kept")
+    part.replace(path)
+
+
+def _fetch(url: str, part: Path, max_bytes: int, say: Callable[[str], None], timeout_s: float) -> None:
+    have = part.stat().st_size if part.is_file() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "tta-harness"})  # noqa: S310  (ours, from the loaders)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout_s)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        if error.code == _RANGE_NOT_SATISFIABLE and have:
+            return  # it had come whole
+        raise
+    with response, part.open("ab") as stream:
+        if have and response.status != _PARTIAL_CONTENT:
+            have = 0  # it does not resume, and begins anew
+            stream.truncate(0)
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        said = time.monotonic()
+        while chunk := response.read(_CHUNK):
+            have += len(chunk)
+            if have > max_bytes:
+                raise OSError(f"more than {max_bytes:,} bytes")
+            stream.write(chunk)
+            if time.monotonic() - said > 1:
+                said = time.monotonic()
+                say(f"{Path(url).name}: {have >> 20:,} of {total >> 20:,} MiB" if total else f"{have >> 20:,} MiB")
+        os.fsync(stream.fileno())
+    if total is not None and have < total:
+        raise OSError(f"it ended after {have:,} of {total:,} bytes")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
