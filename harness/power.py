@@ -1,0 +1,93 @@
+"""What a meter is, what it says, and what a node's power log holds. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Component = Literal["node", "pdu", "gpu", "cpu_package", "dram", "switch", "cooling"]
+Scope = Literal["ac", "dc", "module", "board", "package", "model"]
+# A external calibrated meter, B the node's own sensor (BMC, power supply, PDU outlet), C a component's energy counter,
+# D a component's sampled power, E modelled, N none.
+MeterClass = Literal["A", "B", "C", "D", "E", "N"]
+Kind = Literal["power_w", "energy_j"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeterSpec:
+    """One thing that is metered, and how.
+
+    id: unique on its node, for example "powercap:intel-rapl:0" or "nvml:GPU-5f1c…:energy".
+    kind: watts at (or averaged up to) an instant, or a counter of joules that only grows but for wraps and resets.
+    device: the hardware's own identity (UUID, serial number), by which double counting is found; None if it has none.
+    accuracy_pct: half width of the maker's or calibration's 95 % interval, per cent of reading; None is undeclared.
+    period_s: time between two readings as planned.
+    averaging_s: the time over which the meter itself averages; 0 for an instantaneous value or a counter.
+    wrap_at_j: where a counter begins at zero again; None if it does not, or if that cannot be known.
+    source: what is read, for a person: a path, a command, a library with its version.
+    """
+
+    id: str
+    component: Component
+    scope: Scope
+    meter_class: MeterClass
+    kind: Kind
+    period_s: float
+    source: str
+    device: str | None = None
+    accuracy_pct: float | None = None
+    averaging_s: float = 0.0
+    wrap_at_j: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One reading. mono_ns: monotonic time of its node. value: watts or joules (kind of the meter); None: the read failed."""
+
+    mono_ns: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """A node's clock against the referee's, by a round trip: node minus referee at `mono_ns` of the node.
+
+    round_trip_ns: how long question and answer took together; half of it bounds the error.
+    """
+
+    mono_ns: int
+    offset_ns: int
+    round_trip_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDefect:
+    """What is wrong with a line of a power log; `kind` is a short name a check can ask for."""
+
+    kind: str
+    lineno: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodePower:
+    """The power log of one node (or switch) of one run, as far as it can be read.
+
+    node: "node_0", "sw_1": the file's stem. host: as the log says; None in MLPerf's.
+    samples: by meter id, in the order of the file. start_ns, stop_ns: `power_measurement_start` and `_stop`.
+    conversion_eff: the factor MLPerf's logs state for a DC reading; None where none is stated.
+    interconnect_w: MLPerf's `interconnect_power_est`; None where there is none.
+    """
+
+    node: str
+    path: Path
+    host: str | None
+    specs: dict[str, MeterSpec]
+    samples: dict[str, tuple[Sample, ...]]
+    offsets: tuple[ClockOffset, ...] = ()
+    start_ns: int | None = None
+    stop_ns: int | None = None
+    conversion_eff: float | None = None
+    interconnect_w: float | None = None
+    defects: tuple[PowerDefect, ...] = field(default=())
