@@ -23,9 +23,19 @@ class MonotonicClock:
     """CLOCK_MONOTONIC_RAW where there is one: CLOCK_MONOTONIC is slewed by NTP, up to 500 ppm."""
 
     def __init__(self) -> None:
-        self._id = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
+        self._id = self.clock_id()
         self._start_ns = time.clock_gettime_ns(self._id)
         self._wall_start_ms = time.time_ns() // 1_000_000
+
+    @staticmethod
+    def clock_id() -> int:
+        """Which of the system's clocks it is; processes of one machine share its zero."""
+        return int(getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
+
+    @property
+    def origin_ns(self) -> int:
+        """The system clock's nanoseconds at which `elapsed_ns` is zero."""
+        return self._start_ns
 
     @property
     def resolution_ns(self) -> int:

@@ -1,72 +1,99 @@
-"""Meters: what the referee asks about once a second for the power that is drawn. One file a meter."""
+"""Meters: what a node can be asked about the power and energy it draws. One file a meter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from harness.energy import EnergySource
 from harness.errors import UsageError, unknown_name
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One answer of a meter.
-
-    elapsed_ns: when it was asked, as the caller said. power_w: watts now, or mean watts since the read
-    before. energy_j: joules since the meter was opened, of a meter that counts them. None is "no answer".
-    """
-
-    elapsed_ns: int
-    power_w: float | None = None
-    energy_j: float | None = None
+from harness.power import MeterSpec
 
 
 class Meter(Protocol):
-    """Something that can be asked for power. It has no clock, no thread, and no say in when it is asked.
+    """Something of this node that can be asked. It has no clock, no thread, and no say in when it is asked.
 
-    The referee reads it while the worker starts, right before `run_start`, about once a second, and right
-    after `run_stop`, so that the readings reach over the whole run; one without `power_w` is not written down.
+    name: what a person calls it on the command line. period_s: how often asking brings something new.
     """
 
     @property
     def name(self) -> str: ...
     @property
-    def source(self) -> EnergySource:
-        """What its readings are."""
-        ...
-
-    @property
-    def scope(self) -> str:
-        """What it meters, in words; only equal scopes can be compared."""
-        ...
+    def period_s(self) -> float: ...
 
     def probe(self) -> str | None:
-        """Why it cannot give readings here, as a sentence for a person; None if it can."""
+        """Why it cannot give readings here, as a sentence for a person; None if it can.
+
+        A meter that sees only a part of what it should (one processor of two) cannot: a part of the energy would look
+        like a frugal run.
+        """
         ...
 
-    def read(self, elapsed_ns: int) -> Reading:
-        """The reading at `elapsed_ns` (nanoseconds on the caller's clock). Never raises for a sensor that fails."""
+    def specs(self) -> tuple[MeterSpec, ...]:
+        """What it meters, where `probe` has no reason against it."""
+        ...
+
+    def read(self) -> dict[str, float | None]:
+        """Watts or joules by meter id, as each one's `kind` says; None for a reading that failed.
+
+        Never raises for a sensor that fails, and never answers with zero for one that did not answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened."""
         ...
 
 
-METERS = ("none", "estimate")
+def _estimate(system: Mapping[str, Any]) -> Meter:
+    from harness.meters.estimate import EstimateMeter
+
+    return EstimateMeter(system)
+
+
+def _ipmi(system: Mapping[str, Any]) -> Meter:
+    from harness.meters.ipmi import IpmiMeter
+
+    return IpmiMeter()
+
+
+def _nvml(system: Mapping[str, Any]) -> Meter:
+    from harness.machine.accelerators import find_nvml
+    from harness.meters.nvml import NvmlMeter
+
+    return NvmlMeter(find_nvml())
+
+
+def _powercap(system: Mapping[str, Any]) -> Meter:
+    from harness.meters.powercap import PowercapMeter
+
+    return PowercapMeter()
+
+
+def _zeus(system: Mapping[str, Any]) -> Meter:
+    from harness.meters.zeus import ZeusMeter, find_zeus
+
+    return ZeusMeter(find_zeus())
+
+
+# What this node can be asked without being told more; the rest (`redfish`, `snmp`, a remote `ipmi`) needs a file.
+LOCAL_METERS: dict[str, Callable[[Mapping[str, Any]], Meter]] = {
+    "powercap": _powercap,
+    "nvml": _nvml,
+    "ipmi": _ipmi,
+    "zeus": _zeus,
+    "estimate": _estimate,
+}
 
 
 def open_meter(name: str, system: Mapping[str, Any]) -> Meter:
-    """The meter called `name`; `system` is the system description, where a person declares what a meter needs.
+    """The meter of this node called `name`; `system` is the system description, where a person declares what an
+    estimate needs.
 
     A meter that cannot work here is opened all the same: `probe` says why.
 
     Raises:
         UsageError: there is no such meter.
     """
-    from harness.meters.estimate import EstimateMeter
-    from harness.meters.null import NullMeter
-
-    if name == "none":
-        return NullMeter()
-    if name == "estimate":
-        return EstimateMeter(system)
-    raise UsageError(unknown_name("meter", name, METERS))
+    if name not in LOCAL_METERS:
+        raise UsageError(unknown_name("meter", name, LOCAL_METERS))
+    return LOCAL_METERS[name](system)

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY, EnergySource
+from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.errors import printable
-from harness.meters import Reading
+from harness.power import MeterSpec
+
+PERIOD_S = 1.0
+METER_ID = "estimate:node"
 
 
 class EstimateMeter:
@@ -22,8 +25,7 @@ class EstimateMeter:
     """
 
     name = "estimate"
-    source: EnergySource = "estimated"
-    scope = "one node, from CPU utilisation and declared wattages"
+    period_s = PERIOD_S
 
     def __init__(self, system: Mapping[str, Any], root: Path = Path("/")) -> None:
         self._stat = root / "proc" / "stat"
@@ -36,20 +38,38 @@ class EstimateMeter:
             return self._wattages
         return f"{self._stat}: no CPU time can be read from it" if self._cpu_time() is None else None
 
-    def read(self, elapsed_ns: int) -> Reading:
+    def specs(self) -> tuple[MeterSpec, ...]:
+        if isinstance(self._wattages, str):
+            return ()
+        idle_w, max_w = self._wattages
+        spec = MeterSpec(
+            id=METER_ID,
+            component="node",
+            scope="model",
+            meter_class="E",
+            kind="power_w",
+            period_s=self.period_s,
+            source=f"declared {idle_w:g} W idle and {max_w:g} W at full load, CPU utilisation of {self._stat}",
+        )
+        return (spec,)
+
+    def read(self) -> dict[str, float | None]:
         """Mean watts since the read before, none on the first; within a tick of it (10 ms) its answer again."""
         now, before = self._cpu_time(), self._before
         if isinstance(self._wattages, str) or now is None:
-            return Reading(elapsed_ns)
+            return {METER_ID: None}
         if before is None or now[1] <= before[1]:
             self._before = before or now
-            return Reading(elapsed_ns, self._power_w)
+            return {METER_ID: self._power_w}
         self._before = now
         idle_w, max_w = self._wattages
         # The counters of iowait and steal are known to step back by some ticks; a share stays within 0 and 1.
         utilisation = min(1.0, max(0.0, (now[0] - before[0]) / (now[1] - before[1])))
         self._power_w = idle_w + (max_w - idle_w) * utilisation
-        return Reading(elapsed_ns, self._power_w)
+        return {METER_ID: self._power_w}
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def _cpu_time(self) -> tuple[int, int] | None:
         """(busy, all) ticks since boot over all CPUs; None if they cannot be read.

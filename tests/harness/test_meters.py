@@ -1,4 +1,4 @@
-"""Meters: nothing is invented, and a sensor that fails gives no number."""
+"""Meters without hardware: the names, and the estimate. Nothing is invented; what fails gives no number."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import pytest
 
 from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.errors import UsageError
-from harness.meters import METERS, Reading, open_meter
-from harness.meters.estimate import EstimateMeter
+from harness.meters import LOCAL_METERS, open_meter
+from harness.meters.estimate import METER_ID, EstimateMeter
 from tests.fabricate import SYSTEM
 
 DECLARED: dict[str, Any] = {**SYSTEM, IDLE_POWER_KEY: "100", MAX_POWER_KEY: 300}
-SECOND_NS = 1_000_000_000
 
 
 def proc(root: Path, busy: int, idle: int, iowait: int = 0, steal: int = 0) -> Path:
@@ -24,9 +23,32 @@ def proc(root: Path, busy: int, idle: int, iowait: int = 0, steal: int = 0) -> P
     return root
 
 
+def watts(meter: EstimateMeter) -> float | None:
+    found = meter.read()
+    assert set(found) == {METER_ID}
+    return found[METER_ID]
+
+
 def test_every_name_opens_its_meter() -> None:
-    """A meter is known by the name it was opened with."""
-    assert [open_meter(name, DECLARED).name for name in METERS] == list(METERS)
+    """A meter is known by the name it was opened with, and says in one line why it cannot work here."""
+    for name in LOCAL_METERS:
+        meter = open_meter(name, SYSTEM)
+        assert meter.name == name
+        assert "\n" not in (meter.probe() or "")
+        meter.close()
+
+
+def test_01_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
+    """Where there is no counter, no driver and no controller, each says why, and none reads zero."""
+    from harness.meters.nvml import NvmlMeter
+    from harness.meters.powercap import PowercapMeter
+
+    for meter in (PowercapMeter(tmp_path), NvmlMeter(None), EstimateMeter(SYSTEM, tmp_path)):
+        reason = meter.probe()
+        assert reason
+        assert "\n" not in reason
+        assert meter.specs() == ()
+        assert all(value is None for value in meter.read().values())
 
 
 def test_unknown_meter_is_refused_with_a_suggestion() -> None:
@@ -35,68 +57,60 @@ def test_unknown_meter_is_refused_with_a_suggestion() -> None:
         open_meter("estimat", DECLARED)
 
 
-def test_no_meter_is_available_and_says_nothing() -> None:
-    """`none` never gives a number, not even 0."""
-    meter = open_meter("none", {})
-
-    assert meter.probe() is None
-    assert meter.source == "none"
-    assert meter.read(5) == Reading(5, None, None)
-
-
 def test_estimate_lies_between_the_declared_wattages(tmp_path: Path) -> None:
     """A quarter of the time busy: 100 + 200 / 4 W; idle: 100 W; busy: 300 W."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 1000, 1000))
     assert meter.probe() is None
-    assert meter.source == "estimated"
+    (spec,) = meter.specs()
+    assert (spec.meter_class, spec.scope, spec.accuracy_pct) == ("E", "model", None)
+    assert "100 W idle and 300 W" in spec.source
 
-    readings = [meter.read(0)]
-    for number, (busy, idle) in enumerate([(1050, 1150), (1050, 1350), (1250, 1350)], 1):
+    found = [watts(meter)]
+    for busy, idle in [(1050, 1150), (1050, 1350), (1250, 1350)]:
         proc(tmp_path, busy, idle)
-        readings.append(meter.read(number * SECOND_NS))
+        found.append(watts(meter))
 
-    assert [reading.power_w for reading in readings] == [None, 150.0, 100.0, 300.0]
-    assert [reading.elapsed_ns for reading in readings] == [0, SECOND_NS, 2 * SECOND_NS, 3 * SECOND_NS]
+    assert found == [None, 150.0, 100.0, 300.0]
 
 
 def test_waiting_and_stolen_time_is_not_busy(tmp_path: Path) -> None:
     """A disk that is waited for and a hypervisor that takes its time are not this system's work."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    meter.read(0)
+    watts(meter)
     proc(tmp_path, busy=50, idle=50, iowait=50, steal=50)
 
-    assert meter.read(SECOND_NS).power_w == 150.0
+    assert watts(meter) == 150.0
 
 
 def test_read_within_a_tick_repeats_the_answer(tmp_path: Path) -> None:
     """The reading right after run_stop may follow another by less than 10 ms; it is no gap."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    assert meter.read(0).power_w is None
-    assert meter.read(1).power_w is None
+    assert watts(meter) is None
+    assert watts(meter) is None
     proc(tmp_path, 100, 100)
 
-    assert meter.read(2).power_w == 200.0
-    assert meter.read(3).power_w == 200.0
+    assert watts(meter) == 200.0
+    assert watts(meter) == 200.0
 
 
 def test_counter_that_steps_back_keeps_the_estimate_in_bounds(tmp_path: Path) -> None:
     """The kernel corrects idle and iowait by some ticks; utilisation stays within 0 and 1."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 100, 100))
-    meter.read(0)
+    watts(meter)
     proc(tmp_path, busy=200, idle=95)
 
-    assert meter.read(1).power_w == 300.0
+    assert watts(meter) == 300.0
 
 
 def test_failed_read_is_covered_by_the_next(tmp_path: Path) -> None:
     """An unreadable /proc/stat gives no number, and the next answer is the mean since the last good one."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    meter.read(0)
+    watts(meter)
     (tmp_path / "proc/stat").unlink()
-    assert meter.read(1).power_w is None
+    assert watts(meter) is None
     proc(tmp_path, busy=50, idle=150)
 
-    assert meter.read(2).power_w == 150.0
+    assert watts(meter) == 150.0
 
 
 @pytest.mark.parametrize(
@@ -109,7 +123,7 @@ def test_malformed_proc_stat_is_a_reason(tmp_path: Path, content: str) -> None:
     meter = EstimateMeter(DECLARED, tmp_path)
 
     assert "no CPU time can be read" in str(meter.probe())
-    assert meter.read(0).power_w is None
+    assert watts(meter) is None
 
 
 @pytest.mark.parametrize(
@@ -131,18 +145,18 @@ def test_malformed_proc_stat_is_a_reason(tmp_path: Path, content: str) -> None:
 def test_estimate_is_unavailable_unless_declared(tmp_path: Path, declared: dict[str, Any], reason: str) -> None:
     """Without two wattages that a person answers for there is a reason and no number."""
     meter = EstimateMeter({**DECLARED, **declared}, proc(tmp_path, 0, 0))
-    reading_before = meter.read(0)
+    before = watts(meter)
     proc(tmp_path, 100, 100)
 
     assert reason in str(meter.probe())
-    assert (reading_before.power_w, meter.read(1).power_w) == (None, None)
+    assert (before, watts(meter)) == (None, None)
 
 
 def test_idle_may_equal_full_load(tmp_path: Path) -> None:
     """The boundary: a machine that always draws the same."""
     meter = EstimateMeter({**DECLARED, IDLE_POWER_KEY: 300}, proc(tmp_path, 0, 0))
-    meter.read(0)
+    watts(meter)
     proc(tmp_path, 1, 199)
 
     assert meter.probe() is None
-    assert meter.read(1).power_w == 300.0
+    assert watts(meter) == 300.0
