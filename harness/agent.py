@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import platform
 import queue
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +32,7 @@ from typing import Any
 from harness.channel import Channel, ChannelClosed
 from harness.errors import TtaError, UsageError, WorkerError
 from harness.meters import Meter, open_meter
-from harness.power import Sample
+from harness.power import TOKEN_VARIABLE, Sample
 
 SEND_EVERY_S = 0.25
 JOIN_S = 6.0  # a reading in progress may take its program's time limit
@@ -214,3 +216,7 @@ def main(address: str, node: int, token: str) -> None:
         Agent(channel, node, token).serve()
     finally:
         channel.close()
+
+
+if __name__ == "__main__":  # as the referee starts it on its own node
+    main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])

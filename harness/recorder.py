@@ -22,9 +22,10 @@ from typing import IO, Any
 
 from harness.clock import MonotonicClock
 from harness.errors import OutputError, TtaError, UsageError, printable
+from harness.power import TOKEN_VARIABLE
 from harness.powernode import ANSWER_S, MAX_MESSAGE_BYTES, PowerNode
 
-TOKEN_VARIABLE = "TTA_POWER_TOKEN"  # noqa: S105  (the variable's name)
+OWN_AGENT = (sys.executable, "-m", "harness.agent")
 ARRIVAL_S = 60.0
 
 
@@ -40,7 +41,12 @@ class PowerRecorder:
 
     @classmethod
     def start(
-        cls, meters: Sequence[str], system: Mapping[str, Any], num_nodes: int = 1, listen: str | None = None
+        cls,
+        meters: Sequence[str],
+        system: Mapping[str, Any],
+        num_nodes: int = 1,
+        listen: str | None = None,
+        own_agent: Sequence[str] = OWN_AGENT,
     ) -> PowerRecorder:
         """Starts this node's agent, waits for the others, and has all open their `meters`.
 
@@ -57,8 +63,7 @@ class PowerRecorder:
                     "--power-nodes: give the address where the other nodes' agents connect: --power-listen"
                 )
             listeners.append(_listener(listen))
-        command = [sys.executable, "-m", "harness.cli", "agent", "--connect", place, "--node", "0"]
-        own = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, TOKEN_VARIABLE: token})
+        own = subprocess.Popen([*own_agent, place], stdin=subprocess.DEVNULL, env={**os.environ, TOKEN_VARIABLE: token})
         nodes: dict[int, PowerNode] = {}
         try:
             _accept(listeners, token, num_nodes, nodes)
