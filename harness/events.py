@@ -46,7 +46,8 @@ POWER_READING = "power_reading"
 
 # Ours, where MLPerf has no word.
 TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
-TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>"}
+TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
+PRICES_FIELD = "prices_digest"  # of TTA_RULES; absent in logs that were made before there was one
 TTA_CONFIG = "tta_config"  # the run's whole configuration; metadata.digest is its SHA-256 as canonical JSON
 TTA_RESOLVED = "tta_resolved"  # what the worker says it is running with, after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness import loader, registry
 from harness.errors import InputError, LogError, OutputError, RulesError
-from harness.events import TOKEN, Event
+from harness.events import PRICES_FIELD, TOKEN, Event
 from harness.logline import parse_line
 from harness.mirrorvalues import mapping
 from harness.picture import RunPicture
@@ -44,13 +44,12 @@ def ruleset_called(name: str) -> RuleSet | None:
         return None  # whoever judges says so; a curve without its target is still a curve
 
 
-@cache
-def _prices(name: str) -> PriceBook | None:
-    folder = dict(registry.ruleset_folders()).get(name)
-    try:
-        return None if folder is None else loader.load_prices(folder / loader.PRICES_FILE)
-    except RulesError:
+def _prices(picture: RunPicture) -> PriceBook | None:
+    """The price book that the log names; the first of its ruleset where it names none."""
+    ruleset, digest = ruleset_called(picture.ruleset), picture.tags.get(f"tta.{PRICES_FIELD}")
+    if ruleset is None or ruleset.prices is None:
         return None
+    return ruleset.prices.first if digest is None else ruleset.prices.named(digest)
 
 
 def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
@@ -264,7 +263,7 @@ class Follower:
 
     def _price(self, picture: RunPicture) -> None:
         """Adds what the run cost, if its system description names a price of the book."""
-        book = _prices(picture.ruleset)
+        book = _prices(picture)
         if book is None or self.system is None or picture.seconds is None:
             return
         try:

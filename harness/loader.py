@@ -20,11 +20,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.findings import Severity
-from harness.prices import PriceBook, price_of
+from harness.pricefile import gather, read_book
+from harness.prices import PriceBook, PriceBooks
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing, Waiver
 
 RULESET_FILE = "ruleset.yaml"
-PRICES_FILE = "prices.yaml"
+PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
 # `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
 _YAML_ERRORS = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
@@ -146,6 +147,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         codes={str(code): str(severity) for code, severity in codes.items()},
         benchmarks=benchmarks,
         waivers=_waivers(top.get("waivers"), f"{path}: waivers"),
+        prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
     )
 
 
@@ -283,16 +285,16 @@ def load_prices(path: Path) -> PriceBook:
     """The price book in a YAML file.
 
     Raises:
-        RulesError: it cannot be read, has an unknown or missing key, a value that is not a text of the right
-            form, or two prices of one id.
+        RulesError: it cannot be read, or is not a price book; see `harness.pricefile.read_book`.
     """
-    content = load_yaml(path)
-    only(content, {"currency", "prices"}, str(path))
-    rows = content.get("prices")
-    if content.get("currency") != "USD" or not isinstance(rows, list):
-        raise RulesError(f"{path}: 'currency' must be USD and 'prices' a list")
-    prices = tuple(price_of(row, f"{path}: prices[{i}]") for i, row in enumerate(rows))
-    try:
-        return PriceBook(prices, hashlib.sha256(path.read_bytes()).hexdigest())
-    except RulesError as error:
-        raise RulesError(f"{path}: {error}") from None
+    return read_book(load_yaml(path), hashlib.sha256(path.read_bytes()).hexdigest(), str(path))
+
+
+def load_books(folder: Path) -> PriceBooks:
+    """The price books of the ruleset in `folder`: `prices.yaml` and the later ones in `prices/`.
+
+    Raises:
+        RulesError: one cannot be read, or two are of one date.
+    """
+    paths = [folder / PRICES_FILE, *sorted((folder / PRICES_FOLDER).glob("*.yaml"))]
+    return gather([load_prices(path) for path in paths], str(folder))

@@ -143,8 +143,8 @@ class RunPicture:
 
     def _rules(self, event: Event) -> None:
         value = mapping(event.value)
-        self._tag("rules_version", value.get("ruleset"))
-        self._tag("terms_digest", value.get("terms_digest"))
+        for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (key.PRICES_FIELD,) * 2):
+            self._tag(tag, value.get(name))
         self.ruleset = self.tags.get("tta.rules_version", "")
 
     def _benchmark(self, event: Event) -> None:

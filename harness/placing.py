@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.billing import BILLING_NAME
 from harness.errors import OutputError, SubmissionError, UsageError, printable
 from harness.submission import (
     CLAIM_NAME,
@@ -24,6 +25,7 @@ from harness.submission import (
     Result,
     manifest_text,
     sha256_of,
+    small_file,
 )
 
 STAGING_PREFIX = ".tta-staging-"  # find_results passes over folders whose names begin with a dot
@@ -90,6 +92,9 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
         if digest != log.sha256:
             raise SubmissionError(f"{log.path}: changed while it was being read")
         files[log.path.name] = FileEntry("file", log.num_bytes, digest)
+    if BILLING_NAME in result.files:
+        (folder / BILLING_NAME).write_bytes(small_file(result.path / BILLING_NAME))
+        files[BILLING_NAME] = FileEntry("file", 0, sha256_of(folder / BILLING_NAME))
     assert result.system_path is not None
     system = staging / where.system
     system.parent.mkdir(parents=True)

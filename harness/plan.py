@@ -21,6 +21,7 @@ class Plan:
 
     full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
         targets and convergence points are derived. Such a run is never a result.
+    prices_digest: of the price book in force, by which this run is priced for good; None where the rules have none.
     """
 
     rules: BenchmarkRules
@@ -39,6 +40,7 @@ class Plan:
     run_id: str
     index: int
     full_curve: bool = False
+    prices_digest: str | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -80,7 +82,9 @@ class Plan:
             "index": self.index,
         }
         yield key.TTA_FORMAT, origin, None
-        yield key.TTA_RULES, {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}, None
+        terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}
+        prices = {} if self.prices_digest is None else {key.PRICES_FIELD: self.prices_digest}
+        yield key.TTA_RULES, {**terms, **prices}, None
         yield key.SUBMISSION_BENCHMARK, rules.name, None
         yield key.SUBMISSION_DIVISION, self.division, None
         yield key.SUBMISSION_ORG, system.get("submitter"), None

@@ -1,34 +1,54 @@
-"""Dated list prices and the arithmetic on them. Pure; `harness.loader.load_prices` reads the book.
+"""Dated list prices and the arithmetic on them. Pure; `harness.pricefile` reads a book, `harness.loader` its file.
 
 A system description may name its price by id in `tta_price_sku`; nobody types a price. Unknown is None.
+What ranks is the on-demand list price: a spot, reserved or prepaid price stands beside it as information.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Literal
 
-from harness.errors import InputError, RulesError, printable, unknown_name
+from harness.errors import RulesError, UsageError, printable, unknown_name
+from harness.money import EXACT, cost_usd, rounded
 
 PRICE_KEY = "tta_price_sku"
-USD_QUANTUM = Decimal("0.000001")  # a mini run of ten seconds on two cores costs some 0.0003 USD
-PURCHASES = ("on_demand", "reserved", "capacity_block", "on_prem")
+PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "capacity_block", "on_prem")
+RANKED_PURCHASES = ("on_demand", "on_prem")  # a machine of one's own has no other list price
+UNITS = ("instance-h", "gpu-h", "host-h", "gb-h", "gb")
+TIME_UNITS = ("instance-h", "gpu-h", "host-h")
 CONFIDENCES = ("A", "B", "C")
-MAX_SECONDS = 1e12
-_EXACT = Context(prec=60)
+
+Missing = Literal["unnamed", "unknown", "unlisted", "undated", "uncounted", "book"]
+
+
+@dataclass(frozen=True, slots=True)
+class Electricity:
+    """What a kilowatt-hour costs where a company's own machine stands.
+
+    pue: facility energy over IT energy, at least 1. per_kwh: as the source has it, in the row's currency.
+    """
+
+    usd_per_kwh: Decimal
+    pue: Decimal
+    per_kwh: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one node costs for an hour.
+    """What a unit of something costs.
 
-    purchase: one of PURCHASES; a spot price is no list price. effective: the day since when it holds, as the
-    source says; None where it does not. retrieved: the day on which the source had it; None where it bears no date.
-    confidence: "A" dated and transcribed from the provider's page or interface, "B" undated or derived,
-    "C" a constant in somebody's program.
+    purchase: one of PURCHASES. usd_per_hour: US dollars a unit (an hour, or for storage and traffic one of UNITS).
+    effective: the day since when it holds, as the source says; None where it does not. retrieved: the day on which
+    the source had it; None where it bears no date. confidence: "A" dated and transcribed from the provider's page or
+    interface, "B" undated or derived, "C" a constant in somebody's program.
+    unit: one of UNITS; "gpu-h" is one accelerator for an hour, "host-h" a node without its accelerators.
+    price, currency: as the source has it; None is `usd_per_hour` itself.
+    accelerator, num_accelerators: in one unit; None is not known, 0 none.
+    gpu_sku: of a host without its accelerators, the row of the same provider, region and purchase that prices one.
+    granularity_s, minimum_s: how time is billed; None is not known.
     """
 
     provider: str
@@ -40,10 +60,57 @@ class Price:
     retrieved: str | None
     source: str
     confidence: str
+    unit: str = "instance-h"
+    price: Decimal | None = None
+    currency: str = "USD"
+    includes_gpu: bool = True
+    includes_host: bool = True
+    accelerator: str | None = None
+    num_accelerators: int | None = None
+    gpu_sku: str | None = None
+    granularity_s: int | None = None
+    minimum_s: int | None = None
+    electricity: Electricity | None = None
 
     @property
     def id(self) -> str:
         return f"{self.provider}/{self.sku}/{self.region}/{self.purchase}"
+
+    @property
+    def as_of(self) -> str | None:
+        """The day for which the price is known; None where it bears no date at all."""
+        return self.retrieved or self.effective
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What one unit of a currency is in US dollars, on what day, and who says so."""
+
+    currency: str
+    usd: Decimal
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPrice:
+    """There is no price. kind: "unnamed" (none was asked for), "unknown" (no such row), "unlisted" (no on-demand price
+    of a whole node), "undated", "uncounted" (nodes or accelerators are no number), "book" (no such book). why: a
+    sentence.
+    """
+
+    kind: Missing
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What an hour of one node costs. row: as asked for. listed: what ranks. parts: the rows that are in the sum."""
+
+    row: Price
+    listed: Price
+    parts: tuple[Price, ...]
+    usd_per_hour: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +118,7 @@ class Cost:
     """What a time costs on a system, compute only: no storage, traffic, licences or failed attempts.
 
     price_digest: SHA-256 of the price book, by which an old cost can be computed again.
-    as_of: the day on which the price's source had it; None where it bears no date.
+    as_of: the day on which the price's source had it.
     """
 
     usd: Decimal
@@ -63,33 +130,85 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PriceBook:
-    """Prices by id, and the SHA-256 of the file they stand in.
+    """Prices by id, and the SHA-256 of the file they stand in. date: the day since when the book is in force.
 
     Raises:
-        RulesError: two prices have the same id, or a price is not above zero.
+        RulesError: two prices have the same id, or a price of time is not above zero.
     """
 
     prices: tuple[Price, ...]
     digest: str
+    date: str | None = None
+    exchange: tuple[Exchange, ...] = ()
     _by_id: dict[str, Price] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for price in self.prices:
             if price.id in self._by_id:
                 raise RulesError(f"{price.id!r} stands twice")
-            if not price.usd_per_hour > 0:
+            if not price.usd_per_hour >= 0 or (price.unit in TIME_UNITS and price.usd_per_hour == 0):
                 raise RulesError(f"{price.id!r} costs {price.usd_per_hour} USD an hour; what is free has no list price")
             self._by_id[price.id] = price
 
-    def price(self, system: Mapping[str, Any]) -> Price | None:
-        """The price that the system description names; None if it names none, or one that is not in the book."""
-        name = system.get(PRICE_KEY)
+    def row(self, name: object) -> Price | None:
+        """The row of that id; None if there is none."""
         return self._by_id.get(name) if isinstance(name, str) else None
+
+    def quote(self, name: object, gpus_per_node: int | None = None, *, is_ranked: bool = True) -> Quote | NoPrice:
+        """What an hour of one node costs by the row `name`.
+
+        Without `is_ranked` the row itself is taken, dated or not: for an estimate, or to show what was paid.
+        gpus_per_node: needed where the row is of one accelerator.
+        """
+        row = self.row(name)
+        if row is None:
+            shown = printable(name, 120)
+            return NoPrice("unknown", unknown_name("price", shown, self._by_id) if isinstance(name, str) else shown)
+        listed: Price | None = row
+        if is_ranked and row.purchase not in RANKED_PURCHASES:
+            listed = self.row(f"{row.provider}/{row.sku}/{row.region}/on_demand")
+        if listed is None:
+            return NoPrice("unlisted", f"{row.id!r} is no list price, and the book has none on demand for it")
+        if listed.unit not in TIME_UNITS or not listed.includes_host:
+            return NoPrice("unlisted", f"{listed.id!r} is no price of a whole node")
+        parts: tuple[Price, ...] = (listed,)
+        counts: tuple[int, ...] = (1,)
+        if listed.unit == "gpu-h":
+            if gpus_per_node is None or gpus_per_node < 1:
+                return NoPrice("uncounted", f"{listed.id!r} is of one accelerator, and the node's number is not known")
+            counts = (gpus_per_node,)
+        elif listed.gpu_sku is not None:
+            gpu = self.row(f"{listed.provider}/{listed.gpu_sku}/{listed.region}/{listed.purchase}")
+            if gpu is None or listed.num_accelerators is None:
+                return NoPrice("unlisted", f"{listed.id!r} is a host without its accelerators, which have no price")
+            parts, counts = (listed, gpu), (1, listed.num_accelerators)
+        undated = [part.id for part in parts if part.as_of is None]
+        if is_ranked and undated:
+            return NoPrice("undated", f"{undated[0]!r} bears no date")
+        usd_per_hour = Decimal(0)
+        for part, count in zip(parts, counts, strict=True):
+            usd_per_hour = EXACT.add(usd_per_hour, EXACT.multiply(part.usd_per_hour, Decimal(count)))
+        return Quote(row, listed, parts, usd_per_hour)
+
+    def quote_of(self, system: Mapping[str, Any], *, is_ranked: bool = True) -> Quote | NoPrice:
+        """What an hour of one node of the system costs; see `quote`."""
+        name = system.get(PRICE_KEY)
+        if name is None:
+            return NoPrice("unnamed", f"the system description has no {PRICE_KEY}")
+        found = self.quote(name, whole_number(system.get("accelerators_per_node")), is_ranked=is_ranked)
+        if isinstance(found, Quote) and whole_number(system.get("number_of_nodes")) is None:
+            return NoPrice("uncounted", f"number_of_nodes is {printable(system.get('number_of_nodes'), 60)!r}")
+        return found
+
+    def price(self, system: Mapping[str, Any]) -> Price | None:
+        """The list price of one node of the system; None if it names none, or one that is not known."""
+        found = self.quote_of(system)
+        return None if isinstance(found, NoPrice) else replace(found.listed, usd_per_hour=found.usd_per_hour)
 
     def usd_per_hour(self, system: Mapping[str, Any]) -> Decimal | None:
         """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
-        price, nodes = self.price(system), _whole_number(system.get("number_of_nodes"))
-        return None if price is None or nodes is None else _EXACT.multiply(price.usd_per_hour, Decimal(nodes))
+        price, nodes = self.price(system), whole_number(system.get("number_of_nodes"))
+        return None if price is None or nodes is None else EXACT.multiply(price.usd_per_hour, Decimal(nodes))
 
     def cost(self, system: Mapping[str, Any], seconds: float) -> Cost | None:
         """What `seconds` cost on the system; None if its price is not known.
@@ -100,64 +219,74 @@ class PriceBook:
         price, usd_per_hour = self.price(system), self.usd_per_hour(system)
         if price is None or usd_per_hour is None:
             return None
-        usd = cost_usd(seconds, usd_per_hour)
-        return Cost(usd, usd_per_hour, price.id, self.digest, price.retrieved)
+        return Cost(cost_usd(seconds, usd_per_hour), usd_per_hour, price.id, self.digest, price.as_of)
 
 
-def cost_usd(seconds: float, usd_per_hour: Decimal) -> Decimal:
-    """USD for `seconds`, billed to the second's fraction, without a provider's minimum.
-
-    Decimal throughout; rounded once, at the end, to a millionth of a dollar, halves away from zero. The
-    seconds enter by their shortest decimal form: 0.1 s is exactly a tenth.
+@dataclass(frozen=True, slots=True)
+class PriceBooks:
+    """The organiser's books, earliest first. A book once in force stays, so that a result keeps its prices.
 
     Raises:
-        InputError: `seconds` is not from 0 to MAX_SECONDS, or the price is negative or not finite.
+        RulesError: there is none, one has no date, or two have the same.
     """
-    if not 0 <= seconds <= MAX_SECONDS:  # not a number is neither
-        raise InputError(f"cost: {seconds} s is no duration")
-    if not usd_per_hour.is_finite() or usd_per_hour < 0:
-        raise InputError(f"cost: {usd_per_hour} USD an hour is no price")
-    exact = _EXACT.divide(_EXACT.multiply(Decimal(str(seconds)), usd_per_hour), Decimal(3600))
-    return exact.quantize(USD_QUANTUM, rounding=ROUND_HALF_UP, context=_EXACT)
+
+    books: tuple[PriceBook, ...]
+
+    def __post_init__(self) -> None:
+        dates = [book.date for book in self.books]
+        if not dates or None in dates or len(set(dates)) < len(dates):
+            raise RulesError(f"price books need a date each, no two the same; these have {dates}")
+        object.__setattr__(self, "books", tuple(sorted(self.books, key=lambda book: book.date or "")))
+
+    @property
+    def current(self) -> PriceBook:
+        """The newest: what a run that begins now names."""
+        return self.books[-1]
+
+    @property
+    def first(self) -> PriceBook:
+        """The oldest: what prices the logs that were made before a log named its book."""
+        return self.books[0]
+
+    @property
+    def digest(self) -> str:
+        """That of the newest."""
+        return self.current.digest
+
+    def matching(self, prefix: str) -> PriceBook:
+        """The one book whose digest begins so, or that is of this date.
+
+        Raises:
+            UsageError: there is none, or more than one.
+        """
+        found = [book for book in self.books if (prefix and book.digest.startswith(prefix)) or book.date == prefix]
+        if len(found) != 1:
+            there = ", ".join(f"{book.digest[:12]} ({book.date})" for book in self.books)
+            raise UsageError(
+                f"{printable(prefix)!r} is neither a file nor one book's digest or date; there are: {there}"
+            )
+        return found[0]
+
+    def named(self, digest: object) -> PriceBook | None:
+        """The book of that digest; None if it is not among these."""
+        return next((book for book in self.books if book.digest == digest), None)
 
 
-def _whole_number(value: object) -> int | None:
+def electricity_usd(price: Price, joules: float | None, source: str) -> Decimal | None:
+    """What the energy of a run cost on a company's own machine: kWh x PUE x price of a kWh, rounded once.
+
+    None unless the energy was measured, and on whatever is rented: there it is in the price.
+    """
+    if price.purchase != "on_prem" or price.electricity is None or joules is None or source != "measured":
+        return None
+    kwh = EXACT.divide(Decimal(str(joules)), Decimal(3_600_000))
+    return rounded(EXACT.multiply(EXACT.multiply(kwh, price.electricity.pue), price.electricity.usd_per_kwh))
+
+
+def whole_number(value: object) -> int | None:
     """A positive whole number, written as number or text (MLPerf writes texts); None if it is none."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if value > 0 else None
-
-
-# What every value of a price must look like. An id has no slash inside a part and no stray white space.
-_NAME = r"[^\s/]+( [^\s/]+)*"
-_PRICE_FORMS = {
-    **dict.fromkeys(("provider", "sku", "region"), _NAME),
-    "purchase": "|".join(PURCHASES),
-    "usd_per_hour": r"[0-9]{1,7}(\.[0-9]{1,9})?",
-    **dict.fromkeys(("effective", "retrieved"), r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    "source": r"\S.*",
-    "confidence": "|".join(CONFIDENCES),
-}
-
-
-def price_of(row: object, place: str) -> Price:
-    """The price in one row of a price book's file.
-
-    Raises:
-        RulesError: an unknown or missing key, or a value that is not a text of the right form; names `place`.
-    """
-    if not isinstance(row, dict):
-        raise RulesError(f"{place}: must be a mapping")
-    for name in row:
-        if name not in _PRICE_FORMS:
-            raise RulesError(f"{place}: {unknown_name('key', str(name), _PRICE_FORMS)}")
-    for name, form in _PRICE_FORMS.items():
-        value = row.get(name)
-        if name not in row or (value is None and name not in ("effective", "retrieved")):
-            raise RulesError(f"{place}: {name!r} is missing")
-        if value is not None and not (isinstance(value, str) and re.fullmatch(form, value)):
-            hint = "; a price is a text in quotes, so that 0.1 is a tenth" if isinstance(value, float | int) else ""
-            raise RulesError(f"{place}: {name} is {printable(value)!r}; it must match {form}{hint}")
-    return Price(**{**row, "usd_per_hour": Decimal(row["usd_per_hour"])})

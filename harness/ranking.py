@@ -7,19 +7,21 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from harness import billing, judging, pricing
 from harness import events as key
-from harness import judging
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
-from harness.prices import PriceBook
+from harness.prices import PriceBook, PriceBooks, electricity_usd
 from harness.ruleset import RuleSet
-from harness.scoring import Row, Score, leaderboard, no_score, score
+from harness.scoring import Row, Score, leaderboard, no_score
+from harness.scoring import score as score_of
 from harness.submission import Result
 
 __all__ = ["Rate", "leaderboard", "rate", "row"]
 
-Rate = Decimal | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
-"""USD an hour: a number, a price book or another function that says it for a system description, or not known."""
+Rate = Decimal | PriceBooks | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
+"""USD an hour: a number, price books of which a result names one, a book or another function that says it for a
+system description, or not known."""
 
 
 def row(result: Result, ruleset: RuleSet, checks: Iterable[Rule], usd_per_hour: Rate, today: date) -> Row:
@@ -33,7 +35,8 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
     Submitter, system and division are the claim's, else what the logs say. A system description says what an
     hour costs; without one there is no price.
     """
-    claim = result.claim
+    claim, score = result.claim, _score(result, ruleset, usd_per_hour)
+    price = pricing.price_of(result, ruleset.prices)
     return Row(
         band=None,
         submitter=claim.submitter if claim else _logged(result, key.SUBMISSION_ORG) or "unknown",
@@ -41,10 +44,12 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         category=claim.category if claim else "",
         submitted=claim.submitted if claim else "",
         path=str(result.path),
-        score=_score(result, ruleset, usd_per_hour),
+        score=score,
         num_errors=sum(finding.counts for finding in findings),
         num_warnings=sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings),
         findings=tuple(findings),
+        bill=billing.bill_of(result, ruleset.prices),
+        electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
     )
 
 
@@ -59,7 +64,7 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
         named = f"the division is {printable(division)!r}" if division else "no division is named"
         why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
         return no_score(rules.name, division or "unknown", why_not=why_not)
-    return score(result.runs, rules, ruleset.timing, division, _usd_per_hour(result, usd_per_hour))
+    return score_of(result.runs, rules, ruleset.timing, division, _usd_per_hour(result, usd_per_hour))
 
 
 def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
@@ -67,6 +72,8 @@ def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
         return rate
     if result.system is None:
         return None
+    if isinstance(rate, PriceBooks):
+        return pricing.usd_per_hour(result, rate)
     return rate.usd_per_hour(result.system) if isinstance(rate, PriceBook) else rate(result.system)
 
 

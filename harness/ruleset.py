@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError, printable, unknown_name
+from harness.prices import PriceBooks
 from harness.workload import HyperparameterValue, Metric
 
 
@@ -219,6 +220,7 @@ class RuleSet:
     digest: SHA-256 over the files of the ruleset, prices excluded (those have their own).
     codes: check code -> severity ("error", "warning" or "note"); a code that is absent is not in force.
     benchmarks: by name, `<workload>_<suite>`.
+    prices: the price books, the current one last; None where the ruleset has none.
     """
 
     version: str
@@ -228,6 +230,7 @@ class RuleSet:
     codes: Mapping[str, str]
     benchmarks: Mapping[str, BenchmarkRules]
     waivers: tuple[Waiver, ...] = ()
+    prices: PriceBooks | None = None
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """The rules of one benchmark.

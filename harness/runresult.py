@@ -15,7 +15,7 @@ from decimal import Decimal
 from harness import events as key
 from harness.errors import LogError
 from harness.events import Event
-from harness.prices import MAX_SECONDS, cost_usd
+from harness.money import MAX_SECONDS, cost_usd
 from harness.ruleset import BenchmarkRules, Timing
 from harness.runlog import RunLog
 from harness.workload import Metric

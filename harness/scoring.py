@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 from harness import events as key
+from harness.billing import Bill
 from harness.convergence import Verdict, judge_convergence
 from harness.errors import InputError
 from harness.findings import Finding
-from harness.prices import USD_QUANTUM
+from harness.money import mean_cost_usd
 from harness.ruleset import BenchmarkRules, Timing
 from harness.runlog import RunLog
 from harness.runresult import Evaluation, RunResult, derive_ledger, run_result
@@ -76,6 +77,8 @@ class Row:
     band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
     category, submitted: as claimed; empty where nobody has claimed the result yet.
     num_warnings: without those that are waived. findings: all that was found, waived ones too.
+    bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
+    electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
     """
 
     band: int | None
@@ -88,6 +91,8 @@ class Row:
     num_errors: int
     num_warnings: int
     findings: tuple[Finding, ...] = ()
+    bill: Bill | None = None
+    electricity_usd: Decimal | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -173,14 +178,14 @@ def score(
             return replace(without, why_not=why_not)
         samples = [run.samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    return _mean(without, rules.drop, verdict)
+    return _mean(without, rules.drop, verdict, usd_per_hour)
 
 
 def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number} runs"
 
 
-def _mean(without: Score, drop: int, verdict: Verdict | None) -> Score:
+def _mean(without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Decimal | None) -> Score:
     """The score over the runs of `without`, of which at most `drop` missed the target."""
     runs = without.runs
     factor = 1.0 if verdict is None else verdict.factor
@@ -190,11 +195,11 @@ def _mean(without: Score, drop: int, verdict: Verdict | None) -> Score:
     times = [_time(run) for run in runs]
     interval = trimmed_interval(times, drop)
     joules = [run.energy_j for run in averaged if run.energy_j is not None]
-    costs = [run.usd for run in averaged if run.usd is not None]
-    has_energy, has_cost = len(joules) == len(averaged), len(costs) == len(averaged)
+    has_energy = len(joules) == len(averaged)
     is_estimated = any(run.energy_source != "measured" for run in averaged)
     raw_seconds = trimmed_mean(times, drop)
-    usd = sum(costs, Decimal(0)) / len(averaged) * Decimal(str(factor))
+    # From the times, not from the runs' costs, which are rounded; every run that is averaged reached the target.
+    usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour, factor)
     return replace(
         without,
         seconds=raw_seconds * factor,
@@ -204,7 +209,7 @@ def _mean(without: Score, drop: int, verdict: Verdict | None) -> Score:
         samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
         energy_j=math.fsum(joules) / len(averaged) * factor if has_energy else None,
         energy_source=("estimated" if is_estimated else "measured") if has_energy else "none",
-        usd=usd.quantize(USD_QUANTUM, ROUND_HALF_UP) if has_cost else None,
+        usd=usd,
         dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
         convergence=verdict,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from harness import __version__
 from harness.errors import ExitStatus, UsageError, printable
+from harness.verbs_money import add_estimate, add_prices
 
 _EXITS = (
     "exit status: 0 well; 1 findings, or target not reached; 2 usage or unreadable input; 3 a bug of ours; "
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
     for add in (_run, _check, _score, _submit, _board, _explain, _doctor, _data, _sync, _target, _baseline):
         add(verbs)
+    add_prices(verbs)
+    add_estimate(verbs)
     return top
 
 

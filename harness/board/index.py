@@ -13,7 +13,8 @@ from harness.board.heads import LogFacts, log_facts
 from harness.board.words import slug
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
-from harness.prices import Price, PriceBook
+from harness.prices import Price, PriceBook, PriceBooks
+from harness.pricing import price_of
 from harness.ruleset import RuleSet
 from harness.scoring import Leaderboard, Row
 from harness.submission import (
@@ -92,7 +93,7 @@ class Board:
 
     ruleset: RuleSet
     rules: Mapping[str, Rule]
-    prices: PriceBook | None
+    prices: PriceBook | PriceBooks | None
     leaderboard: Leaderboard
     entries: Mapping[str, Entry]
     not_placed: tuple[NotPlaced, ...]
@@ -108,7 +109,12 @@ class Board:
 
 
 def read_board(
-    tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], prices: PriceBook | None, rate: Rate, rank: Rank
+    tree: Path,
+    ruleset: RuleSet,
+    rules: Mapping[str, Rule],
+    prices: PriceBook | PriceBooks | None,
+    rate: Rate,
+    rank: Rank,
 ) -> Board:
     """Everything below `tree` under `ruleset`; a tree without results gives an empty board.
 
@@ -129,8 +135,7 @@ def read_board(
                 not_placed.append(NotPlaced(place, missing))
                 continue
             row = _at_home(rate(result), place, tree)
-            price = None if prices is None or result.system is None else prices.price(result.system)
-            entry = _entry(result, row, price, _free(slug(_name_parts(place)), taken), tree)
+            entry = _entry(result, row, price_of(result, prices), _free(slug(_name_parts(place)), taken), tree)
         except InputError as error:
             not_placed.append(NotPlaced(place, (_without(str(error), tree),)))
             continue

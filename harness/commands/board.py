@@ -35,17 +35,15 @@ def board_of(tree: Path, ruleset_name: str, today: date) -> Board:
     """
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
-    prices = folder / loader.PRICES_FILE
-    book = loader.load_prices(prices) if prices.exists() else None
     checks = registry.checks()
 
     def rate(result: Result) -> Row:
-        return ranking.row(result, ruleset, checks.values(), None if book is None else book.usd_per_hour, today)
+        return ranking.row(result, ruleset, checks.values(), ruleset.prices, today)
 
     def rank(rows: Sequence[Row]) -> Leaderboard:
         return ranking.leaderboard(ruleset.version, ruleset.digest, rows)
 
-    return read_board(tree, ruleset, checks, book, rate, rank)
+    return read_board(tree, ruleset, checks, ruleset.prices, rate, rank)
 
 
 def serve(tree: Path, host: str, port: int, ruleset_name: str) -> ExitStatus:

@@ -70,11 +70,12 @@ def run(request: Request) -> ExitStatus:
     ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
     template = _plan(request, ruleset, rules)
-    book = loader.load_prices(registry.ruleset_folder(request.ruleset) / loader.PRICES_FILE)
-    usd_per_hour = book.usd_per_hour(template.system)
+    usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
     folder, done = _folder(request, rules, template)
     if done:
-        template = replace(template, result_id=_result_id(done))
+        first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
+        prices_digest = first.field(key.TTA_RULES, key.PRICES_FIELD)
+        template = replace(template, result_id=_result_id(done), prices_digest=prices_digest)
     _say(request, f"{rules.name}: results go to {folder}")
     # The mirror's first import of mlflow takes seconds; it has them while torch is imported.
     following = _follow(folder, request.mlflow) if request.is_mirrored else None
@@ -181,6 +182,7 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
         run_id="",
         index=0,
         full_curve=request.full_curve,
+        prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import loader, ranking, registry
+from harness.billing import Bill
 from harness.columns import aligned
 from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.scoring import Leaderboard, Row, Score, Table
@@ -35,8 +36,6 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
         raise UsageError("score: which results? name logs, folders or trees of them")
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
-    prices = folder / loader.PRICES_FILE
-    book = loader.load_prices(prices) if prices.exists() else None
     checks = list(registry.checks().values())
     rows, status = [], ExitStatus.OK
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
@@ -46,7 +45,7 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
             status = ExitStatus.USAGE
             continue
-        rows.append(ranking.row(result, ruleset, checks, book, today or datetime.now(UTC).date()))
+        rows.append(ranking.row(result, ruleset, checks, ruleset.prices, today or datetime.now(UTC).date()))
     board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
     print(json.dumps(_document(board), allow_nan=False, indent=2) if output_format == "json" else _text(board))
     if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
@@ -102,7 +101,21 @@ def _notes(row: Row) -> list[str]:
             f"multiplied by {score.normalised_by:.4f} ({score.raw_seconds:,.3f} s before): it needed fewer samples "
             "than the reference"
         )
+    if row.electricity_usd is not None:
+        notes.append(f"electricity, apart: {row.electricity_usd} USD a run")
+    if row.bill is not None:
+        notes.append(_billed(row.bill))
     return notes
+
+
+def _billed(bill: Bill) -> str:
+    """What is declared, as declared; it ranks nothing."""
+    declared = bill.declared
+    text = f"declared: {len(declared.attempts)} times a node was held, {declared.purchase}"
+    if declared.interruptions is not None:
+        text += f", {declared.interruptions} interruptions"
+    text += f"; at list price {bill.usd} USD" if bill.usd is not None else f"; no list price: {bill.why_not}"
+    return text + (f", as bought {bill.paid_usd} USD" if bill.paid_usd is not None else "")
 
 
 def _document(board: Leaderboard) -> dict[str, Any]:
@@ -121,7 +134,24 @@ def _table_document(table: Table) -> dict[str, Any]:
 def _row_document(row: Row) -> dict[str, Any]:
     """The row without its findings, which are `tta check`'s to tell."""
     shown = {name.name: getattr(row, name.name) for name in dataclasses.fields(row) if name.name != "findings"}
-    return {**shown, "is_valid": row.is_ranked, "score": _score_document(row.score)}
+    shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
+    bill = None if row.bill is None else _bill_document(row.bill)
+    return {**shown, "is_valid": row.is_ranked, "score": _score_document(row.score), "bill": bill}
+
+
+def _bill_document(bill: Bill) -> dict[str, Any]:
+    """What is declared, and what that costs; times and money as text."""
+    declared = bill.declared
+    amounts = ("usd", "compute_usd", "paid_usd", "seconds")
+    return {
+        "purchase": declared.purchase,
+        "interruptions": declared.interruptions,
+        "attempts": len(declared.attempts),
+        **{name: None if (value := getattr(bill, name)) is None else str(value) for name in amounts},
+        "price_id": bill.price_id,
+        "price_digest": bill.price_digest,
+        "why_not": bill.why_not,
+    }
 
 
 def _score_document(score: Score) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from harness import events as key
 from harness import judging, loader, placing, ranking, registry, render
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
-from harness.prices import PriceBook
 from harness.ruleset import RuleSet
 from harness.submission import Claim, Result, find_results, read_result
 
@@ -38,7 +37,6 @@ def run(request: Request, today: date) -> ExitStatus:
     """
     folder = registry.ruleset_folder(request.ruleset)
     ruleset = loader.load_ruleset(folder, request.ruleset)
-    book = loader.load_prices(folder / loader.PRICES_FILE)
     if not request.result.is_dir():
         raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
     result = read_result(request.result)
@@ -50,7 +48,7 @@ def run(request: Request, today: date) -> ExitStatus:
         if not judging.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
-        print(_standing(request.tree, staged, ruleset, book, today))
+        print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
             print(f"dry run: it would be placed at {request.tree / placing.places(claim).result}", file=sys.stderr)
             return ExitStatus.OK
@@ -101,10 +99,10 @@ def _category(status: object) -> str:
     )
 
 
-def _standing(tree: Path, staged: Result, ruleset: RuleSet, book: PriceBook, today: date) -> str:
+def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
     """Where the result would rank among what is in the tree."""
     checks = list(registry.checks().values())
-    mine = ranking.row(staged, ruleset, checks, book, today)
+    mine = ranking.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]
     try:
         others = find_results(tree)
@@ -117,7 +115,7 @@ def _standing(tree: Path, staged: Result, ruleset: RuleSet, book: PriceBook, tod
             print(f"{path}: left out of the ranking: {error}", file=sys.stderr)
             continue
         if other.benchmark == staged.benchmark:
-            rows.append(ranking.row(other, ruleset, checks, book, today))
+            rows.append(ranking.row(other, ruleset, checks, ruleset.prices, today))
     board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
     for table in board.tables:
         for row in table.rows:

@@ -271,7 +271,7 @@ def test_digest_of_a_ruleset_moves_with_every_file_but_the_prices(tmp_path: Path
     """A comment is enough; prices have a digest of their own."""
     before = load(tmp_path).digest
 
-    (tmp_path / "prices.yaml").write_text("anything")
+    (tmp_path / "prices.yaml").write_text("date: '2026-01-01'\nprices: []\n")
     assert loader.load_ruleset(tmp_path, "test").digest == before
     assert load(tmp_path, toy=TOY + "# a word\n").digest != before
 
@@ -284,7 +284,7 @@ def test_rules_that_come_with_the_harness_load() -> None:
     for name, folder in registry.ruleset_folders():
         assert loader.load_ruleset(folder, name).benchmarks
         if (folder / loader.PRICES_FILE).exists():
-            assert loader.load_prices(folder / loader.PRICES_FILE).prices
+            assert loader.load_books(folder).current.prices
 
 
 def test_codes_in_force_are_checks_that_exist() -> None:

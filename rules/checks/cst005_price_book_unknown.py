@@ -1,0 +1,44 @@
+"""The logs do not name one price book that is kept.
+
+## What it does
+Looks up the `prices_digest` of `tta_rules` among the organiser's price books. Every log of a result must name the same
+one. Logs that name none are priced by the first book, and reported once there are several.
+
+## Why it matters
+A result is priced for good by the book that was in force when it was made. Where that book is not kept, or the logs
+disagree, the cost is null: another book's price would change an old result.
+
+## Example
+The logs name the book 3f2a91bc77d0…; rules/v1/prices.yaml and rules/v1/prices/ have others.
+
+## Instead
+The organiser keeps every book once published. For a result: hand in the logs as they were written.
+
+## Source
+Cost: docs/cost.md; harness/pricing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.findings import Fault
+from harness.prices import PRICE_KEY, NoPrice
+from harness.pricing import book_of
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.prices is None or not result.runs or PRICE_KEY not in (result.system or {}):
+        return
+    first = result.runs[0]
+    path, line = str(first.path), first.line_of(key.TTA_RULES)
+    found = book_of(result, ruleset.prices)
+    if isinstance(found, NoPrice):
+        yield Fault(path, line, f"the cost is null: {found.why}")
+    elif len(ruleset.prices.books) > 1 and first.field(key.TTA_RULES, key.PRICES_FIELD) is None:
+        yield Fault(path, line, f"the logs name no price book; the first one, of {found.date}, is taken")
