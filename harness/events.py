@@ -47,7 +47,7 @@ POWER_READING = "power_reading"
 # Ours, where MLPerf has no word.
 TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>"}
-TTA_CONFIG = "tta_config"  # the run's whole configuration; metadata.digest is its SHA-256 as canonical JSON
+TTA_CONFIG = "tta_config"  # the run's configuration and module; metadata.digest is the SHA-256 of their canonical JSON
 TTA_RESOLVED = "tta_resolved"  # what the worker says it is running with, after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]

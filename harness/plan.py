@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness import __version__
+from harness import __version__, parts
 from harness import events as key
 from harness.errors import WorkerError
 from harness.events import digest_of
@@ -21,6 +21,7 @@ class Plan:
 
     full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
         targets and convergence points are derived. Such a run is never a result.
+    module, module_path: what a run of the open division replaces parts of the workload with, and where it lies.
     """
 
     rules: BenchmarkRules
@@ -39,6 +40,8 @@ class Plan:
     run_id: str
     index: int
     full_curve: bool = False
+    module: parts.Module | None = None
+    module_path: Path | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Plan:
             "num_devices": self.num_devices,
             "precision": self.precision,
             "full_curve": self.full_curve,
+            "module": None if self.module is None else self.module.record(),
             "hyperparameters": dict(self.hyperparameters),
         }
 
@@ -68,6 +72,12 @@ class Plan:
             "num_devices": self.num_devices,
             "precision": self.precision,
         }
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The command that opens a session: its configuration, and the module to load before."""
+        module = None if self.module is None else {**self.module.record(), "path": str(self.module_path)}
+        return {"do": "open", "config": self.run_config, "module": module}
 
     def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
         """Key, value and metadata of every event that is written before anything is done."""

@@ -19,13 +19,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     0: "errors clock",
-    1: "channel columns convergence course datacache download energy events findings judging logline logwriter mirror "
-    "mirrorvalues picture placing plan prices ranking render ruleset runlog runresult scoring sqlitefile statistics "
-    "submission system target trackingview workload",
+    1: "channel claims columns convergence course datacache download energy events findings interrupts judging logline "
+    "logwriter mirror mirrorvalues parts picture placing plan prices ranking render resultfolder ruleset runlog "
+    "runresult scoring sqlitefile statistics submission summary system target trackingview workload",
     2: "launch loader machine meters registry tracking view",
     3: "board following referee worker",
     4: "commands mirror_process",
-    5: "cli verbs",
+    5: "arguments cli trainverbs verbs",
 }
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 # Who may import what is not ours. Whatever is named here is imported by nobody else in harness/.
@@ -43,7 +43,7 @@ OUTSIDE = {
     "markupsafe": {"board"},
     "starlette": {"board"},
     "uvicorn": {"board"},
-    "yaml": {"loader", "placing", "submission"},
+    "yaml": {"claims", "loader", "placing"},
     "scipy": {"convergence", "statistics"},
 }
 
