@@ -2,9 +2,13 @@
 
     <cache>/<workload>_<suite>/data/...        what the workload wrote
     <cache>/<workload>_<suite>/digests.json    size, time stamp and SHA-256 of each file
+    <cache>/<workload>_<suite>/downloads/...   what the workload fetched (`data_dir.parent / "downloads"`); kept, also
+                                               when preparing fails, so that the next attempt goes on from there
+    <cache>/<workload>_<suite>/preparing-*     what is being prepared; tidied away by the next call if it was killed
 
 The data set's digest is the SHA-256 over `<sha256>  <path>` lines sorted by path, so that `sha256sum`
-can redo it. A file whose size and time stamp have not moved is not read again.
+can redo it. A file whose size and time stamp have not moved is not read again. A cache that cannot be written, a shared
+one for example, is used for reading if it has the data; what cannot be noted in it is taken again each time.
 """
 
 from __future__ import annotations
@@ -15,8 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,17 +52,26 @@ def default_cache() -> Path:
 def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = None) -> DataSet:
     """The data set of a suite, made now if it is not there.
 
-    A preparation that fails leaves nothing behind; two at the same time wait for each other.
+    A preparation that fails leaves nothing behind but what was downloaded; two at the same time wait for each other.
 
     Raises:
         DataError: the data cannot be had, or what is there is damaged.
-        OutputError: the cache cannot be written.
+        OutputError: the cache cannot be written, and the data are not in it.
     """
     folder = cache / f"{workload.name}_{suite}"
+    data = folder / "data"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder):
-            data = folder / "data"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / "lock").open("w")
+        except OSError:
+            if not data.is_dir():
+                raise
+            return read(data, is_noted=False)  # complete, because it was renamed into its place
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in folder.glob("preparing-*"):  # of one that was killed: whoever holds the lock is alone here
+                shutil.rmtree(left, ignore_errors=True)
             if not data.is_dir():
                 temporary = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder))
                 try:
@@ -73,15 +85,10 @@ def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = N
         raise OutputError(f"{error.filename or folder}: {error.strerror}: the data cannot be prepared there") from None
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    with (folder / "lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
-def read(data: Path) -> DataSet:
+def read(data: Path, is_noted: bool = True) -> DataSet:
     """The data set in the folder `data`, its digest taken now.
+
+    is_noted: write the digests down for the next time; only under the lock.
 
     Raises:
         DataError: it has no metadata.json, or a file cannot be read.
@@ -89,11 +96,9 @@ def read(data: Path) -> DataSet:
     try:
         content = json.loads((data / METADATA_NAME).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"{data / METADATA_NAME}: cannot be read: {error}; delete {data.parent} and prepare again"
-        ) from None
+        raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {data} and prepare again") from None
     if not isinstance(content, dict):
-        raise DataError(f"{data / METADATA_NAME}: is not a JSON object; delete {data.parent} and prepare again")
+        raise DataError(f"{data / METADATA_NAME}: is not a JSON object; delete {data} and prepare again")
     stamps = data.parent / "digests.json"
     known = _known(stamps)
     found: dict[str, dict[str, Any]] = {}
@@ -106,8 +111,9 @@ def read(data: Path) -> DataSet:
             found[name] = {**entry, "sha256": before["sha256"] if is_same else sha256_of(path)}
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    if found != known:
-        stamps.write_text(json.dumps(found, indent=1))
+    if is_noted and found != known:
+        with suppress(OSError):  # it costs the next call time, and nothing else
+            stamps.write_text(json.dumps(found, indent=1))
     lines = "".join(f"{entry['sha256']}  {name}\n" for name, entry in sorted(found.items()))
     return DataSet(
         path=data,

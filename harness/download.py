@@ -33,8 +33,8 @@ def download(
 ) -> None:
     """Put what `url` gives at `path`, whose parent exists; nothing is done if it is there already and whole.
 
-    What has come lies in `<path>.part` and is gone on with by the next call. A file that is complete and has
-    another digest is removed.
+    What has come lies in `<path>.part` and is gone on with by the next call. What is complete and has another
+    digest, or is more than it can be, is removed.
 
     url: https, http or file. sha256: of the whole file, hexadecimal. max_bytes: more is refused while it comes.
     say: gets a line of progress now and then; by default standard error.
@@ -47,6 +47,9 @@ def download(
     part = path.with_name(path.name + ".part")
     try:
         _fetch(url, part, max_bytes, say or _to_stderr, timeout_s)
+    except _TooMuchError:
+        part.unlink(missing_ok=True)
+        raise DataError(f"{url}: sends more than {max_bytes:,} bytes, the most it can have; it was not kept") from None
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         have = part.stat().st_size if part.is_file() else 0
@@ -59,6 +62,10 @@ def download(
         part.unlink()
         raise DataError(f"{url}: what came has SHA-256 {found}, expected {sha256}; it was not kept")
     part.replace(path)
+
+
+class _TooMuchError(Exception):
+    """More bytes come than the file can have."""
 
 
 def _fetch(url: str, part: Path, max_bytes: int, say: Callable[[str], None], timeout_s: float) -> None:
@@ -78,15 +85,18 @@ def _fetch(url: str, part: Path, max_bytes: int, say: Callable[[str], None], tim
             stream.truncate(0)
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
+        if total is not None and total > max_bytes:
+            raise _TooMuchError
         said = time.monotonic()
-        while chunk := response.read(_CHUNK):
+        # `read1` gives what is there: `read` would wait for a whole chunk, and lose it when the line goes dead.
+        while chunk := response.read1(_CHUNK):
             have += len(chunk)
             if have > max_bytes:
-                raise OSError(f"more than {max_bytes:,} bytes")
+                raise _TooMuchError
             stream.write(chunk)
             if time.monotonic() - said > 1:
                 said = time.monotonic()
-                say(f"{Path(url).name}: {have >> 20:,} of {total >> 20:,} MiB" if total else f"{have >> 20:,} MiB")
+                say(f"{Path(url).name}: {have >> 20:,} MiB" + (f" of {total >> 20:,} MiB" if total else ""))
         os.fsync(stream.fileno())
     if total is not None and have < total:
         raise OSError(f"it ended after {have:,} of {total:,} bytes")

@@ -119,6 +119,8 @@ class LaunchedWorker:
         environment["PYTHONPATH"] = os.pathsep.join(
             part for part in (str(_SOURCE_ROOT), environment.get("PYTHONPATH", "")) if part
         )
+        # A random.py in the current folder must not change a run, nor a module import what nobody keeps.
+        environment["PYTHONSAFEPATH"] = "1"
         cores = len(os.sched_getaffinity(0))
         environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // self._num_devices)))
         environment["TOKENIZERS_PARALLELISM"] = "false"

@@ -37,10 +37,11 @@ class Places:
 
     result: Path
     system: Path
+    code: Path
 
 
 def places(claim: Claim) -> Places:
-    """<submitter>/results/<system>/<benchmark> and <submitter>/systems/<system>.json.
+    """<submitter>/results/<system>/<benchmark>, systems/<system>.json and benchmarks/<benchmark> beside it.
 
     Raises:
         UsageError: a name in the claim cannot be a folder's name.
@@ -53,7 +54,9 @@ def places(claim: Claim) -> Places:
             )
     submitter = Path(claim.submitter)
     return Places(
-        submitter / "results" / claim.system / claim.benchmark, submitter / "systems" / f"{claim.system}.json"
+        submitter / "results" / claim.system / claim.benchmark,
+        submitter / "systems" / f"{claim.system}.json",
+        submitter / "benchmarks" / claim.benchmark,
     )
 
 
@@ -99,6 +102,10 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
     system = staging / where.system
     system.parent.mkdir(parents=True)
     shutil.copyfile(result.system_path, system)
+    for name, entry in result.code.items():
+        if entry.kind == "file" and result.code_path is not None:  # what is no file stays behind, and is a finding
+            (staging / where.code).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(result.code_path / name, staging / where.code / name)
     (folder / CLAIM_NAME).write_text(yaml.safe_dump(asdict(claim), sort_keys=False, allow_unicode=True))
     files[CLAIM_NAME] = FileEntry("file", 0, sha256_of(folder / CLAIM_NAME))
     (folder / MANIFEST_NAME).write_text(manifest_text(files))
@@ -108,22 +115,29 @@ def place(tree: Path, staging: Path, claim: Claim) -> Path:
     """Moves what was staged to its place in the tree and returns that place.
 
     Raises:
-        OutputError: a result is there already, or another description of a system of this name.
+        OutputError: a result is there already, or another system description or module of the same name.
     """
     where = places(claim)
-    target, system = tree / where.result, tree / where.system
+    target = tree / where.result
+    beside = [where.system, *sorted(path.relative_to(staging) for path in (staging / where.code).glob("*.py"))]
     _sync(staging)
     try:
         if target.exists() or target.is_symlink():
             raise FileExistsError(errno.EEXIST, "exists")
         target.parent.mkdir(parents=True, exist_ok=True)
-        system.parent.mkdir(parents=True, exist_ok=True)
-        is_new = _place_system(staging / where.system, system)
+        placed: list[Path] = []
         try:
+            for part in beside:
+                (tree / part).parent.mkdir(parents=True, exist_ok=True)
+                if _place_beside(staging / part, tree / part):
+                    placed.append(part)
             (staging / where.result).rename(target)  # fails if somebody was faster: their folder is not empty
-        except OSError:
-            if is_new and not any(target.parent.iterdir()):
-                system.unlink()  # who was faster relies on the description that we placed for both
+        except (OSError, OutputError):
+            # Who was faster relies on what we placed for both: the description of the system, or the module.
+            users = {where.system: f"{claim.system}/*"}
+            for part in placed:
+                if not any((tree / where.result.parents[1]).glob(users.get(part, f"*/{claim.benchmark}"))):
+                    (tree / part).unlink()
             raise
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
@@ -135,12 +149,16 @@ def place(tree: Path, staging: Path, claim: Claim) -> Path:
     return target
 
 
-def _place_system(staged_file: Path, target: Path) -> bool:
-    """Links the description to its place; False if the same is there already."""
+def _place_beside(staged_file: Path, target: Path) -> bool:
+    """Links a system description or a module to its place; False if the same is there already."""
     try:
         os.link(staged_file, target)
     except FileExistsError:
         if target.is_symlink() or sha256_of(target) != sha256_of(staged_file):
+            if target.suffix == ".py":
+                raise OutputError(
+                    f"{target}: another module of that name is there; name this one differently"
+                ) from None
             raise OutputError(
                 f"{target}: another description of a system of that name is there; name this system differently"
             ) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness import __version__
+from harness import __version__, parts
 from harness import events as key
 from harness.errors import WorkerError
 from harness.events import digest_of
@@ -22,6 +22,7 @@ class Plan:
     full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
         targets and convergence points are derived. Such a run is never a result.
     prices_digest: of the price book in force, by which this run is priced for good; None where the rules have none.
+    module, module_path: what a run of the open division replaces parts of the workload with, and where it lies.
     """
 
     rules: BenchmarkRules
@@ -41,6 +42,8 @@ class Plan:
     index: int
     full_curve: bool = False
     prices_digest: str | None = None
+    module: parts.Module | None = None
+    module_path: Path | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -54,6 +57,7 @@ class Plan:
             "num_devices": self.num_devices,
             "precision": self.precision,
             "full_curve": self.full_curve,
+            "module": None if self.module is None else self.module.record(),
             "hyperparameters": dict(self.hyperparameters),
         }
 
@@ -70,6 +74,12 @@ class Plan:
             "num_devices": self.num_devices,
             "precision": self.precision,
         }
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The command that opens a session: its configuration, and the module to load before."""
+        module = None if self.module is None else {**self.module.record(), "path": str(self.module_path)}
+        return {"do": "open", "config": self.run_config, "module": module}
 
     def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
         """Key, value and metadata of every event that is written before anything is done."""

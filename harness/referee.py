@@ -117,7 +117,7 @@ class Referee:
         world = self.worker.start(self._tick, START_LIMIT_S)
         self.log.event(key.TTA_WORLD, world)
         self._refuse_wrong_world(world)
-        opened = self._ask({"do": "open", "config": plan.run_config}, START_LIMIT_S)
+        opened = self._ask(plan.opening, START_LIMIT_S)
 
         self._progress.phase = "initialising"
         begin_ns = self.log.start(key.INIT_START)

@@ -178,7 +178,14 @@ class BenchmarkRules:
                     f"hyperparameters: {name}: the default {printable(constraint.default)} is not permitted; "
                     f"permitted: {constraint.allowed}"
                 )
+        sizes = [recipe.global_batch_size for recipe in self.reference_recipes]
         for recipe in self.reference_recipes:
+            if recipe.num_runs < 1:
+                yield f"reference_recipes: num_runs is {recipe.num_runs}; it must be at least 1"
+            if sizes.count(recipe.global_batch_size) > 1:
+                yield f"reference_recipes: global_batch_size {recipe.global_batch_size} stands there twice"
+            if "global_batch_size" in recipe.hyperparameters:
+                yield "reference_recipes: hyperparameters: global_batch_size stands beside them, not among them"
             try:
                 self.resolve({**recipe.hyperparameters, "global_batch_size": recipe.global_batch_size}, "closed")
             except UsageError as error:

@@ -45,6 +45,7 @@ class RunResult:
     quality: at the evaluation that decided; where none did, the best of the run.
     evaluations: those after `run_start`, in the order of the log.
     ledger, run_s: see `derive_ledger`; run_s is from `run_start` to `run_stop`, evaluations included.
+    data_wait_fraction: share of the timed blocks in which training waited for data; None where there was no block.
     energy_j, usd: None is "not measured" or "no price", never 0.
     energy_source: "measured", "estimated" or "none".
     """
@@ -63,6 +64,7 @@ class RunResult:
     energy_source: str
     usd: Decimal | None
     why_not: str | None = None
+    data_wait_fraction: float | None = None
 
 
 def run_result(
@@ -108,6 +110,7 @@ def run_result(
         energy_source=energy_source,
         usd=None if usd_per_hour is None or seconds is None else cost_usd(seconds, usd_per_hour),
         why_not=why_not,
+        data_wait_fraction=_data_wait_fraction(log, run_s),
     )
 
 
@@ -145,23 +148,37 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
         return ledger
     run_s = _seconds(log, start, stop)
 
-    def inside(begin: Event, end: Event) -> float:
-        """Seconds of an interval that lie in the timed region."""
-        return max(0.0, min(_seconds(log, start, end), run_s) - max(_seconds(log, start, begin), 0.0))
-
-    blocks = _intervals(log, key.BLOCK_START, key.BLOCK_STOP)
-    wait_s = _waits(log, [end for _, end in blocks])
-    waiting_s = math.fsum(
-        min(max(waited_s, 0.0), inside(*block)) for waited_s, block in zip(wait_s, blocks, strict=True)
+    block_s, waiting_s = _training(log, run_s)
+    opening = _intervals(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
+    ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *interval) for interval in opening)
+    ledger["train"] = block_s - waiting_s
+    ledger["eval"] = math.fsum(
+        _inside(log, run_s, *interval) for interval in _intervals(log, key.EVAL_START, key.EVAL_STOP)
     )
-    ledger["data"] = waiting_s + math.fsum(
-        inside(*interval) for interval in _intervals(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
-    )
-    ledger["train"] = math.fsum(inside(*block) for block in blocks) - waiting_s
-    ledger["eval"] = math.fsum(inside(*interval) for interval in _intervals(log, key.EVAL_START, key.EVAL_STOP))
     ledger["checkpoint"] = 0.0
     ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
     return ledger
+
+
+def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:
+    """Seconds of an interval that lie in the timed region of `run_s` seconds."""
+    start = log.first(key.RUN_START)
+    assert start is not None
+    return max(0.0, min(_seconds(log, start, end), run_s) - max(_seconds(log, start, begin), 0.0))
+
+
+def _training(log: RunLog, run_s: float) -> tuple[float, float]:
+    """Seconds of the timed blocks, and those of them in which training waited for data."""
+    blocks = _intervals(log, key.BLOCK_START, key.BLOCK_STOP)
+    lengths_s = [_inside(log, run_s, *block) for block in blocks]
+    wait_s = _waits(log, [end for _, end in blocks])
+    waiting_s = math.fsum(min(max(waited_s, 0.0), s) for waited_s, s in zip(wait_s, lengths_s, strict=True))
+    return math.fsum(lengths_s), waiting_s
+
+
+def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
+    block_s, waiting_s = (0.0, 0.0) if run_s is None else _training(log, run_s)
+    return waiting_s / block_s if block_s > 0 else None
 
 
 def _window(log: RunLog) -> tuple[Event | None, Event | None]:

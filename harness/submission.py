@@ -2,8 +2,10 @@
 
     <tree>/<submitter>/systems/<system>.json
     <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., submission.yaml, MANIFEST.sha256
+    <tree>/<submitter>/benchmarks/<benchmark>/<module>.py      in the open division
 
-`tta run` leaves a folder with result_<k>.txt and system.json, which is a result that nobody has claimed yet.
+`tta run` leaves a folder with result_<k>.txt, system.json and, with a module, code/<module>.py, which is a result that
+nobody has claimed yet.
 """
 
 from __future__ import annotations
@@ -18,49 +20,50 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import runlog
+from harness import events as key
+from harness import parts, runlog
+from harness.claims import (
+    CLAIM_NAME,
+    MANIFEST_NAME,
+    MAX_SMALL_FILE_BYTES,
+    Claim,
+    FileEntry,
+    Unreadable,
+    line_of,
+    manifest_text,
+    read_claim,
+    read_manifest,
+    sha256_of,
+    small_file,
+)
 from harness.errors import LogError, SubmissionError, printable
 from harness.runlog import RunLog
 
-CLAIM_NAME = "submission.yaml"
-MANIFEST_NAME = "MANIFEST.sha256"
+__all__ = [
+    "CLAIM_NAME",
+    "CODE_NAME",
+    "MANIFEST_NAME",
+    "NAME_PATTERN",
+    "RESULT_PATTERN",
+    "SYSTEM_NAME",
+    "Claim",
+    "FileEntry",
+    "Result",
+    "Unreadable",
+    "find_results",
+    "line_of",
+    "manifest_text",
+    "named_module",
+    "read_result",
+    "sha256_of",
+    "small_file",
+]
+
 SYSTEM_NAME = "system.json"
+CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
-MAX_SMALL_FILE_BYTES = 1 << 20
 MAX_FILES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a submitter says of a result: `submission.yaml`."""
-
-    submitter: str
-    system: str
-    benchmark: str
-    division: str
-    category: str  # "available", "preview" or "research"
-    ruleset: str
-    system_sha256: str
-    submitted: str  # a date, YYYY-MM-DD
-    notes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """One thing below a result's folder. sha256 is None for what is no regular file; `kind` says what it is."""
-
-    kind: str  # "file", "link", "folder" or "other"
-    num_bytes: int
-    sha256: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A part of a result that could not be read, and why."""
-
-    path: Path
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Result:
     runs: the logs that could be read, by number. unreadable: the parts that could not.
     system: the system description as JSON; None where there is none. manifest: path -> SHA-256 as listed.
     files: what is really there, by path relative to `path`; empty for a single log.
+    code_path: the folder where modules lie. code: the modules that logs name, as far as they are there, by name.
     """
 
     path: Path
@@ -83,6 +87,8 @@ class Result:
     manifest: Mapping[str, str] | None = None
     manifest_lines: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, FileEntry] = field(default_factory=dict)
+    code_path: Path | None = None
+    code: Mapping[str, FileEntry] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
 
     @property
@@ -147,10 +153,11 @@ def read_result(path: Path) -> Result:
             runs.append(runlog.read(path / name))
         except LogError as error:
             unreadable.append(Unreadable(path / name, str(error).removeprefix(f"{path / name}: ")))
-    manifest, manifest_lines = _read_manifest(path / MANIFEST_NAME, unreadable)
+    manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
     claim = read_claim(path / CLAIM_NAME, unreadable) if CLAIM_NAME in files else None
     system_path = _system_path(path, claim)
     system, system_sha256 = _read_system(system_path, unreadable)
+    code_path = _code_path(path, claim)
     return Result(
         path=path,
         kind="submission" if {CLAIM_NAME, MANIFEST_NAME} & set(files) else "result",
@@ -162,6 +169,8 @@ def read_result(path: Path) -> Result:
         manifest=manifest,
         manifest_lines=manifest_lines,
         files=files,
+        code_path=code_path,
+        code=_code(code_path, runs),
         unreadable=tuple(unreadable),
     )
 
@@ -189,13 +198,35 @@ def _files(folder: Path) -> dict[str, FileEntry]:
     return entries
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes.
+def named_module(log: RunLog) -> parts.Module | None:
+    """The module that a log says it was run with; None where it names none, or nothing that could be one."""
+    try:
+        return parts.recorded(log.field(key.TTA_CONFIG, "module"))
+    except ValueError:
+        return None
 
-    Raises OSError where it cannot be read.
-    """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+def _code_path(path: Path, claim: Claim | None) -> Path:
+    """benchmarks/<benchmark> of the submitter's folder for a claimed result; code/ beside the logs otherwise."""
+    if claim is not None and NAME_PATTERN.fullmatch(claim.benchmark) and len(path.absolute().parents) > 2:
+        return path.absolute().parents[2] / "benchmarks" / claim.benchmark
+    return path / CODE_NAME
+
+
+def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
+    """The modules that `logs` name, with their digests; one that is too large to be one has none."""
+    found: dict[str, FileEntry] = {}
+    if folder.is_symlink() or (folder.parent.name == "benchmarks" and folder.parent.is_symlink()):
+        return found
+    for name in sorted({module.name for log in logs if (module := named_module(log)) is not None}):
+        try:
+            status = (folder / name).lstat()
+            kind = "file" if stat.S_ISREG(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "other"
+            is_read = kind == "file" and status.st_size <= MAX_SMALL_FILE_BYTES
+            found[name] = FileEntry(kind, status.st_size, sha256_of(folder / name) if is_read else None)
+        except OSError:
+            continue  # it is not there
+    return found
 
 
 def _system_path(path: Path, claim: Claim | None) -> Path | None:
@@ -219,82 +250,3 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
         unreadable.append(Unreadable(path, "the system description is not a JSON object"))
         return None, None
     return record, hashlib.sha256(data).hexdigest()
-
-
-def small_file(path: Path) -> bytes:
-    """The bytes of a regular file of at most 1 MiB.
-
-    Raises:
-        SubmissionError: it is no such file.
-    """
-    try:
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            raise SubmissionError(f"{path}: is not a regular file")
-        if status.st_size > MAX_SMALL_FILE_BYTES:
-            raise SubmissionError(f"{path}: has {status.st_size:,} bytes; at most {MAX_SMALL_FILE_BYTES:,} are read")
-        return path.read_bytes()
-    except OSError as error:
-        raise SubmissionError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def line_of(path: Path, name: str) -> int | None:
-    """The line on which the field `name` begins in a small JSON or YAML file; None where it cannot be found."""
-    try:
-        text = small_file(path).decode("utf-8")
-    except (SubmissionError, UnicodeDecodeError):
-        return None
-    field = re.compile(rf'\s*[{{,]?\s*(?:"{re.escape(name)}"|{re.escape(name)})\s*:')
-    return next((number for number, line in enumerate(text.splitlines(), 1) if field.match(line)), None)
-
-
-def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
-    """The claim in `path`: flat `name: value` lines, parsed as safe YAML with every value a text.
-
-    What is wrong with it goes into `unreadable`.
-    """
-    import yaml
-
-    try:
-        record = yaml.load(small_file(path), Loader=yaml.BaseLoader)  # noqa: S506  (BaseLoader: texts only)
-    except (yaml.YAMLError, RecursionError, SubmissionError) as error:
-        unreadable.append(Unreadable(path, f"not YAML: {printable(str(error).splitlines()[0])}"))
-        return None
-    names = set(Claim.__dataclass_fields__)
-    if not isinstance(record, dict):
-        unreadable.append(Unreadable(path, "must be a list of `name: value` lines"))
-        return None
-    problems = [f"unknown key {printable(name)!r}" for name in record if name not in names]
-    problems += [f"{name!r} is missing" for name in sorted(names - {"notes"} - set(record))]
-    problems += [f"{printable(name)!r} is not a text" for name, value in record.items() if not isinstance(value, str)]
-    if problems:
-        unreadable.append(Unreadable(path, "; ".join(problems)))
-        return None
-    return Claim(**record)
-
-
-def _read_manifest(path: Path, unreadable: list[Unreadable]) -> tuple[dict[str, str] | None, dict[str, int]]:
-    """`<sha256>  <path>` lines, as sha256sum writes them."""
-    if not path.is_symlink() and not path.exists():
-        return None, {}
-    try:
-        text = small_file(path).decode("utf-8")
-    except (SubmissionError, UnicodeDecodeError) as error:
-        unreadable.append(Unreadable(path, f"no manifest can be read from it: {printable(error)}"))
-        return None, {}
-    listed: dict[str, str] = {}
-    lines: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        match = re.fullmatch(r"([0-9a-f]{64})  (\S.*)", line)
-        if match is None or match.group(2) in listed:
-            why = "not `<sha256>  <path>`" if match is None else f"{printable(match.group(2))!r} stands twice"
-            unreadable.append(Unreadable(path, f"line {number}: {why}"))
-            continue
-        listed[match.group(2)] = match.group(1)
-        lines[match.group(2)] = number
-    return listed, lines
-
-
-def manifest_text(files: Mapping[str, FileEntry]) -> str:
-    """A manifest over `files`, sorted by path; the manifest itself is not in it."""
-    return "".join(f"{entry.sha256}  {name}\n" for name, entry in sorted(files.items()) if name != MANIFEST_NAME)

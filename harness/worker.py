@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness import parts
 from harness.channel import Channel, ChannelClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.workload import RunConfig, Session
@@ -114,6 +115,17 @@ def _die_with_parent() -> None:
     """Asks the kernel to end this process when the launcher is gone, so that nothing is left running."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if (mark := os.environ.get("TTA_WORKER")) is not None and not _has_mark(os.getppid(), mark):
+            sys.exit(1)  # it was gone before it could be asked
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    """Whether the process was started as the launcher of this worker; false of whoever takes in an orphan."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"TTA_WORKER={mark}".encode() in environment.split(b"\0")
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
@@ -133,6 +145,24 @@ def _failure(error: BaseException) -> dict[str, Any]:
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and kind == "crashed" else ""
     name = "" if kind in ("usage", "data") else f"{type(error).__name__}: "
     return {"ok": False, "kind": kind, "message": f"{name}{str(error)[:1000]}{place}"}
+
+
+def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
+    """The session, with the parts of a module in it where there is one, and what it runs with, for the log."""
+    from harness import registry
+
+    config = RunConfig(**command["config"])
+    workload = registry.workload(config.workload)
+    told = dataclasses.asdict(config)
+    del told["parts"]  # functions; the log has the module that they come from
+    told["module"] = None
+    if module := command.get("module"):
+        path = Path(module.pop("path"))
+        named = parts.recorded(module)
+        assert named is not None
+        config = dataclasses.replace(config, parts=parts.load(path, named, workload.name, workload.parts))
+        told["module"] = named.record()
+    return workload.open(config), told
 
 
 def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> dict[str, Any]:
@@ -163,11 +193,8 @@ def serve(channel: Channel | None, ranks: Ranks, opened: OpenedFiles) -> None:
         command = ranks.broadcast(_next(channel))
         try:
             if command["do"] == "open":
-                from harness import registry
-
-                config = RunConfig(**command["config"])
-                session = registry.workload(config.workload).open(config)
-                answer: dict[str, Any] = {"config": dataclasses.asdict(config)}
+                session, told = _open(command)
+                answer: dict[str, Any] = {"config": told}
             else:
                 assert session is not None
                 answer = _answer(command, session, opened)

@@ -7,6 +7,7 @@ text) and writes it with `write_log`, which chains it anew, as a careful forger 
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,7 +16,15 @@ from typing import Any
 
 from harness.events import CHAIN_START, Event, digest_of, format_line, line_digest
 from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
-from harness.submission import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME, FileEntry, manifest_text, sha256_of
+from harness.submission import (
+    CLAIM_NAME,
+    CODE_NAME,
+    MANIFEST_NAME,
+    SYSTEM_NAME,
+    FileEntry,
+    manifest_text,
+    sha256_of,
+)
 from harness.workload import Metric
 
 WALL_START_MS = 1_763_683_200_000
@@ -96,6 +105,15 @@ def ruleset(codes: dict[str, str], rules: BenchmarkRules | None = None, **change
     return RuleSet(**{**fields, **changes})
 
 
+MODULE_NAME = "fast.py"
+MODULE = "def build_model(suite):\n    return None\n"
+
+
+def module_record(text: str, name: str = MODULE_NAME) -> dict[str, Any]:
+    """What a log says of a module with this text."""
+    return {"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest(), "parts": ["build_model"]}
+
+
 @dataclass
 class Step:
     """An event before it is written: time in seconds on the run's clock."""
@@ -120,10 +138,12 @@ def events(
     start_s: float = 0.0,
     system: dict[str, Any] | None = None,
     division: str = "closed",
+    module: str | None = None,
 ) -> list[Step]:
     """The events of one run, as the referee writes them.
 
     Every block trains `eval_every_samples` samples in `block_s` seconds (of which 0.1 s wait for data).
+    module: the text of fast.py, with which a run of the open division was made.
     """
     rules = rules or benchmark_rules()
     system = system or SYSTEM
@@ -138,6 +158,7 @@ def events(
         "num_devices": 1,
         "precision": "fp32",
         "full_curve": False,
+        "module": None if module is None else module_record(module),
         "hyperparameters": hyperparameters,
     }
     steps: list[Step] = []
@@ -275,6 +296,9 @@ def write_result(
         steps = change(index, copy.deepcopy(steps)) if change else steps
         write_log(folder / f"result_{index}.txt", steps, WALL_START_MS + 60_000 * index)
     (folder / "system.json").write_text(json.dumps(system or SYSTEM, indent=2))
+    if options.get("module") is not None:
+        (folder / CODE_NAME).mkdir()
+        (folder / CODE_NAME / MODULE_NAME).write_text(options["module"])
     return folder
 
 
@@ -309,6 +333,9 @@ def write_submission(
     description = tree / submitter / "systems" / f"{name}.json"
     description.parent.mkdir(parents=True, exist_ok=True)
     (folder / SYSTEM_NAME).rename(description)
+    if (folder / CODE_NAME).exists():
+        (tree / submitter / "benchmarks").mkdir(exist_ok=True)
+        (folder / CODE_NAME).rename(tree / submitter / "benchmarks" / rules.name)
     fields = {
         "submitter": submitter,
         "system": name,

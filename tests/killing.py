@@ -61,6 +61,7 @@ class Session:
     def __init__(self, config):
         self.fault = str(config.hyperparameters["fault"])
         self.pause_s = float(config.hyperparameters["pause_s"])
+        self.quality = config.parts.get("quality", lambda: 0.5)
         self.go("open")
 
     def go(self, phase):
@@ -104,7 +105,7 @@ class Session:
 
     def evaluate(self):
         self.go("evaluate")
-        return Quality({"evaluate:nan": float("nan"), "evaluate:huge": 10**400}.get(self.fault, 0.5), 10)
+        return Quality({"evaluate:nan": float("nan"), "evaluate:huge": 10**400}.get(self.fault, self.quality()), 10)
 
     def close(self):
         self.go("close")
@@ -113,12 +114,17 @@ class Session:
 class Toy:
     name = "toy"
     metric = Metric("accuracy", "fraction", "max")
+    libraries = ()
+    parts = ("quality",)
 
     def prepare_data(self, suite, data_dir, source):
         (Path(data_dir) / "metadata.json").write_text("{}")
 
     def open(self, config):
         return Session(config)
+
+    def baselines(self, suite, data_dir):
+        return {}
 
 
 WORKLOAD = Toy()
@@ -127,6 +133,7 @@ WORKLOAD = Toy()
 
 def toy_tree(folder: Path) -> Path:
     """A source tree whose only workload is the toy, with its ruleset in `toy_rules`."""
+    folder.mkdir(exist_ok=True)
     for name in ("harness", "rules"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "workloads" / "toy").mkdir(parents=True)

@@ -19,6 +19,7 @@ from harness.ruleset import RuleSet
 from harness.scoring import Leaderboard, Row
 from harness.submission import (
     CLAIM_NAME,
+    CODE_NAME,
     MANIFEST_NAME,
     NAME_PATTERN,
     RESULT_PATTERN,
@@ -214,7 +215,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
-    """Logs, claim and manifest in their folder, the system description where `tta check` looks for it."""
+    """Logs, claim and manifest in their folder, system description and module where `tta check` looks for them."""
     parts = place.split("/")
     is_tree = len(parts) == 4 and parts[1] == "results" and all(NAME_PATTERN.fullmatch(part) for part in parts)
     root = f"files/{name}"
@@ -227,6 +228,12 @@ def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
     if path is not None and digest is not None and path.parent.absolute() != result.path.absolute():
         target = f"{root}/{parts[0]}/systems/{path.name}" if is_tree else f"{folder}/{SYSTEM_NAME}"
         yield Download(path, path.name, target, path.stat().st_size, digest)
+    code = f"{root}/{parts[0]}/benchmarks/{parts[-1]}" if is_tree and result.claim else f"{folder}/{CODE_NAME}"
+    for file_name, entry in sorted(result.code.items()):
+        if result.code_path is not None and entry.sha256 is not None:
+            yield Download(
+                result.code_path / file_name, file_name, f"{code}/{file_name}", entry.num_bytes, entry.sha256
+            )
 
 
 def _at_home(row: Row, place: str, tree: Path) -> Row:

@@ -176,7 +176,9 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         points=[(views.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
         ledger=views.ledger_chart("ledger", score.runs),
         phases=[(phase, views.PHASE_WORDS[phase]) for phase in views.PHASES],
-        ledgers=[(views.run_name(run), dict(views.phases_of(run)), run.run_s) for run in score.runs],
+        ledgers=[
+            (views.run_name(run), dict(views.phases_of(run)), run.run_s, run.data_wait_fraction) for run in score.runs
+        ],
         hyperparameters=_hyperparameters(config, rules),
         config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
         folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),

@@ -20,7 +20,7 @@ def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, so
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data's digest is {data.digest}; the rules of {rules.name} want {rules.data_digest}; "
-            f"delete {data.path.parent} and prepare again"
+            f"delete {data.path} and prepare again"
         )
     judged = "the digest the rules name" if rules.data_digest else "the rules name no digest for this suite"
     print(f"{data.path}: {data.num_files} files, {data.num_bytes:,} bytes")

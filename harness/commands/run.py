@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
-import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from harness import datacache, loader, registry, runlog
+from harness import datacache, interrupts, loader, parts, registry, runlog
 from harness import events as key
 from harness.clock import MonotonicClock
-from harness.errors import DataError, ExitStatus, LogError, OutputError, SubmissionError, UsageError, printable
+from harness.errors import (
+    DataError,
+    ExitStatus,
+    Interrupted,
+    OutputError,
+    SubmissionError,
+    TtaError,
+    UsageError,
+    printable,
+    unknown_name,
+)
 from harness.launch import LaunchedWorker
 from harness.logwriter import LogWriter
 from harness.meters import open_meter
 from harness.plan import Outcome, Plan
 from harness.referee import Referee
+from harness.resultfolder import open_folder
 from harness.ruleset import BenchmarkRules, RuleSet
-from harness.submission import SYSTEM_NAME, small_file
+from harness.submission import CODE_NAME, Result, read_result, small_file
+from harness.summary import Summary, as_text, summarise
 from harness.view import open_view
 
 if TYPE_CHECKING:
     from harness.mirror import Mirror
 
+OPEN = "open"
 _MIRROR_PATIENCE_S = 60.0
 
 
@@ -58,6 +68,7 @@ class Request:
     is_quiet: bool = False
     is_resumed: bool = False
     full_curve: bool = False
+    module: Path | None = None
 
 
 def run(request: Request) -> ExitStatus:
@@ -69,9 +80,13 @@ def run(request: Request) -> ExitStatus:
     """
     ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
-    template = _plan(request, ruleset, rules)
+    module, module_text = _module(request, ruleset)
+    template = replace(_plan(request, ruleset, rules), module=module)
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
-    folder, done = _folder(request, rules, template)
+    folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
+    done = open_folder(folder, template, module_text, request.is_resumed)
+    if module is not None:
+        template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
     if done:
         first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
         prices_digest = first.field(key.TTA_RULES, key.PRICES_FIELD)
@@ -92,10 +107,56 @@ def run(request: Request) -> ExitStatus:
             if not is_complete:
                 _say(request, f"the MLflow mirror is not complete; fill it in with: tta sync {folder}")
     reached = sum(outcome.is_reached for outcome in outcomes)
+    if not outcomes:
+        _say(request, f"no run was missing; results are in {folder}")
+        return ExitStatus.OK
     _say(request, f"{reached} of {len(outcomes)} runs reached the target; results are in {folder}")
     if request.full_curve:
         return ExitStatus.OK if all(outcome.reason == "full_curve" for outcome in outcomes) else ExitStatus.FINDINGS
     return ExitStatus.OK if reached == len(outcomes) else ExitStatus.FINDINGS
+
+
+def run_all(request: Request) -> ExitStatus:
+    """Runs every workload that has the suite, each into `<out>/<benchmark>`; at the end prints a row for each.
+
+    One that misses its target, crashes or cannot be run at all does not keep the others from running.
+
+    Returns:
+        The worst status of them all; FINDINGS, too, where a run of before a --resume missed its target.
+
+    Raises:
+        UsageError: no benchmark has the suite, or there is no such division. OutputError: `out` is there already.
+        Interrupted: by a signal; the rest is not run, and no row is printed.
+    """
+    ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
+    of_suite = [rules for rules in ruleset.benchmarks.values() if rules.suite == request.suite]
+    if not of_suite:
+        raise UsageError(unknown_name("suite", request.suite, {rules.suite for rules in ruleset.benchmarks.values()}))
+    if request.division not in ruleset.divisions:
+        raise UsageError(unknown_name("division", request.division, ruleset.divisions))
+    out = request.out or Path("results") / f"{request.suite}-{_stamp()}"
+    if out.exists() and not request.is_resumed:
+        raise OutputError(f"{out}: exists already; choose another --out, or go on in it with --resume")
+    statuses = []
+    for number, rules in enumerate(of_suite, 1):
+        _say(request, f"benchmark {number} of {len(of_suite)}: {rules.name}")
+        try:
+            statuses.append(run(replace(request, workload=rules.workload, out=out / rules.name)))
+        except Interrupted:
+            raise
+        except TtaError as error:
+            print(f"tta: {rules.name}: {printable(error, 2000)}", file=sys.stderr, flush=True)
+            statuses.append(error.exit_status)
+    rows = [_row(out / rules.name, rules, ruleset) for rules in of_suite]
+    print(as_text(rows))
+    if not request.full_curve and not all(row.is_reached for row in rows):
+        statuses.append(ExitStatus.FINDINGS)
+    return max(statuses)
+
+
+def _row(folder: Path, rules: BenchmarkRules, ruleset: RuleSet) -> Summary:
+    result = read_result(folder) if folder.is_dir() else Result(folder, "result", ())
+    return summarise(result, rules, ruleset.timing)
 
 
 def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hour: Decimal | None) -> Outcome:
@@ -107,7 +168,7 @@ def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hou
     if reason := meter.probe():
         raise UsageError(f"--meter {request.meter}: {reason}")
     clock = MonotonicClock()
-    with _interrupts() as interrupts:
+    with interrupts.collected() as seen:
         referee = Referee(
             plan=plan,
             log=LogWriter(folder / f"result_{index}.txt", clock),
@@ -115,30 +176,13 @@ def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hou
             worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt"),
             meter=meter,
             view=open_view(request.is_quiet, usd_per_hour),
-            is_interrupted=lambda: bool(interrupts),
+            is_interrupted=lambda: bool(seen),
             drop_caches=lambda: datacache.drop_caches(plan.data_dir),
         )
-        return referee.run()
-
-
-@contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """Collects SIGINT, SIGTERM and SIGHUP instead of raising, so that no line of the log is broken off half-way."""
-    seen: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        seen.append(number)
-
-    before = {
-        number: signal.signal(number, note)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # nohup and background jobs mean it
-    }
-    try:
-        yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        outcome = referee.run()
+        if seen:  # while the worker was being dismissed; the run is whole, but there shall be no other
+            raise Interrupted("interrupted by a signal")
+        return outcome
 
 
 def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -163,7 +207,7 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data's digest is {data.digest[:16]}…; the rules of {rules.name} want "
-            f"{rules.data_digest[:16]}…; delete {data.path.parent} and prepare again"
+            f"{rules.data_digest[:16]}…; delete {data.path} and prepare again"
         )
     return Plan(
         rules=rules,
@@ -186,6 +230,19 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
     )
 
 
+def _module(request: Request, ruleset: RuleSet) -> tuple[parts.Module | None, bytes]:
+    """The module named on the command line, and its text; it is read here and never imported."""
+    if request.module is None or request.division not in ruleset.divisions:  # which `_plan` refuses
+        return None, b""
+    if request.division != OPEN:
+        raise UsageError(
+            f"--module {printable(request.module)}: the {printable(request.division)} division trains the workload as "
+            f"it is; a module is for --division {OPEN}"
+        )
+    workload = registry.workload(request.workload)
+    return parts.read(request.module, workload.name, workload.parts)
+
+
 def _system(request: Request) -> Mapping[str, Any]:
     """The system description named on the command line, or this machine's."""
     if request.system is None:
@@ -204,42 +261,8 @@ def _system(request: Request) -> Mapping[str, Any]:
     return record
 
 
-def _folder(request: Request, rules: BenchmarkRules, plan: Plan) -> tuple[Path, dict[int, runlog.RunLog]]:
-    """The output folder, with the system description in it, and the finished runs that are in it already."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    folder = request.out or Path("results") / f"{rules.name}-{stamp}"
-    done: dict[int, runlog.RunLog] = {}
-    try:
-        if request.is_resumed and folder.is_dir():
-            done = _finished(folder, rules)
-            return folder, done
-        folder.mkdir(parents=True, exist_ok=False)
-        (folder / SYSTEM_NAME).write_text(json.dumps(dict(plan.system), indent=2) + "\n")
-    except FileExistsError:
-        raise OutputError(
-            f"{folder}: exists already; choose another --out, or add the runs that are missing with --resume"
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
-    return folder, done
-
-
-def _finished(folder: Path, rules: BenchmarkRules) -> dict[int, runlog.RunLog]:
-    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted."""
-    done = {}
-    for path in sorted(folder.glob("result_*.txt")):
-        try:
-            log = runlog.read(path)
-        except LogError:
-            log = None
-        if log is not None and log.first(key.TTA_END) is not None:
-            if log.value(key.SUBMISSION_BENCHMARK) != rules.name:
-                raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
-            done[int(path.stem.removeprefix("result_"))] = log
-        else:
-            (folder / "unfinished").mkdir(exist_ok=True)
-            shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
-    return done
+def _stamp() -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def _result_id(done: Mapping[int, runlog.RunLog]) -> str:

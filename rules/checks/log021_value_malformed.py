@@ -2,7 +2,8 @@
 
 ## What it does
 Compares the values that other checks rely on with their form: which fields, and whether each is a text, a whole number,
-a number, a list or a truth value.
+a number, a list or a truth value; and whether the module of `tta_config`, where there is one, has a name, a digest and
+its parts.
 
 ## Why it matters
 A check that does not find what it compares has nothing to say. Values of the wrong form must not be a way around it.
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness import events as key
+from harness import parts
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
@@ -84,9 +86,18 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
         fields = event.value if isinstance(event.value, dict) else {}
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
+        wrong += _module(fields) if event.key in (key.TTA_CONFIG, key.TTA_RESOLVED) else []
         wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
         if wrong:
             yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")
+
+
+def _module(fields: Mapping[str, object]) -> list[str]:
+    try:
+        parts.recorded(fields.get("module"))
+    except ValueError as error:
+        return [f"module is malformed: {error}"]
+    return []
 
 
 def _wrong(fields: Mapping[str, object], forms: Mapping[str, str], prefix: str) -> Iterator[str]:

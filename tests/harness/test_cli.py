@@ -18,7 +18,20 @@ from harness import cli
 from tests.fabricate import SYSTEM, events, text_of, write_log, write_result
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("run", "check", "score", "submit", "board", "explain", "doctor", "data", "sync", "target", "baseline")
+VERBS = (
+    "run",
+    "check",
+    "score",
+    "submit",
+    "board",
+    "explain",
+    "doctor",
+    "data",
+    "sync",
+    "target",
+    "baseline",
+    "summary",
+)
 HEAVY = ("torch", "mlflow", "transformers", "accelerate", "omegaconf", "numpy", "scipy", "datasets", "rich", "jinja2")
 ESCAPE = "\x1b[31m"
 
@@ -71,6 +84,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("tta ")
 
 
+OPEN = ("run", "image_classification", "--division", "open", "--module")
 BAD: list[tuple[list[str], str]] = [
     ([], "required: VERB"),
     (["chek", "."], "invalid choice: 'chek'"),
@@ -93,7 +107,35 @@ BAD: list[tuple[list[str], str]] = [
     (["score"], "required: PATH"),
     (["score", "nowhere"], "nowhere: there is no such file"),
     (["score", "noise"], "not a run log"),
-    (["run"], "required: WORKLOAD"),
+    (["run"], "required: WORKLOAD, or --all"),
+    (["run", "--suite", "mini"], "required: WORKLOAD, or --all"),
+    (["run", "--all", "image_classification"], "name 'image_classification', or --all, and not both"),
+    (["run", "image_classification", "--all"], "name 'image_classification', or --all, and not both"),
+    (["run", "--all", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload at once"),
+    (["run", "--all", "--runs", "2", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload"),
+    (["run", "--all", "--division", "open", "--module", "part.py"], "--module part.py is for one workload"),
+    (["run", "--all", "--source", "void"], "--source void is for one workload"),
+    (["run", "--all", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
+    (["run", "--all", "--division", "opne"], "unknown division 'opne'; did you mean 'open'?"),
+    (["run", "--all", "--out", "run"], "run: exists already"),
+    (["run", "image_classification", "--module", "part.py"], "a module is for --division open"),
+    (["run", "image_classification", "--division", "opne", "--module", "part.py"], "unknown division 'opne'"),
+    ([*OPEN, "nowhere.py"], "nowhere.py: cannot be read: No such file"),
+    ([*OPEN, "void"], "void: a module's file is called like a Python name"),
+    ([*OPEN, "/dev/null"], "called like a Python name"),
+    ([*OPEN, "folder.py"], "folder.py: is not a file"),
+    ([*OPEN, "part.py"], "line 2: unknown part of image_classification 'build_modle'; did you mean 'build_model' or"),
+    ([*OPEN, "none.py"], "none.py: has none of the parts of image_classification: build_model, build_optimizer"),
+    ([*OPEN, "syntax.py"], "syntax.py, line 3: not Python"),
+    ([*OPEN, "nul.py"], "nul.py, line 1: not Python"),
+    ([*OPEN, "x" * 5000 + ".py"], "at most 64 letters"),
+    ([*OPEN, "fast" + ESCAPE + ".py"], r"fast\x1b[31m.py"),
+    (["summary"], "required: PATH"),
+    (["summary", "nowhere"], "nowhere: there is no such file"),
+    (["summary", "noise"], "not a run log"),
+    (["summary", "run", "--format", "sarif"], "invalid choice: 'sarif'"),
+    (["summary", "run", "--ruleset", "v9"], "unknown ruleset 'v9'"),
+    (["summary", "run"], "ruleset v1 has no such benchmark: toy_mini"),
     (["run", "image_clasification"], "unknown workload 'image_clasification'; did you mean 'image_classification'?"),
     (["run", "image_classification", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
     (["run", "image_classification", "--rums", "3"], "unknown option '--rums'"),
@@ -147,6 +189,11 @@ def things(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "void").mkdir()
     (tmp_path / "noise").write_bytes(bytes(range(256)))
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "part.py").write_text("import math\ndef build_modle(): ...\n")
+    (tmp_path / "none.py").write_text("class Net: ...\n\n\ndef _build_model(): ...\n")
+    (tmp_path / "syntax.py").write_text("import math\n\ndef build_model(:\n")
+    (tmp_path / "nul.py").write_bytes(b"x = '\0'\n")
     write_log(tmp_path / "log", events())
     write_result(tmp_path / "run", num_runs=1)
     write_result(tmp_path / "bare", num_runs=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,8 @@ class Maker:
     make: Callable[[Path], None] = two_files
     name: str = "toy"
     metric: Metric = field(default_factory=lambda: Metric("accuracy", "fraction", "max"))
+    libraries: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     num_calls: int = 0
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
@@ -37,6 +41,9 @@ class Maker:
         self.make(data_dir)
 
     def open(self, config: RunConfig) -> Session:
+        raise NotImplementedError
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
         raise NotImplementedError
 
 
@@ -122,7 +129,7 @@ def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: str) -> 
     data = datacache.prepare(Maker(), "mini", tmp_path)
     (data.path / "metadata.json").write_bytes(content.encode(errors="surrogateescape"))
 
-    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini and prepare again"):
+    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini/data and prepare again"):
         datacache.prepare(Maker(), "mini", tmp_path)
 
 
@@ -217,3 +224,145 @@ def test_noted_digests_are_json(tmp_path: Path) -> None:
     noted = json.loads((data.path.parent / "digests.json").read_text())
     assert sorted(noted) == ["metadata.json", "part/train.bin"]
     assert set(noted["metadata.json"]) == {"size", "mtime_ns", "sha256"}
+
+
+def test_downloads_are_kept_when_preparing_fails(tmp_path: Path) -> None:
+    """The next attempt finds them beside its own folder, and they are no part of the data."""
+
+    def fetch_and_fail(folder: Path) -> None:
+        (folder.parent / "downloads").mkdir()
+        (folder.parent / "downloads" / "archive.part").write_bytes(b"half")
+        raise DataError("no network")
+
+    def go_on(folder: Path) -> None:
+        assert (folder.parent / "downloads" / "archive.part").read_bytes() == b"half"
+        two_files(folder)
+
+    with pytest.raises(DataError):
+        datacache.prepare(Maker(fetch_and_fail), "mini", tmp_path)
+    data = datacache.prepare(Maker(go_on), "mini", tmp_path)
+
+    assert data.num_files == 2
+    assert (tmp_path / "toy_mini" / "downloads" / "archive.part").exists()
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_leftovers_of_a_killed_preparation_are_tidied(tmp_path: Path, is_prepared: bool) -> None:
+    """By the next call, whether the data are there by now or not."""
+    if is_prepared:
+        datacache.prepare(Maker(), "mini", tmp_path)
+    left = tmp_path / "toy_mini" / "preparing-abcd1234"
+    (left / "part").mkdir(parents=True)
+    (left / "part" / "train.bin").write_bytes(b"half")
+
+    assert datacache.prepare(Maker(), "mini", tmp_path).num_files == 2
+
+    assert sorted(path.name for path in (tmp_path / "toy_mini").iterdir()) == ["data", "digests.json", "lock"]
+
+
+def test_preparation_that_is_going_on_is_not_tidied(tmp_path: Path) -> None:
+    """The tidying waits for the lock, too."""
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> None:
+        two_files(folder)
+        is_inside.set()
+        assert may_go_on.wait(10)
+        assert (folder / "metadata.json").exists()
+
+    found: list[int] = []
+    makers = (Maker(slow), Maker())
+    threads = [
+        threading.Thread(target=lambda maker=maker: found.append(datacache.prepare(maker, "mini", tmp_path).num_files))
+        for maker in makers
+    ]
+    threads[0].start()
+    assert is_inside.wait(10)
+    threads[1].start()
+    threads[1].join(0.1)
+    may_go_on.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert found == [2, 2]
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes everything below a folder unwritable, for root as well: opening for writing and making folders fail."""
+
+    def forbid(folder: Path) -> None:
+        def refused(path: Path) -> bool:
+            return path == folder or folder in path.parents
+
+        def open_(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+            if refused(self) and set(mode) & set("wax+"):
+                raise OSError(errno.EROFS, "Read-only file system", str(self))
+            return opened(self, mode, *arguments, **options)
+
+        def mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+            if refused(self) and not self.is_dir():
+                raise OSError(errno.EROFS, "Read-only file system", str(self))
+            made(self, mode, parents, exist_ok)
+
+        opened, made = Path.open, Path.mkdir
+        monkeypatch.setattr(Path, "open", open_)
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+
+    return forbid
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+def test_cache_that_cannot_be_written_is_good_for_reading(
+    tmp_path: Path, read_only: Callable[[Path], None], has_digests: bool
+) -> None:
+    """Complete data on a shared, read-only disk: verified, and nothing is written there."""
+    before = datacache.prepare(Maker(), "mini", tmp_path / "shared")
+    folder = tmp_path / "shared" / "toy_mini"
+    (folder / "lock").unlink()
+    if not has_digests:
+        (folder / "digests.json").unlink()
+    there = sorted(path.name for path in folder.iterdir())
+    read_only(tmp_path / "shared")
+    maker = Maker()
+
+    assert datacache.prepare(maker, "mini", tmp_path / "shared") == before
+    assert datacache.prepare(maker, "mini", tmp_path / "shared") == before
+
+    assert maker.num_calls == 0
+    assert sorted(path.name for path in folder.iterdir()) == there
+
+
+def test_damage_in_a_cache_that_cannot_be_written_is_seen(tmp_path: Path, read_only: Callable[[Path], None]) -> None:
+    """Its digest is taken each time, so it is another."""
+    before = datacache.prepare(Maker(), "mini", tmp_path / "shared")
+    (tmp_path / "shared" / "toy_mini" / "digests.json").unlink()
+    (before.path / "part" / "train.bin").write_bytes(b"tra1n")
+    read_only(tmp_path / "shared")
+
+    assert datacache.prepare(Maker(), "mini", tmp_path / "shared").digest != before.digest
+
+
+def test_cache_that_can_neither_be_written_nor_read_is_an_output_error(
+    tmp_path: Path, read_only: Callable[[Path], None]
+) -> None:
+    """A read-only disk without the data: what is missing cannot be made there."""
+    (tmp_path / "shared").mkdir()
+    read_only(tmp_path / "shared")
+
+    with pytest.raises(OutputError, match="Read-only file system: the data cannot be prepared there"):
+        datacache.prepare(Maker(), "mini", tmp_path / "shared")
+
+
+def test_digests_that_cannot_be_noted_cost_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full by the time the data are complete."""
+
+    def full(self: Path, *arguments: Any, **options: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+
+    def with_bytes(folder: Path) -> None:
+        (folder / "metadata.json").write_bytes(b"{}")
+
+    assert datacache.prepare(Maker(with_bytes), "mini", tmp_path).num_files == 1

@@ -53,6 +53,18 @@ def test_run_without_a_fault_spends_its_budget(start: Callable[..., Running]) ->
     assert log.value("tta_data_touched_early") == []
 
 
+def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., Running]) -> None:
+    """The run is over and whole, but no other one begins: 130."""
+    running = start("close:hang", "--runs", "2")
+    assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "tta_end"))
+    running.process.send_signal(signal.SIGINT)
+
+    status, _, stop = ended(running)
+
+    assert (status, stop["reason"]) == (130, "budget")
+    assert not (running.folder / "out" / "result_1.txt").exists()
+
+
 @pytest.mark.parametrize(
     ("fault", "reason", "evidence"),
     [

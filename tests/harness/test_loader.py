@@ -10,7 +10,7 @@ import pytest
 
 from harness import loader, registry
 from harness.errors import RulesError, UsageError
-from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet
+from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, ReferenceRecipe, RuleSet
 from tests.fabricate import benchmark_rules
 
 RULESET = """\
@@ -476,7 +476,11 @@ def test_whole_number_for_a_fraction_becomes_a_fraction() -> None:
 def test_terms_digest_holds_still_where_it_must_and_moves_where_it_must() -> None:
     """Measured under the terms: not part of them. Everything else: part of them."""
     rules = benchmark_rules()
-    still = {"reference_convergence": (), "baselines": {"knn": 0.5}}
+    still: dict[str, Any] = {
+        "reference_recipes": (ReferenceRecipe(200, hyperparameters={"opt_base_learning_rate": 0.2}),),
+        "reference_convergence": (),
+        "baselines": {"knn": 0.5},
+    }
     moving: dict[str, Any] = {
         "target": 0.91,
         "eval_every_samples": 1001,
@@ -501,6 +505,75 @@ def test_terms_digest_holds_still_where_it_must_and_moves_where_it_must() -> Non
 
     assert benchmark_rules().terms_digest == dataclasses.replace(rules, **still).terms_digest == rules.terms_digest
     assert len({rules.terms_digest, *digests}) == len(moving) + 1
+
+
+def with_recipes(recipes: str) -> str:
+    """TOY with a hyperparameter of a range, and these recipes."""
+    return f"{TOY}      opt_base_learning_rate: {{range: [0.1, 1.0], default: 0.4}}\n    reference_recipes: {recipes}\n"
+
+
+def test_reference_recipes_are_dataclasses_with_their_defaults(tmp_path: Path) -> None:
+    """Ten runs with the defaults, where nothing else is said; the numbers keep their types."""
+    toy = with_recipes(
+        "[{global_batch_size: 100, num_runs: 20}, "
+        "{global_batch_size: 50, hyperparameters: {opt_base_learning_rate: 0.2}}]"
+    )
+
+    rules = load(tmp_path, toy=toy).benchmark("toy", "mini")
+
+    assert rules.reference_recipes == (
+        ReferenceRecipe(100, 20),
+        ReferenceRecipe(50, 10, {"opt_base_learning_rate": 0.2}),
+    )
+    assert rules.terms_digest == load(tmp_path, toy=with_recipes("[]")).benchmark("toy", "mini").terms_digest
+
+
+@pytest.mark.parametrize(
+    ("recipes", "message"),
+    [
+        ("5", "reference_recipes: must be a list"),
+        ("{global_batch_size: 100}", "reference_recipes: must be a list"),
+        ("[100]", r"reference_recipes\[0\]: must be a mapping"),
+        ("[{num_runs: 5}]", r"reference_recipes\[0\]: 'global_batch_size' is missing"),
+        ("[{global_batch_size: many}]", r"reference_recipes\[0\]: global_batch_size: Value 'many'"),
+        ("[{global_batch_size: 100, num_runs: 2.5}]", r"reference_recipes\[0\]: num_runs: Value '2\.5'"),
+        ("[{global_batch_size: 100, num_runs: 0}]", "num_runs is 0; it must be at least 1"),
+        ("[{global_batch_size: 100, runs: 5}]", r"reference_recipes\[0\]: runs: .*'runs'"),
+        ("[{global_batch_size: 100}, {global_batch_size: 100}]", "global_batch_size 100 stands there twice"),
+        ("[{global_batch_size: 200}]", "global_batch_size=200 is not permitted.*permitted: one of 50, 100"),
+        ("[{global_batch_size: 100, hyperparameters: 5}]", r"reference_recipes\[0\]"),
+        ("[{global_batch_size: 100, hyperparameters: [opt_momentum]}]", r"reference_recipes\[0\]"),
+        ("[{global_batch_size: 100, hyperparameters: {global_batch_size: 50}}]", "stands beside them"),
+        (
+            "[{global_batch_size: 100, hyperparameters: {opt_base_learning_rat: 0.2}}]",
+            "unknown hyperparameter 'opt_base_learning_rat'; did you mean 'opt_base_learning_rate'",
+        ),
+        (
+            "[{global_batch_size: 100, hyperparameters: {opt_momentum: 0.8}}]",
+            "reference_recipes: toy_mini: opt_momentum=0.8 is not permitted.*fixed at 0.9",
+        ),
+        (
+            "[{global_batch_size: 100, hyperparameters: {opt_base_learning_rate: 2.0}}]",
+            "opt_base_learning_rate=2.0 is not permitted.*from 0.1 to 1",
+        ),
+        (
+            "[{global_batch_size: 100, hyperparameters: {opt_base_learning_rate: fast}}]",
+            "opt_base_learning_rate=fast is not of type float",
+        ),
+        (
+            "[{global_batch_size: 100, hyperparameters: {opt_base_learning_rate: [0.2]}}]",
+            r"opt_base_learning_rate=\[0\.2\] is not of type float",
+        ),
+        ("[{global_batch_size: 100, hyperparameters: {opt_base_learning_rate: .nan}}]", "nan is not a finite number"),
+    ],
+)
+def test_reference_recipe_that_cannot_be_run_is_refused(tmp_path: Path, recipes: str, message: str) -> None:
+    """Unknown, not permitted, no list, of a wrong type, or twice: the file and the suite are named."""
+    with pytest.raises(RulesError, match=message) as raised:
+        load(tmp_path, toy=with_recipes(recipes))
+
+    assert str(raised.value).startswith(f"{tmp_path / 'toy.yaml'}: suites: mini: ")
+    assert "\n" not in str(raised.value)
 
 
 def test_unknown_benchmark_is_answered_with_a_suggestion(tmp_path: Path) -> None:

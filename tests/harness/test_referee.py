@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.meters.null import NullMeter
 
 from harness import runlog
 from harness.errors import DataError, Interrupted, OutputError, UsageError
 from harness.logwriter import LogWriter
 from harness.meters import Reading
-from harness.meters.null import NullMeter
 from harness.plan import Outcome, Plan, WorkerLost
 from harness.referee import Referee
 from harness.ruleset import Timing

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.commands import run
+from harness import interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def handlers() -> Iterator[None]:
 def test_signal_is_noted_and_not_raised(number: signal.Signals) -> None:
     """Nothing is broken off half-way; the referee looks at its next tick."""
     signal.signal(number, signal.SIG_DFL)
-    with run._interrupts() as seen:
+    with interrupts.collected() as seen:
         os.kill(os.getpid(), number)
 
         assert seen == [number]
@@ -34,7 +34,7 @@ def test_signal_is_noted_and_not_raised(number: signal.Signals) -> None:
 def test_hangup_under_nohup_stays_ignored() -> None:
     """Who starts a run with nohup wants it to outlive the terminal."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with run._interrupts() as seen:
+    with interrupts.collected() as seen:
         os.kill(os.getpid(), signal.SIGHUP)
 
         assert seen == []

@@ -11,7 +11,7 @@ import pytest
 
 from harness import loader
 from harness.cli import main
-from tests.fabricate import SYSTEM, benchmark_rules, find, write_result
+from tests.fabricate import MODULE, SYSTEM, benchmark_rules, find, write_result
 from tests.rules_folder import write_ruleset
 
 
@@ -187,3 +187,89 @@ def test_board_shows_what_was_submitted(place: Path, capsys: pytest.CaptureFixtu
     page = (place / "site" / "index.html").read_text()
     assert "acme" in page
     assert "<b>first</b>" not in page
+
+
+# Modules of the open division.
+
+CODE = "acme/benchmarks/toy_mini/fast.py"
+
+
+def write_open(folder: Path, text: str = MODULE, **options: Any) -> Path:
+    return write_result(folder, division="open", module=text, **options)
+
+
+def test_module_is_brought_to_its_place(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To benchmarks/<benchmark>/, in MLPerf's shape; the check finds it there, and nothing to complain of."""
+    write_open(place / "open")
+
+    assert submit(place, result="open") == 0
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 0
+
+    assert "open: " in capsys.readouterr().out
+    placed = contents(place / "tree")
+    assert placed[CODE] == MODULE.encode()
+    assert "acme/results/box1/toy_mini/code/fast.py" not in placed
+    assert len(placed) == 9
+
+
+def test_module_is_checked_before_it_is_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that was changed, one that is gone, one that is a link, one in the closed division: nothing is placed."""
+    for name in ("changed", "gone", "link"):
+        write_open(place / name)
+    (place / "changed" / "code" / "fast.py").write_text("# tidied\n" + MODULE)
+    (place / "gone" / "code" / "fast.py").unlink()
+    (place / "link" / "code" / "fast.py").unlink()
+    (place / "fast.py").write_text(MODULE)
+    (place / "link" / "code" / "fast.py").symlink_to(place / "fast.py")
+    write_result(place / "closed", module=MODULE)
+
+    for name, code in (("changed", "PKG015"), ("gone", "PKG014"), ("link", "PKG014"), ("closed", "HYP010")):
+        assert submit(place, result=name) == 1
+        assert code in capsys.readouterr().out
+        assert list((place / "tree").iterdir()) == []
+
+
+def test_result_folder_is_checked_with_its_module(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anybody claims it, the module lies in code/."""
+    write_open(place / "open")
+    assert main(["check", str(place / "open"), "--ruleset", "v1"]) == 0
+
+    (place / "open" / "code" / "fast.py").write_text("# tidied\n" + MODULE)
+
+    capsys.readouterr()
+    assert main(["check", str(place / "open"), "--ruleset", "v1"]) == 1
+    assert "PKG015 error" in capsys.readouterr().out
+
+
+def test_other_module_of_the_same_name_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another system's result with another fast.py: nothing of it stays. With the same one it is placed."""
+    write_open(place / "open")
+    other = {**SYSTEM, "system_name": "box2"}
+    write_open(place / "other", "# faster\n" + MODULE, system=other)
+    write_open(place / "same", system=other)
+    submit(place, result="open")
+    before = contents(place / "tree")
+
+    assert submit(place, result="other") == 2
+    assert "another module of that name is there; name this one differently" in capsys.readouterr().err
+    assert contents(place / "tree") == before
+
+    assert submit(place, result="same") == 0
+    assert contents(place / "tree")[CODE] == MODULE.encode()
+
+
+def test_board_carries_the_module_and_the_share_of_waiting(place: Path) -> None:
+    """A reader can look at the code, check what is downloaded, and see how long training waited for data."""
+    write_open(place / "open")
+    submit(place, result="open")
+
+    assert main(["board", "build", str(place / "tree"), "--out", str(place / "site"), "--ruleset", "v1"]) == 0
+
+    [page] = (place / "site" / "results").glob("*.html")
+    assert "fast.py" in page.read_text()
+    assert "waiting for data, share of the training time" in page.read_text()
+    assert "5.0 %" in page.read_text()
+    [copy] = (place / "site" / "files").rglob("fast.py")
+    assert copy.read_text() == MODULE
+    [folder] = (place / "site" / "files").iterdir()
+    assert main(["check", str(folder), "--ruleset", "v1"]) == 0

@@ -60,6 +60,11 @@ class Box:
     def system_path(self) -> Path:
         return self.folder.parents[2] / "systems" / "box1.json"
 
+    @property
+    def module_path(self) -> Path:
+        """Of a box that was made with the option `module`."""
+        return self.folder.parents[2] / "benchmarks" / self.rules.name / fabricate.MODULE_NAME
+
     def log(self, index: int = 0) -> Path:
         return self.folder / f"result_{index}.txt"
 

@@ -17,7 +17,7 @@ import pytest
 
 from harness.events import TOKEN, digest_of
 from harness.submission import sha256_of
-from tests.fabricate import Step, find
+from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
 from tests.rules.fixtures.qua import block
 from tests.rules.fixtures.tim import compress
@@ -425,6 +425,94 @@ def _(box: Box) -> None:
     find(box.runs[0], "tta_data_touched_early").value = ["train.npz"]
 
 
+# A module of the open division.
+
+
+def opened(box: Box) -> None:
+    """Makes the box a valid result of the open division, run with a module that lies in its place."""
+    for steps in box.runs:
+        configure(steps, division="open", module=module_record(MODULE))
+    box.module_path.parent.mkdir(parents=True)
+    box.module_path.write_text(MODULE)
+    box.claim(division="open")
+
+
+@careful("a closed result is made with a module", Found("HYP010", "tta_config"))
+def _(box: Box) -> None:
+    opened(box)
+    for steps in box.runs:
+        configure(steps, division="closed")
+    box.claim(division="closed")
+
+
+@careful("a result of the open division is called closed", Found("PKG008", 4, CLAIM))
+def _(box: Box) -> None:
+    opened(box)
+    box.claim(division="closed")
+
+
+@careful("the module is tidied after the runs", Found("PKG015", "tta_config", "result_4.txt"))
+def _(box: Box) -> None:
+    opened(box)
+    box.module_path.write_text(MODULE.replace("None", "Honest()"))
+
+
+@careful("the module is not shown", Found("PKG014", "tta_config"))
+def _(box: Box) -> None:
+    opened(box)
+    box.module_path.unlink()
+
+
+@careful("the module is a link to what can change", Found("PKG014", "tta_config"))
+def _(box: Box) -> None:
+    opened(box)
+    kept = box.place / "elsewhere.py"
+    box.module_path.rename(kept)
+    box.module_path.symlink_to(kept)
+
+
+@careful("one run is made with a faster module", Found("RUN013", "tta_config", "result_2.txt"))
+def _(box: Box) -> None:
+    opened(box)
+    configure(box.runs[2], module=module_record(f"# faster\n{MODULE}"))
+
+
+@careful("one run is made with a faster module of its own", Found("RUN013", "tta_config", "result_2.txt"))
+def _(box: Box) -> None:
+    opened(box)
+    configure(box.runs[2], module=module_record("faster", "faster.py"))
+    box.module_path.with_name("faster.py").write_text("faster")
+
+
+@careful("the worker ran with another module than was declared", Found("HYP004", "tta_resolved"))
+def _(box: Box) -> None:
+    opened(box)
+    step = find(box.runs[0], "tta_resolved")
+    step.value = {**step.value, "module": module_record("other")}
+    step.metadata["digest"] = digest_of(step.value)
+
+
+@careful("the module's name leads to another file", Found("LOG021", "tta_config"))
+def _(box: Box) -> None:
+    opened(box)
+    for steps in box.runs:
+        configure(steps, module=module_record(MODULE, "../../../systems/box1.json"))
+
+
+@careful("the module is one that is taken for none", Found("LOG021", "tta_config"))
+def _(box: Box) -> None:
+    opened(box)
+    for steps in box.runs:
+        configure(steps, module={})
+
+
+@naive("the module is taken out of a log", Found("LOG006", 10), Found("HYP006", "tta_config"), CHANGED)
+def _(box: Box) -> None:
+    opened(box)
+    box.write()
+    edited(box, "tta_config", '"name": "fast.py"', '"name": "slow.py"')
+
+
 # Who, on what, in which division.
 
 
@@ -645,6 +733,14 @@ def _(box: Box) -> None:
 @unseen("the whole result is moved to another day")
 def _(box: Box) -> None:
     box.wall_starts_ms = [start_ms + 86_400_000 for start_ms in box.wall_starts_ms]
+
+
+@unseen("the module and what the logs say of it are exchanged for a harmless one")
+def _(box: Box) -> None:
+    opened(box)
+    for steps in box.runs:
+        configure(steps, module=module_record("def build_model(): ..."))
+    box.module_path.write_text("def build_model(): ...")
 
 
 @unseen("the log names permitted hyperparameters, whatever the worker used")

@@ -225,6 +225,17 @@ def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str
         WORKLOAD.open(config(mini_dir, **changed))
 
 
+def test_optimiser_of_ones_own_may_have_any_name(mini_dir: Path) -> None:
+    """In the open division `opt_name` is what the log says; with the workload's own optimiser it must be that."""
+    own = {"build_optimizer": lambda network, recipe: torch.optim.Adam(network.parameters())}
+    of_mine = dataclasses.replace(config(mini_dir, opt_name="adam"), division="open", parts=own)
+
+    WORKLOAD.open(of_mine)
+
+    with pytest.raises(UsageError, match="there is: sgd"):
+        WORKLOAD.open(dataclasses.replace(of_mine, parts={"build_model": lambda *arguments: None}))
+
+
 def test_missing_hyperparameter_is_named() -> None:
     """There are no defaults in code."""
     with pytest.raises(UsageError, match="missing: data_flip"):

@@ -28,8 +28,11 @@ class Recipe:
     data_flip: bool  # horizontal, alternating with the epoch
 
     @classmethod
-    def parse(cls, values: Mapping[str, HyperparameterValue]) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds."""
+    def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
+        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds.
+
+        has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
+        """
         kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
         for name in values:
             if name not in kinds:
@@ -44,7 +47,7 @@ class Recipe:
             if kind in ("int", "float") and not 0 <= value < 1e9:  # type: ignore[operator]
                 raise UsageError(f"{NAME}: {name} is {value}, expected a finite number of at least 0")
         recipe = cls(**values)  # type: ignore[arg-type]
-        if recipe.opt_name != "sgd":
+        if recipe.opt_name != "sgd" and not has_own_optimizer:
             raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: sgd")
         if recipe.global_batch_size < 2:
             raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 2")

@@ -37,7 +37,7 @@ class TrainingSession:
         if config.precision not in PRECISIONS:
             raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
-        self.recipe = Recipe.parse(config.hyperparameters)
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
         if batch % config.num_devices:
             raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")

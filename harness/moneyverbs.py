@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from harness.arguments import add_verb, positive
 from harness.errors import ExitStatus, printable
 
 if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[Any]
+    from harness.arguments import Verbs
 
 
 def add_prices(verbs: Verbs) -> None:
     """Adds `tta prices` to the verbs of the command line."""
     summary = "Show, search, validate or compare the organiser's price books; work out a machine of one's own."
-    parser = verbs.add_parser("prices", help=summary, description=summary, allow_abbrev=False)
-    parser.set_defaults(call=_call_prices, parser=parser)
+    parser = add_verb(verbs, "prices", summary, _call_prices)
     parser.add_argument(
         "action",
         nargs="?",
@@ -51,8 +51,7 @@ def _call_prices(arguments: argparse.Namespace) -> ExitStatus:
 def add_estimate(verbs: Verbs) -> None:
     """Adds `tta estimate` to the verbs of the command line."""
     summary = "What a run to target would take and cost on machines of the price book."
-    parser = verbs.add_parser("estimate", help=summary, description=summary, allow_abbrev=False)
-    parser.set_defaults(call=_call_estimate, parser=parser)
+    parser = add_verb(verbs, "estimate", summary, _call_estimate)
     parser.add_argument("workload", metavar="WORKLOAD", help="for example image_classification")
     parser.add_argument("--suite", default="mini", help="mini, standard or full (default: %(default)s)")
     parser.add_argument("--ruleset", default="v1", help="the ruleset (default: %(default)s)")
@@ -63,10 +62,10 @@ def add_estimate(verbs: Verbs) -> None:
     pace.add_argument("--throughput", type=_number, metavar="SAMPLES_PER_S", help="in training, all nodes together")
     pace.add_argument("--from", dest="result", type=Path, metavar="RESULT", help="a result whose logs say it")
     parser.add_argument(
-        "--batch-size", type=_positive, metavar="N", help="global (default: the result's, or the rules')"
+        "--batch-size", type=positive, metavar="N", help="global (default: the result's, or the rules')"
     )
-    parser.add_argument("--nodes", type=_positive, default=1, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--gpus-per-node", type=_positive, metavar="N", help="for prices of one accelerator")
+    parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="(default: %(default)s)")
+    parser.add_argument("--gpus-per-node", type=positive, metavar="N", help="for prices of one accelerator")
     parser.add_argument("--book", metavar="FILE|DIGEST", help="another book than the one in force")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -87,12 +86,6 @@ def _call_estimate(arguments: argparse.Namespace) -> ExitStatus:
         book=arguments.book,
         output_format=arguments.format,
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 1 up")
-    return int(text)
 
 
 def _number(text: str) -> float:

@@ -1,0 +1,182 @@
+"""A module of the open division: one Python file whose functions stand in the place of a workload's parts.
+
+The referee's side reads its text (`read`) and never imports it; the worker verifies its digest and imports it
+(`load`). It runs in the worker's process and can reach more than its parts, which is why it is kept with the
+result and named with its digest in every log: for a person to read. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import stat
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError, printable, unknown_name
+
+NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
+MAX_BYTES = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module as the log names it. name: of the file. parts: what it replaces, sorted."""
+
+    name: str
+    sha256: str
+    parts: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """`module` in a run's configuration."""
+        return {"name": self.name, "sha256": self.sha256, "parts": list(self.parts)}
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.sha256[:12]}…)"
+
+
+def recorded(value: object) -> Module | None:
+    """The module that a log's `tta_config` has as `module`; None where that is null or absent.
+
+    Raises:
+        ValueError: it is neither null nor a module's name, digest and parts.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != {"name", "sha256", "parts"}:
+        raise ValueError("it must be null, or have name, sha256 and parts")
+    name, digest, parts = value["name"], value["sha256"], value["parts"]
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
+        raise ValueError(f"{printable(name, 80)!r} is no name of a Python file")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ValueError("its sha256 is no SHA-256")
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, str) for part in parts):
+        raise ValueError("its parts are no list of names with a name in it")
+    return Module(name, digest, tuple(parts))
+
+
+def read(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes]:
+    """The module in the file at `path`, and its text; nothing of it is run.
+
+    parts: the names that a module may define for `workload`.
+
+    Raises:
+        UsageError: it cannot be read, is not Python, defines none of the parts, or a public function besides them.
+    """
+    if not parts:
+        raise UsageError(f"{workload}: has no part that a module could replace")
+    shown = printable(path)
+    if not NAME_PATTERN.fullmatch(path.name):
+        raise UsageError(f"{shown}: a module's file is called like a Python name, at most 64 letters, and ends in .py")
+    data = _bytes(path)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a text of theirs is no concern of ours
+            bound = list(_bound(ast.parse(data, str(path))))
+    except SyntaxError as error:
+        raise UsageError(f"{shown}, line {error.lineno or 1}: not Python: {printable(error.msg)}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(f"{shown}: not Python: {printable(error) or type(error).__name__}") from None
+    found: set[str] = set()
+    for name, line, is_function in bound:
+        if name in parts:
+            found.add(name)
+        elif is_function and not name.startswith("_"):
+            raise UsageError(f"{shown}, line {line}: {_unknown(workload, name, parts)}")
+    if not found:
+        raise UsageError(f"{shown}: has none of the parts of {workload}: {', '.join(parts)}")
+    return Module(path.name, hashlib.sha256(data).hexdigest(), tuple(sorted(found))), data
+
+
+def load(path: Path, module: Module, workload: str, parts: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """Imports the file at `path`, if it is `module`, and returns what stands in the place of which part.
+
+    Raises:
+        UsageError: it is another file, cannot be imported, or defines other things than its text says.
+    """
+    data = _bytes(path)
+    shown = printable(path.name)
+    if hashlib.sha256(data).hexdigest() != module.sha256:
+        raise UsageError(f"{shown}: was changed after the run was planned; its SHA-256 is not {module.sha256[:12]}…")
+    imported = types.ModuleType(f"tta_module_{path.stem}")
+    imported.__file__ = str(path)
+    sys.modules[imported.__name__] = imported  # dataclasses and pickle look there
+    try:
+        # Not through importlib's loader, which would read the file a second time, unverified, and would leave a
+        # `__pycache__` in the result.
+        with warnings.catch_warnings(action="ignore"):
+            code = compile(data, str(path), "exec", dont_inherit=True)
+        exec(code, imported.__dict__)  # noqa: S102  (what it is for)
+    # Somebody else's code: whatever it raises while it is imported, a sys.exit() too, means that it cannot be used.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        raise UsageError(f"{shown}{_line(error, path)}: cannot be imported: {_words(error)}") from None
+    for name, value in vars(imported).items():
+        is_its_own = isinstance(value, types.FunctionType) and value.__module__ == imported.__name__
+        if is_its_own and not name.startswith("_") and name not in parts:
+            raise UsageError(f"{shown}: {_unknown(workload, name, parts)}")
+    found = {name: vars(imported)[name] for name in sorted(parts) if name in vars(imported)}
+    if tuple(found) != module.parts:
+        raise UsageError(
+            f"{shown}: has the parts {', '.join(found) or 'none'} when imported, but {', '.join(module.parts)} by its "
+            "text; bind each by its name at the top of the file"
+        )
+    for name, value in found.items():
+        if not callable(value):
+            raise UsageError(f"{shown}: {name!r} is of type {type(value).__name__}, and cannot be called")
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    shown = printable(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{shown}: is not a file; a module is one Python file")
+        if status.st_size > MAX_BYTES:
+            raise UsageError(f"{shown}: has {status.st_size:,} bytes; a module has at most {MAX_BYTES:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from None
+
+
+def _bound(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """Every name that the top of the file binds, its line, and whether a function is defined under it.
+
+    What stands in an `if`, `try`, `with` or loop counts; what stands in a function or class does not.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            yield node.name, node.lineno, isinstance(node, _FUNCTIONS)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name.split(".")[0], node.lineno, False
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                yield node.id, node.lineno, False
+        elif not isinstance(node, _SCOPES):
+            yield from _bound(node)
+
+
+def _unknown(workload: str, name: str, parts: Sequence[str]) -> str:
+    return f"{unknown_name(f'part of {workload}', name, parts)} (the name of a helper begins with _)"
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The module's own line on which it happened, if any."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {printable(error.msg if isinstance(error, SyntaxError) else error, 300)}"

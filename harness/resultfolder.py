@@ -1,0 +1,81 @@
+"""The folder that `tta run` writes into: made new, or gone on with by --resume; never written over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from harness import events as key
+from harness import parts, runlog
+from harness.errors import LogError, OutputError, printable
+from harness.plan import Plan
+from harness.submission import CODE_NAME, SYSTEM_NAME, sha256_of
+
+
+def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, runlog.RunLog]:
+    """Makes `folder` with the system description and the module in it; returns the finished runs that it has already.
+
+    plan: what all runs share. module_text: empty without a module. is_resumed: go on in a folder that is there.
+
+    Raises:
+        OutputError: it is there and not resumed, has runs of another benchmark or module, or cannot be written.
+    """
+    done: dict[int, runlog.RunLog] = {}
+    try:
+        if is_resumed and folder.is_dir():
+            done = _finished(folder, plan)
+        else:
+            folder.mkdir(parents=True, exist_ok=False)
+            (folder / SYSTEM_NAME).write_text(json.dumps(dict(plan.system), indent=2) + "\n")
+        _keep(folder, plan.module, module_text)
+    except FileExistsError:
+        raise OutputError(
+            f"{folder}: exists already; choose another --out, or add the runs that are missing with --resume"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return done
+
+
+def _finished(folder: Path, plan: Plan) -> dict[int, runlog.RunLog]:
+    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted."""
+    done = {}
+    for path in sorted(folder.glob("result_*.txt")):
+        try:
+            log = runlog.read(path)
+        except LogError:
+            log = None
+        if log is not None and log.first(key.TTA_END) is not None:
+            if log.value(key.SUBMISSION_BENCHMARK) != plan.rules.name:
+                raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
+            if log.field(key.TTA_CONFIG, "module") != plan.config["module"]:
+                raise OutputError(
+                    f"{path}: was run with {_named(log.field(key.TTA_CONFIG, 'module'))}, which is not the one given "
+                    f"now, {_named(plan.config['module'])}; give that, or choose another --out"
+                )
+            done[int(path.stem.removeprefix("result_"))] = log
+        else:
+            (folder / "unfinished").mkdir(exist_ok=True)
+            shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
+    return done
+
+
+def _named(value: object) -> str:
+    try:
+        module = parts.recorded(value)
+    except ValueError:
+        return "a module that cannot be read from its log"
+    return "no module" if module is None else f"the module {module}"
+
+
+def _keep(folder: Path, module: parts.Module | None, text: bytes) -> None:
+    """Copies the module into the result, where a run that was broken off has not done so already."""
+    code = folder / CODE_NAME
+    for path in sorted(code.glob("*.py")):
+        if module is None or path.name != module.name or sha256_of(path) != module.sha256:
+            given = "no module" if module is None else f"the module {module}"
+            raise OutputError(f"{printable(path)}: is not what is given now, {given}; choose another --out")
+    if module is not None:
+        code.mkdir(exist_ok=True)
+        (code / module.name).write_bytes(text)
