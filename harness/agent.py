@@ -9,9 +9,11 @@ read is stamped with this node's monotonic clock, half-way between question and 
 is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are compared by
 round trips that the referee asks for.
 
-Messages, one JSON object a line. From the referee: open {meters, system}, clock {id}, start {period_s}, stop, close.
+Messages, one JSON object a line. From the referee: open {meters, sources, system}, clock {id}, start {period_s}, stop,
+close. `sources`: what is reached over a network, as `harness.sources` has it. The line is neither encrypted nor is the
+referee known to the agent by more than its address: it belongs into a network whose machines trust each other.
 To it: hello {node, token, host, machine}, opened {meters, reasons}, clock {id, mono_ns}, samples [[meter id, mono_ns,
-value], ...], stopped {cpu_s, mono_ns}.
+value], ...], stopped {id, cpu_s, mono_ns}. An answer bears the number of its question.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.channel import Channel, ChannelClosed
-from harness.errors import TtaError, UsageError, WorkerError
-from harness.meters import Meter, open_meter
+from harness.errors import TtaError, UsageError, WorkerError, printable
+from harness.meters import Meter, open_meter, open_source
 from harness.power import TOKEN_VARIABLE, Sample
+from harness.sources import source_of
 
 SEND_EVERY_S = 0.25
 JOIN_S = 6.0  # a reading in progress may take its program's time limit
@@ -59,10 +63,13 @@ class MeterLoop:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Wakes it for its last reading and waits for that."""
+    def end(self) -> None:
+        """Wakes it for its last reading."""
         self._is_over.set()
-        self._thread.join(JOIN_S)
+
+    def wait(self, deadline_s: float) -> None:
+        """Until it has read for the last time, but no longer than to `deadline_s` of `time.monotonic`."""
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _loop(self) -> None:
         next_ns = mono_ns()
@@ -97,8 +104,9 @@ class Agent:
         self._samples: queue.SimpleQueue[tuple[str, Sample]] = queue.SimpleQueue()
         self._cpu_s = 0.0
 
-    def serve(self) -> None:
-        """Until the referee says so or is gone."""
+    def serve(self) -> bool:
+        """Until the referee says so or is gone; whether it asked for anything at all."""
+        is_asked = False
         self._channel.send(
             {
                 "hello": {
@@ -112,11 +120,12 @@ class Agent:
         try:
             while True:
                 command = self._channel.receive(SEND_EVERY_S if self._loops else None)
+                is_asked = is_asked or command is not None
                 if command is not None and not self._obey(command):
-                    return
+                    return is_asked
                 self._send_samples()
         except ChannelClosed:
-            return
+            return is_asked
         finally:
             self._stop_loops()
             for meter in self._meters:
@@ -125,7 +134,7 @@ class Agent:
     def _obey(self, command: Mapping[str, Any]) -> bool:
         match command.get("do"):
             case "clock":
-                self._channel.send({"clock": command.get("id"), "mono_ns": mono_ns()})
+                self._channel.send({"clock": {"id": command.get("id"), "mono_ns": mono_ns()}})
             case "open":
                 self._open(command)
             case "start":
@@ -137,7 +146,8 @@ class Agent:
             case "stop":
                 self._stop_loops()
                 self._send_samples()
-                self._channel.send({"stopped": {"cpu_s": time.process_time() - self._cpu_s, "mono_ns": mono_ns()}})
+                cpu_s = time.process_time() - self._cpu_s
+                self._channel.send({"stopped": {"id": command.get("id"), "cpu_s": cpu_s, "mono_ns": mono_ns()}})
             case "close":
                 return False
             case other:
@@ -146,8 +156,18 @@ class Agent:
 
     def _open(self, command: Mapping[str, Any]) -> None:
         reasons: dict[str, str] = {}
-        for name in command["meters"]:
-            meter = open_meter(name, command["system"])
+        wanted: list[tuple[str, Callable[[], Meter]]] = [
+            (name, partial(open_meter, name, command["system"])) for name in command["meters"]
+        ]
+        for content in command.get("sources", ()):
+            source = source_of(content, "a source of power")
+            wanted.append((source.name, partial(open_source, source, command["system"], os.environ)))
+        for name, make in wanted:
+            try:
+                meter = make()
+            except UsageError as error:
+                reasons[name] = str(error)
+                continue
             reason = meter.probe()
             if reason is None:
                 self._meters.append(meter)
@@ -162,7 +182,7 @@ class Agent:
 
     def _send_samples(self) -> None:
         batch = []
-        while not self._samples.empty():
+        while not self._samples.empty():  # nobody else takes from it
             meter_id, sample = self._samples.get()
             batch.append([meter_id, sample.mono_ns, sample.value])
         if batch:
@@ -170,7 +190,10 @@ class Agent:
 
     def _stop_loops(self) -> None:
         for loop in self._loops:
-            loop.stop()
+            loop.end()
+        deadline_s = time.monotonic() + JOIN_S
+        for loop in self._loops:
+            loop.wait(deadline_s)
         self._loops = []
 
 
@@ -184,39 +207,55 @@ def machine_id(root: Path = Path("/")) -> str | None:
     return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
 
 
-def connect(address: str, timeout_s: float) -> Channel:
-    """The line to the referee at `HOST:PORT`, or at the path of a Unix socket.
+def connect(address: str, patience_s: float) -> Channel:
+    """The line to the referee at `HOST:PORT`, or at the path of a Unix socket; waits for it to listen.
 
     Raises:
-        UsageError: the address is neither. TtaError: nobody listens there.
+        UsageError: the address is neither. TtaError: nobody listens there within `patience_s` seconds.
     """
-    try:
-        if "/" in address:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.connect(address)
-        else:
-            host, colon, port = address.rpartition(":")
-            if not colon or not port.isdigit() or int(port) > 65535:
-                raise UsageError(f"--connect {address!r}: must be HOST:PORT")
-            connection = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        raise TtaError(f"--connect {address}: nobody can be reached there: {error.strerror or error}") from None
-    return Channel(connection)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return Channel(_connection(address, max(1.0, deadline - time.monotonic())))
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                shown = printable(address)
+                raise TtaError(f"--connect {shown}: nobody can be reached there: {error.strerror or error}") from None
+        time.sleep(0.25)
 
 
-def main(address: str, node: int, token: str) -> None:
-    """Connects and serves.
+def _connection(address: str, timeout_s: float) -> socket.socket:
+    if "/" in address:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address)
+        return connection
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) <= 65535:
+        raise UsageError(f"--connect {printable(address)!r}: must be HOST:PORT")
+    connection = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def main(address: str, node: int, token: str, patience_s: float = 60.0) -> None:
+    """Connects and serves until the referee has done.
 
     Raises:
-        TtaError: the referee cannot be reached, or asks for a meter that does not exist.
+        TtaError: the referee cannot be reached, sends this agent away, or asks for a meter that does not exist.
     """
-    channel = connect(address, timeout_s=60.0)
+    channel = connect(address, patience_s)
     try:
-        Agent(channel, node, token).serve()
+        if not Agent(channel, node, token).serve():
+            raise TtaError(
+                f"--connect {printable(address)}: closed without a question: another {TOKEN_VARIABLE}, "
+                "no such --node there, or a run that did not begin"
+            )
     finally:
         channel.close()
 
 
 if __name__ == "__main__":  # as the referee starts it on its own node
-    main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])
+    try:
+        main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])
+    except TtaError as error:
+        sys.exit(f"tta: power agent: {printable(error, 1000)}")

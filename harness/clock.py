@@ -11,9 +11,12 @@ class Clock(Protocol):
 
     `elapsed_ns` is monotonic nanoseconds since the clock was made; `time_ms` is wall time in
     milliseconds since the epoch, read once when the clock was made and advanced by `elapsed_ns`,
-    so the two can never disagree and a step of the system's clock cannot reach a result.
+    so the two can never disagree and a step of the system's clock cannot reach a result. `origin_ns` is
+    the system's monotonic clock where `elapsed_ns` is zero.
     """
 
+    @property
+    def origin_ns(self) -> int: ...
     def elapsed_ns(self) -> int: ...
     def time_ms(self, elapsed_ns: int) -> int: ...
     def wall_drift_ms(self) -> int: ...

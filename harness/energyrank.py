@@ -16,6 +16,17 @@ Board = Literal["node", "component"]
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What is ranked: joules with their 95 % interval, comparable within one board and scope."""
+
+    board: Board
+    scope: str
+    joules: float
+    low_j: float
+    high_j: float
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A place in a ranking by energy: ranks count from 1 within one board and scope."""
 
@@ -31,36 +42,50 @@ def board_of(energy: RunEnergy) -> Board | None:
     return "node" if energy.meter_class in ("A", "B") else "component"
 
 
-def tie(one: RunEnergy, other: RunEnergy) -> bool:
-    """Whether the two cannot be told apart: both may rank, on one board in one scope, and their intervals overlap.
+def standing_of(energy: RunEnergy) -> Standing | None:
+    """What is ranked of the energy of one run; None if it may not be."""
+    board = board_of(energy)
+    if board is None or energy.joules is None:
+        return None
+    half_j = energy.uncertainty_j or 0.0
+    return Standing(board, energy.scope, energy.joules, energy.joules - half_j, energy.joules + half_j)
 
-    Intervals that only touch overlap.
-    """
-    board = board_of(one)
-    if board is None or board != board_of(other) or one.scope != other.scope:
-        return False
-    assert one.joules is not None
-    assert other.joules is not None
-    return abs(one.joules - other.joules) <= (one.uncertainty_j or 0.0) + (other.uncertainty_j or 0.0)
+
+def tie(one: RunEnergy, other: RunEnergy) -> bool:
+    """Whether the two cannot be told apart: both may rank, on one board in one scope, and their intervals overlap."""
+    first, second = standing_of(one), standing_of(other)
+    return first is not None and second is not None and is_tie(first, second)
+
+
+def is_tie(one: Standing, other: Standing) -> bool:
+    """Whether the two are compared at all, and their intervals overlap. Intervals that only touch overlap."""
+    is_compared = (one.board, one.scope) == (other.board, other.scope)
+    return is_compared and one.low_j <= other.high_j and other.low_j <= one.high_j
 
 
 def rank(energies: Sequence[RunEnergy]) -> list[Place | None]:
-    """The place of each energy, in their order; None for what may not rank.
+    """The place of each run's energy, in their order; None for what may not rank."""
+    return rank_standings([standing_of(energy) for energy in energies])
+
+
+def rank_standings(standings: Sequence[Standing | None]) -> list[Place | None]:
+    """The place of each, in their order; None for None.
 
     As on the board of times: the most frugal leads the first rank, whoever ties with the leader shares its rank, and
     the first who does not leads the next, whose number is 1 plus how many are ahead.
     """
-    places: list[Place | None] = [None] * len(energies)
-    groups: dict[tuple[Board, str], list[int]] = {}
-    for index, energy in enumerate(energies):
-        board = board_of(energy)
-        if board is not None:
-            groups.setdefault((board, energy.scope), []).append(index)
+    places: list[Place | None] = [None] * len(standings)
+    groups: dict[tuple[Board, str], list[tuple[float, int]]] = {}
+    for index, standing in enumerate(standings):
+        if standing is not None:
+            groups.setdefault((standing.board, standing.scope), []).append((standing.joules, index))
     for (board, scope), group in groups.items():
-        leader: RunEnergy | None = None
+        leader: Standing | None = None
         number = 0
-        for ahead, index in enumerate(sorted(group, key=lambda i: energies[i].joules or 0.0)):
-            if leader is None or not tie(leader, energies[index]):
-                leader, number = energies[index], ahead + 1
+        for ahead, (_, index) in enumerate(sorted(group)):
+            mine = standings[index]
+            assert mine is not None
+            if leader is None or not is_tie(leader, mine):
+                leader, number = mine, ahead + 1
             places[index] = Place(board, scope, number)
     return places

@@ -46,6 +46,7 @@ POWER_READING = "power_reading"
 
 # Ours, where MLPerf has no word.
 TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
+TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
 PRICES_FIELD = "prices_digest"  # of TTA_RULES; absent in logs that were made before there was one
 TTA_CONFIG = "tta_config"  # the run's configuration and module; metadata.digest is the SHA-256 of their canonical JSON
@@ -55,7 +56,7 @@ TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "ver
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # files of the data opened before run_start: [] if none
-TTA_ENERGY = "tta_energy"  # {"energy_j": null | x, "source": "measured" | "estimated" | "none", "meter": ...}
+TTA_ENERGY = "tta_energy"  # what `harness.energyevent` makes of a run's energy
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
 TTA_END = "tta_end"  # last line of a run that was closed: {"num_events": n, "wall_drift_ms": n}
 

@@ -6,10 +6,10 @@ other once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING
 
 from harness import loader, registry
 from harness.errors import InputError, LogError, OutputError, RulesError
-from harness.events import PRICES_FIELD, TOKEN, Event
-from harness.logline import parse_line
+from harness.events import PRICES_FIELD
+from harness.logtail import Tail
 from harness.mirrorvalues import mapping
-from harness.picture import RunPicture
+from harness.picture import ENERGY, RunPicture
+from harness.picturetotals import COST_BILLED, COST_LIST, add_billed, add_cost, add_energy
+from harness.powertail import PowerFollowing, billed_beside, energy_beside, power_files
 from harness.prices import PriceBook
 from harness.ruleset import BenchmarkRules, RuleSet
-from harness.runlog import MAX_LINE_BYTES
 from harness.submission import RESULT_PATTERN, small_file
 
 if TYPE_CHECKING:
     from harness.tracking import Held, Store
 
-_TOKEN = TOKEN.encode()
-_PIECE_BYTES = 1 << 20
 MAX_REFUSALS = 3  # by a store that answers otherwise; then it is the run's fault
 
 
@@ -58,63 +57,6 @@ def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
     return None if found is None else found.benchmarks.get(benchmark)
 
 
-class Tail:
-    """Reads what was appended to a log since the last time: whole lines, each once.
-
-    What is no event is passed over; whoever judges the log says what is wrong with it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0  # of the first byte that was not read as part of a whole line
-        self._size = 0
-        self._num_lines = 0
-        self._is_skipping = False  # inside a line that is too long to be one of ours
-
-    def events(self) -> Iterator[Event]:
-        """The events in the lines that are new. Nothing if the file is not there yet.
-
-        Raises:
-            LogError: it is no regular file, cannot be read, or has become shorter.
-        """
-        try:
-            status = self.path.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                raise LogError(f"{self.path}: is not a regular file")
-            if status.st_size < self._offset:
-                raise LogError(f"{self.path}: became shorter while it was read")
-            if status.st_size == self._size:
-                return
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(fd, "rb", buffering=0) as stream:
-                stream.seek(self._offset)
-                rest = b""
-                while piece := stream.read(_PIECE_BYTES):
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        yield from self._take(line)
-                    if len(rest) > MAX_LINE_BYTES:
-                        self._offset += len(rest)
-                        rest, self._is_skipping = b"", True
-                self._size = self._offset + len(rest)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise LogError(f"{self.path}: cannot be read: {error.strerror}") from None
-
-    def _take(self, line: bytes) -> Iterator[Event]:
-        self._offset += len(line) + 1
-        self._num_lines += 1
-        is_rest, self._is_skipping = self._is_skipping, False
-        start = line.find(_TOKEN)
-        if is_rest or start < 0 or len(line) > MAX_LINE_BYTES:
-            return
-        try:
-            yield parse_line(line[start:].rstrip(b"\r"), self._num_lines)
-        except ValueError:
-            return
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """What was added to the store for one log. why_not: why the log is not in it; None if it is."""
@@ -138,8 +80,10 @@ class _Followed:
 
     tail: Tail
     picture: RunPicture
+    power: PowerFollowing
     held: Held | None = None
     is_done: bool = False
+    is_totalled: bool = False
     num_refusals: int = 0
 
     @property
@@ -176,13 +120,14 @@ class Follower:
         """Takes in what the logs have to say since the last time; costs a look at each file if there is nothing."""
         for path in self.logs():
             if path not in self._followed:
-                self._followed[path] = _Followed(Tail(path), RunPicture(rules_of))
+                self._followed[path] = _Followed(Tail(path), RunPicture(rules_of), PowerFollowing(path))
         for followed in self._followed.values():
             if followed.is_done:
                 continue
             try:
                 for event in followed.tail.events():
                     followed.picture.take(event)
+                followed.power.read(followed.picture)
             except LogError as error:
                 self._give_up(followed, str(error))
 
@@ -244,8 +189,9 @@ class Follower:
             if followed.held is None:
                 followed.held = self._store.bring(picture, path)
             held, is_over = followed.held, is_last or picture.is_closed
-            if is_over and not any(point.name == "result/usd" for point in held.points):  # its price was another then
-                self._price(picture)
+            if is_over and not followed.is_totalled:
+                followed.is_totalled = True
+                self._total(followed, {point.name for point in held.points})
             added = self._store.add(picture, held, self._files(path) if is_over else None)
             if is_over and self.verdict is not None:
                 self._store.tag(held, "tta.verdict", self.verdict)
@@ -261,21 +207,26 @@ class Follower:
                     Report(path, picture.name, held.is_new, added.params, added.metrics, added.artifacts)
                 )
 
-    def _price(self, picture: RunPicture) -> None:
-        """Adds what the run cost, if its system description names a price of the book."""
+    def _total(self, followed: _Followed, known: set[str]) -> None:
+        """Adds what the log does not hold; what the store has (`known`) stays: its price was another then."""
+        picture, path = followed.picture, followed.tail.path
+        ruleset = ruleset_called(picture.ruleset)
+        followed.power.finish(picture)
+        if ENERGY not in known:
+            energy = energy_beside(path, None if ruleset is None else ruleset.energy)
+            if energy is not None:
+                add_energy(picture, energy)
         book = _prices(picture)
-        if book is None or self.system is None or picture.seconds is None:
-            return
-        try:
-            system = json.loads(small_file(self.system))
-            cost = book.cost(mapping(system), picture.seconds)
-        except (InputError, ValueError, RecursionError):
-            return  # whoever judges the system description says what is wrong with it
-        if cost is not None:
-            picture.price(cost)
+        if COST_LIST not in known and book is not None and self.system is not None and picture.seconds is not None:
+            with contextlib.suppress(InputError, ValueError, RecursionError):  # whoever judges it says what is wrong
+                cost = book.cost(mapping(json.loads(small_file(self.system))), picture.seconds)
+                if cost is not None:
+                    add_cost(picture, cost)
+        if COST_BILLED not in known and ruleset is not None:
+            add_billed(picture, billed_beside(path, ruleset.prices))
 
     def _files(self, log: Path) -> dict[str, Path]:
-        files = {"tta.log_sha256": log}
+        files = {"tta.log_sha256": log, **power_files(log)}
         if self.system is not None and self.system.is_file() and not self.system.is_symlink():
             files["tta.system_sha256"] = self.system
         return files

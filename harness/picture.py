@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness import events as key
 from harness.events import Event, digest_of
 from harness.mirrorvalues import clean, flat, mapping, number, param_name, whole, word
-from harness.prices import Cost
+from harness.picturevalues import ClockZero, DataSet, Point
 from harness.ruleset import BenchmarkRules
 
 SCHEMA = "1"
@@ -30,29 +30,10 @@ _TRACKED = {
     "throughput": "throughput/samples_per_s",
     "data_wait_s": "train/data_wait_s",
 }
+ENERGY = "result/energy_j"
 PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
 
 RulesOf = Callable[[str, str], BenchmarkRules | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value of a metric. time_ms: wall time of the referee's clock. step: samples trained on."""
-
-    name: str
-    value: float
-    time_ms: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """The data that the run trained on."""
-
-    name: str
-    digest: str
-    num_files: int | None
-    num_bytes: int | None
 
 
 @dataclass(slots=True)
@@ -61,6 +42,7 @@ class RunPicture:
 
     params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
     overflow: parameters that do not fit MLflow's limits, whole. seconds: time to target; None if it was not reached.
+    clock: None until the log has said it. is_initialised: whether `init_start` was seen.
     is_closed: whether the log's last line was seen.
     """
 
@@ -76,7 +58,9 @@ class RunPicture:
     start_ms: int | None = None
     end_ms: int | None = None
     seconds: float | None = None
+    clock: ClockZero | None = None
     is_configured: bool = False
+    is_initialised: bool = False
     is_closed: bool = False
     _config: dict[str, object] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -137,18 +121,26 @@ class RunPicture:
         run_id = value.get("run_id")
         if isinstance(run_id, str) and _RUN_ID.fullmatch(run_id):
             self.tags.setdefault("tta.run_id", run_id)
-        self._tag("submission_id", value.get("result_id"))
-        self._tag("index", value.get("index"))
+        self.tag("submission_id", value.get("result_id"))
+        self.tag("index", value.get("index"))
         self._param("harness.version", value.get("harness"))
+
+    def _clock(self, event: Event) -> None:
+        mono_ns, wall_ms = mapping(event.value).get("mono_ns"), number(event.time_ms)
+        if isinstance(mono_ns, int) and abs(mono_ns) < 1 << 63 and event.elapsed_ns is not None and wall_ms is not None:
+            self.clock = self.clock or ClockZero(mono_ns, wall_ms - event.elapsed_ns / 1e6)
+
+    def _initialising(self, event: Event) -> None:
+        self.is_initialised = True
 
     def _rules(self, event: Event) -> None:
         value = mapping(event.value)
         for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (key.PRICES_FIELD,) * 2):
-            self._tag(tag, value.get(name))
+            self.tag(tag, value.get(name))
         self.ruleset = self.tags.get("tta.rules_version", "")
 
     def _benchmark(self, event: Event) -> None:
-        self._tag("benchmark", event.value)
+        self.tag("benchmark", event.value)
         self._find_rules()
 
     def _find_rules(self) -> None:
@@ -199,9 +191,6 @@ class RunPicture:
             if name in _TRACKED:
                 self._add(_TRACKED[name], value, event)
 
-    def _power(self, event: Event) -> None:
-        self._add("power/watts", event.value, event)
-
     def _evaluated(self, event: Event) -> None:
         self._add(f"eval/{self.metric}", event.value, event)
         self._add("eval/target", self.target, event)
@@ -211,7 +200,7 @@ class RunPicture:
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
             self.tags["tta.state"] = event.metadata["status"]
-        self._tag("reason", event.metadata.get("reason"))
+        self.tag("reason", event.metadata.get("reason"))
         is_reached = event.metadata.get("status") == "success"
         self._total("result/reached", 1.0 if is_reached else 0.0, event)
         self._total("result/quality", self._quality, event)
@@ -227,16 +216,17 @@ class RunPicture:
             return None
         return (event.elapsed_ns - self._run_start_ns) / 1e9
 
-    def price(self, cost: Cost) -> None:
-        """Adds what the run cost, and by which price; once, and only to a run that has ended."""
-        if self._run_stop is not None and "result/usd" not in self._counts:
-            self._total("result/usd", float(cost.usd), self._run_stop)
-            self._tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}, book {cost.price_digest[:16]}")
+    def total(self, name: str, value: float | None) -> bool:
+        """Adds a total that is not in the log, once, and only to a run that has ended; whether it did."""
+        if self._run_stop is None or value is None or name in self._counts:
+            return False
+        self._total(name, value, self._run_stop)
+        return True
 
     def _energy(self, event: Event) -> None:
-        value = mapping(event.value)
-        self._total("result/energy_j", value.get("energy_j"), event)
-        self._tag("energy_source", value.get("source"))
+        """Of logs that have power logs, `measured` says it; older ones have this alone."""
+        if "method" not in mapping(event.value):
+            self._total(ENERGY, mapping(event.value).get("energy_j"), event)
 
     def _ledger(self, event: Event) -> None:
         for name, value in mapping(event.value).items():
@@ -246,7 +236,7 @@ class RunPicture:
     def _close(self) -> None:
         self.is_closed = True
 
-    def _tag(self, name: str, value: object) -> None:
+    def tag(self, name: str, value: object) -> None:
         if isinstance(value, str | int) and str(value):
             self.tags.setdefault(f"tta.{name}", clean(value)[:MAX_TAG_CHARS])
 
@@ -278,11 +268,13 @@ class RunPicture:
 
 _TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
     key.TTA_FORMAT: RunPicture._format,
+    key.TTA_CLOCK: RunPicture._clock,
+    key.INIT_START: RunPicture._initialising,
     key.TTA_RULES: RunPicture._rules,
     key.SUBMISSION_BENCHMARK: RunPicture._benchmark,
-    key.SUBMISSION_DIVISION: lambda picture, event: picture._tag("division", event.value),
-    key.SUBMISSION_ORG: lambda picture, event: picture._tag("submitter", event.value),
-    key.SUBMISSION_PLATFORM: lambda picture, event: picture._tag("system", event.value),
+    key.SUBMISSION_DIVISION: lambda picture, event: picture.tag("division", event.value),
+    key.SUBMISSION_ORG: lambda picture, event: picture.tag("submitter", event.value),
+    key.SUBMISSION_PLATFORM: lambda picture, event: picture.tag("system", event.value),
     key.TTA_CONFIG: RunPicture._configuration,
     key.TTA_RESOLVED: RunPicture._resolved,
     key.SEED: lambda picture, event: picture._param("seed", event.value),
@@ -291,7 +283,6 @@ _TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
     key.TTA_DATA: RunPicture._data,
     key.RUN_START: RunPicture._started,
     key.TRACKED_STATS: RunPicture._tracked,
-    key.POWER_READING: RunPicture._power,
     key.EVAL_ACCURACY: RunPicture._evaluated,
     key.RUN_STOP: RunPicture._stopped,
     key.TTA_ENERGY: RunPicture._energy,

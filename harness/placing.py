@@ -16,6 +16,7 @@ import yaml
 
 from harness.billing import BILLING_NAME
 from harness.errors import OutputError, SubmissionError, UsageError, printable
+from harness.powerfolders import POWER_PATTERN
 from harness.submission import (
     CLAIM_NAME,
     MANIFEST_NAME,
@@ -95,6 +96,7 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
         if digest != log.sha256:
             raise SubmissionError(f"{log.path}: changed while it was being read")
         files[log.path.name] = FileEntry("file", log.num_bytes, digest)
+    _fill_power(folder, result, files)
     if BILLING_NAME in result.files:
         (folder / BILLING_NAME).write_bytes(small_file(result.path / BILLING_NAME))
         files[BILLING_NAME] = FileEntry("file", 0, sha256_of(folder / BILLING_NAME))
@@ -109,6 +111,20 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
     (folder / CLAIM_NAME).write_text(yaml.safe_dump(asdict(claim), sort_keys=False, allow_unicode=True))
     files[CLAIM_NAME] = FileEntry("file", 0, sha256_of(folder / CLAIM_NAME))
     (folder / MANIFEST_NAME).write_text(manifest_text(files))
+
+
+def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
+    """Copies the power logs of the runs and of the idle baseline; what is no file stays behind."""
+    numbers = {result.run_number(log) for log in result.runs}
+    for name, entry in result.files.items():
+        match = POWER_PATTERN.fullmatch(name)
+        if match is None or entry.kind != "file" or not (match[1] is None or int(match[1]) in numbers):
+            continue
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(result.path / name, folder / name)
+        if sha256_of(folder / name) != entry.sha256:
+            raise SubmissionError(f"{result.path / name}: changed while it was being read")
+        files[name] = entry
 
 
 def place(tree: Path, staging: Path, claim: Claim) -> Path:

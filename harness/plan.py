@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness import __version__, parts
 from harness import events as key
+from harness.clock import Clock
+from harness.energyreading import EnergySource
 from harness.errors import WorkerError
 from harness.events import digest_of
+from harness.power import NodePower
 from harness.ruleset import BenchmarkRules, Timing
+from harness.runenergy import EnergyLimits
 from harness.workload import HyperparameterValue
 
 
@@ -23,6 +27,7 @@ class Plan:
         targets and convergence points are derived. Such a run is never a result.
     prices_digest: of the price book in force, by which this run is priced for good; None where the rules have none.
     module, module_path: what a run of the open division replaces parts of the workload with, and where it lies.
+    energy_limits: what the rules ask of a measurement.
     """
 
     rules: BenchmarkRules
@@ -44,6 +49,7 @@ class Plan:
     prices_digest: str | None = None
     module: parts.Module | None = None
     module_path: Path | None = None
+    energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -112,7 +118,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """What the live view shows; rewritten in place as the run goes on."""
+    """What the live view shows; rewritten in place as the run goes on.
+
+    power_source: "none" where no meter was asked for. power_w: None while it is not known.
+    """
 
     phase: str = "starting"
     samples: int = 0
@@ -121,6 +130,7 @@ class Progress:
     samples_per_s: float | None = None
     run_start_ns: int | None = None
     power_w: float | None = None
+    power_source: EnergySource = "none"
 
 
 class View(Protocol):
@@ -166,3 +176,29 @@ class Worker(Protocol):
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
     def stop(self, grace_s: float) -> None: ...
+
+
+class Power(Protocol):
+    """What the referee needs of the meters; scripted in tests. Nothing here raises, and nothing changes a run: what
+    goes wrong is told to a person, and shows in the logs.
+
+    source: what readings are expected. num_nodes: how many nodes are metered; 0 without a meter.
+    """
+
+    @property
+    def source(self) -> EnergySource: ...
+    @property
+    def num_nodes(self) -> int: ...
+
+    def begin(self, clock: Clock, run_id: str) -> None:
+        """Starts the readings of one run; returns when every meter has its first, or after some seconds."""
+        ...
+
+    def watts(self) -> float | None:
+        """What all nodes draw now; None while that is not known."""
+        ...
+
+    def end(self) -> tuple[NodePower, ...]:
+        """A last reading of every meter; then the logs are closed, and are returned as they can be read back. A second
+        call does nothing and returns nothing."""
+        ...

@@ -14,7 +14,8 @@ whose value is no power or energy becomes a failed read (None), so that its time
                   power meter), value_malformed, value_negative, not_a_number (NaN or infinite)
     the values    conversion_eff_malformed, conversion_eff_doubled, measurement_type_unknown,
                   interconnect_malformed, interconnect_doubled, offset_malformed, sampler_malformed
-    the folder    numbered_from_one, numbering_gap, number_doubled, stamp_far (of another day than the nodes')
+    the folder    unreadable (a log is no regular file, or too large), numbered_from_one, numbering_gap, number_doubled,
+                  stamp_far (of another day than the nodes'), too_many (logs)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import os
 import re
 import stat
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -44,25 +45,34 @@ def read_folder(folder: Path) -> tuple[NodePower, ...]:
         LogError: it is no folder that can be read, has no such log, or one of them cannot be read.
     """
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        names = log_names(path.name for path in folder.iterdir())
     except OSError as error:
         raise LogError(f"{folder}: cannot be read: {error.strerror}") from None
-    matches = [match for name in names if (match := _FILE.fullmatch(name))]
-    if not matches:
+    if not names:
         raise LogError(f"{folder}: has no power log; they are called node_<i>.txt and sw_<j>.txt")
-    matches.sort(key=lambda match: (match[1], int(match[2]), match[0]))
-    logs = [read(folder / match[0]) for match in matches]
+    return judged_together([read(folder / name) for name in names])
+
+
+def log_names(names: Iterable[str]) -> list[str]:
+    """Those of `names` that are power logs: nodes, then switches, each by number."""
+    matches = [match for name in names if (match := _FILE.fullmatch(name))]
+    return [match[0] for match in sorted(matches, key=lambda match: (match[1], int(match[2]), match[0]))]
+
+
+def judged_together(logs: Sequence[NodePower]) -> tuple[NodePower, ...]:
+    """The logs of one folder, in the order of `log_names`, with the defects that only show in all of them."""
+    judged = list(logs)
     for kind in ("node", "sw"):
-        ours = [index for index, match in enumerate(matches) if match[1] == kind]
-        defect = _numbering([int(matches[index][2]) for index in ours])
+        ours = [index for index, log in enumerate(judged) if log.node.startswith(f"{kind}_")]
+        defect = _numbering([int(judged[index].node.partition("_")[2]) for index in ours])
         if defect is not None:
-            logs[ours[0]] = _with_defect(logs[ours[0]], *defect)
-    stamps = [log.wall_ms for log in logs if log.wall_ms is not None and not log.is_switch]
-    for index, log in enumerate(logs if stamps else ()):
+            judged[ours[0]] = with_defect(judged[ours[0]], *defect)
+    stamps = [log.wall_ms for log in judged if log.wall_ms is not None and not log.is_switch]
+    for index, log in enumerate(judged if stamps else ()):
         days = 0.0 if log.wall_ms is None else (log.wall_ms - statistics.median_low(stamps)) / FAR_MS
         if abs(days) > 1:
-            logs[index] = _with_defect(log, "stamp_far", f"{log.node} is stamped {days:+.1f} days from the nodes")
-    return tuple(logs)
+            judged[index] = with_defect(log, "stamp_far", f"{log.node} is stamped {days:+.1f} days from the nodes")
+    return tuple(judged)
 
 
 def _numbering(numbers: list[int]) -> tuple[str, str] | None:
@@ -75,7 +85,8 @@ def _numbering(numbers: list[int]) -> tuple[str, str] | None:
     return None
 
 
-def _with_defect(log: NodePower, kind: str, message: str) -> NodePower:
+def with_defect(log: NodePower, kind: str, message: str) -> NodePower:
+    """The log with one defect more, of the file as a whole."""
     counts = {**log.defect_counts, kind: log.defect_counts.get(kind, 0) + 1}
     return replace(log, defects=(*log.defects, PowerDefect(kind, 0, message)), defect_counts=counts)
 

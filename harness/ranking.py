@@ -64,7 +64,8 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
         named = f"the division is {printable(division)!r}" if division else "no division is named"
         why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
         return no_score(rules.name, division or "unknown", why_not=why_not)
-    return score_of(result.runs, rules, ruleset.timing, division, _usd_per_hour(result, usd_per_hour))
+    usd = _usd_per_hour(result, usd_per_hour)
+    return score_of(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
 
 
 def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:

@@ -1,13 +1,14 @@
-"""One run, from the first line of the log to the last: clock, meter, stop decision.
+"""One run, from the first line of the log to the last: clock, power, stop decision.
 
 header                                          everything that was decided beforehand
+tta_clock                                       where this clock's zero is; the meters begin
 world                                           every rank says who it is; a wrong world is refused
 init_start .. init_stop                         prepare()
 run_start                                       the clock runs, and never pauses
   tta_data_open_start .. _stop                  start(data_dir)
   block_start .. block_stop, tracked_stats      train_block()
   eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
-run_stop                                        success, or aborted with a reason
+run_stop                                        success, or aborted with a reason; the meters end
 tta_energy, tta_ledger, tta_end                 what the referee adds up; nobody has to believe it
 """
 
@@ -21,16 +22,17 @@ from typing import Any
 
 from harness import events as key
 from harness.clock import Clock
-from harness.energy import integrate
-from harness.errors import DataError, Interrupted, TtaError, UsageError, WorkerError
+from harness.energy import run_energy
+from harness.energyevent import energy_value
+from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError
 from harness.events import digest_of
 from harness.logwriter import LogWriter
-from harness.meters import Meter
-from harness.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, WorkerTimeout
+from harness.plan import Outcome, Plan, Power, Progress, View, Worker, WorkerLost, WorkerTimeout
+from harness.runenergy import RunEnergy
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
-METER_PERIOD_S = 1.0
+WATTS_EVERY_NS = 1_000_000_000
 _MAX_COUNT = 10**15  # what is counted here fits in a float and in a log
 
 
@@ -54,14 +56,13 @@ class Referee:
     log: LogWriter
     clock: Clock
     worker: Worker
-    meter: Meter
+    power: Power
     view: View
     is_interrupted: Callable[[], bool]
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]]
     _progress: Progress = field(default_factory=Progress)
     _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("init", "data", "train", "eval"), 0))
-    _power: list[tuple[float, float]] = field(default_factory=list)
-    _next_reading_ns: int = 0
+    _next_watts_ns: int = 0
 
     def run(self) -> Outcome:
         """Carries the plan out; the log is closed and no process is left when this returns or raises.
@@ -94,6 +95,7 @@ class Referee:
                 self._dismiss()
         finally:
             self.worker.stop(0.0)
+            self.power.end()
             self.log.close()
         self.view.end(outcome)
         if raised is not None:
@@ -111,9 +113,12 @@ class Referee:
             self.log.event(name, value, metadata)
         is_cleared, how = self.drop_caches()
         self.log.event(key.CACHE_CLEAR, is_cleared, how)
+        self.log.event(key.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
 
     def _run(self) -> None:
         plan = self.plan
+        self._progress.power_source = self.power.source
+        self.power.begin(self.clock, plan.run_id)  # before the worker starts: no reading comes late for run_start
         world = self.worker.start(self._tick, START_LIMIT_S)
         self.log.event(key.TTA_WORLD, world)
         self._refuse_wrong_world(world)
@@ -127,7 +132,6 @@ class Referee:
         self.log.event(key.TTA_RESOLVED, resolved, {"digest": digest_of(resolved)})
 
         self._progress.phase = "training"
-        self._read_meter(self.clock.elapsed_ns())
         self._progress.run_start_ns = self.log.start(key.RUN_START, {"samples_count": 0})
         begin_ns = self.log.start(key.TTA_DATA_OPEN_START)
         answer = self._ask({"do": "start", "data_dir": str(plan.data_dir)}, self._remaining_s())
@@ -213,12 +217,7 @@ class Referee:
             "INTERVAL_END",
         )
         run_ns = 0 if start_ns is None else stop_ns - start_ns
-        self._read_meter(self.clock.elapsed_ns())
-        energy_j = None
-        if start_ns is not None:
-            energy_j = integrate(self._power, start_ns / 1e9, stop_ns / 1e9, source=self.meter.source).joules
-        source = "none" if energy_j is None else self.meter.source
-        self.log.event(key.TTA_ENERGY, {"energy_j": energy_j, "source": source, "meter": self.meter.name})
+        self.log.event(key.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
         other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
         ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
         self.log.event(key.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
@@ -255,21 +254,25 @@ class Referee:
 
     def _tick(self) -> None:
         elapsed_ns = self.clock.elapsed_ns()
-        if elapsed_ns >= self._next_reading_ns:
-            self._read_meter(elapsed_ns)
+        if elapsed_ns >= self._next_watts_ns:
+            self._next_watts_ns = elapsed_ns + WATTS_EVERY_NS
+            self._progress.power_w = self.power.watts()
         self.view.tick(elapsed_ns)
         if self.is_interrupted():
             raise Interrupted("interrupted by a signal")
 
-    def _read_meter(self, elapsed_ns: int) -> None:
-        if self._power and elapsed_ns / 1e9 <= self._power[-1][0]:
-            return  # asked twice at one instant
-        self._next_reading_ns = elapsed_ns + round(METER_PERIOD_S * 1e9)
-        power_w = self.meter.read(elapsed_ns).power_w
-        if power_w is not None:
-            self.log.event(key.POWER_READING, power_w, {"source": self.meter.source, "scope": self.meter.scope})
-            self._power.append((elapsed_ns / 1e9, power_w))
-            self._progress.power_w = power_w
+    def _energy(self, start_ns: int | None, stop_ns: int) -> RunEnergy | None:
+        """What the meters say of the run; None if it was not metered, or its clock never ran."""
+        nodes = self.power.end()
+        if start_ns is None or not nodes:
+            return None
+        origin_ns, limits = self.clock.origin_ns, self.plan.energy_limits
+        try:
+            return run_energy(
+                nodes, origin_ns + start_ns, origin_ns + stop_ns, num_nodes=self.power.num_nodes, limits=limits
+            )
+        except LogError:  # a run of no length, or readings that are none: whoever reads the power logs says why
+            return None
 
     def _elapsed_s(self) -> float:
         assert self._progress.run_start_ns is not None

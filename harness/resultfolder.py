@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from harness import events as key
 from harness import parts, runlog
 from harness.errors import LogError, OutputError, printable
 from harness.plan import Plan
+from harness.powerfolders import POWER_FOLDER
 from harness.submission import CODE_NAME, SYSTEM_NAME, sha256_of
 
 
@@ -58,7 +60,16 @@ def _finished(folder: Path, plan: Plan) -> dict[int, runlog.RunLog]:
         else:
             (folder / "unfinished").mkdir(exist_ok=True)
             shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
+    _put_aside_power(folder, {f"result_{index}" for index in done})
     return done
+
+
+def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
+    """Moves the power logs of runs that are not finished; the idle baseline stays."""
+    for power in sorted((folder / POWER_FOLDER).glob("result_*")):
+        if power.name not in kept:
+            (folder / "unfinished").mkdir(exist_ok=True)
+            shutil.move(power, folder / "unfinished" / f"{power.name}.{power.lstat().st_mtime_ns}.power")
 
 
 def _named(value: object) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import UsageError, printable, unknown_name
 from harness.prices import PriceBooks
+from harness.runenergy import EnergyLimits
 from harness.workload import HyperparameterValue, Metric
 
 
@@ -228,6 +229,7 @@ class RuleSet:
     codes: check code -> severity ("error", "warning" or "note"); a code that is absent is not in force.
     benchmarks: by name, `<workload>_<suite>`.
     prices: the price books, the current one last; None where the ruleset has none.
+    energy: what is asked of a measurement of energy.
     """
 
     version: str
@@ -238,6 +240,7 @@ class RuleSet:
     benchmarks: Mapping[str, BenchmarkRules]
     waivers: tuple[Waiver, ...] = ()
     prices: PriceBooks | None = None
+    energy: EnergyLimits = field(default_factory=EnergyLimits)
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """The rules of one benchmark.

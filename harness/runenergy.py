@@ -22,6 +22,9 @@ An energy is void, that is, shown and never ranked, for these reasons (`RunEnerg
     clocks_apart         a node's clock is more than 0.8 s from the referee's after correction
     clock_unknown        of several nodes, one logs no clock offset
     estimated_share      more than 10 % of the joules are modelled
+    unplaced             the run's log has no run_start, run_stop or clock by which to lay the power logs over the run
+    other_run            a power log bears the identity of another run, or none
+    unmetered            of several runs that are averaged, one was not metered
 
 and these are told (`RunEnergy.flags`) and void nothing: disagree, fallback, parts_exceed_whole (see
 `harness.meterchoice`), slow_sampling (a median step of more than 1 s), clock_offset (over 0.2 s after correction),
@@ -44,7 +47,11 @@ METHOD = "tta-1"  # a number that the same logs give differently gets another na
 
 @dataclass(frozen=True, slots=True)
 class EnergyLimits:
-    """What the rules ask of a measurement; each is the worst value that is still permitted."""
+    """What the rules ask of a measurement; each is the worst value that is still permitted.
+
+    told_clock_error_s, told_step_s: beyond these it is told, and voids nothing. node_classes, component_classes: the
+    classes of meters that are ranked, each among its own.
+    """
 
     min_coverage: float = 0.98
     max_gap_s: float = 2.0
@@ -55,6 +62,8 @@ class EnergyLimits:
     max_uncertainty_share: float = 0.10
     told_clock_error_s: float = 0.2
     told_step_s: float = 1.0
+    node_classes: tuple[str, ...] = ("A", "B")
+    component_classes: tuple[str, ...] = ("C", "D")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from typing import Any, BinaryIO
 from harness.errors import LogError, printable
 from harness.events import CHAIN_START, POWER_READING, TOKEN, TRACKED_STATS, Event
 from harness.logline import parse_line
+from harness.power import NodePower
+from harness.runenergy import RunEnergy
 
 _TOKEN = TOKEN.encode()
 _PIECE_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
 MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
-MAX_POWER_READINGS = 100_000  # one a second: 27 hours
 MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
 MAX_DEFECTS_PER_KIND = 100
 _MAX_KEYS = 1_000
@@ -48,9 +49,10 @@ class Defect:
 class RunLog:
     """A log that was read to its end.
 
-    events: the events in the order of the file, without those of a key beyond the first 10,000 (of power
-        readings: 100,000) and without what comes after 64 MiB of lines.
+    events: the events in the order of the file, without those of a key beyond the first 10,000 and without what
+        comes after 64 MiB of lines.
     sha256, num_bytes, num_lines: of the whole file. counts: events by key.
+    nodes, idle: the power logs of the run and of the idle baseline, from `harness.powerfolders`; empty: not metered.
     """
 
     path: Path
@@ -61,6 +63,9 @@ class RunLog:
     num_lines: int
     counts: dict[str, int]
     _by_key: dict[str, list[Event]] = field(repr=False)
+    nodes: tuple[NodePower, ...] = field(default=(), repr=False)
+    idle: tuple[NodePower, ...] = field(default=(), repr=False)
+    energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
 
     def all(self, key: str) -> tuple[Event, ...]:
         """Every event of `key`, in the order of the file."""
@@ -234,11 +239,10 @@ class _Collector:
             self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
             return
         self.counts[event.key] = count + 1
-        most = MAX_POWER_READINGS if event.key == POWER_READING else MAX_EVENTS_PER_KEY
-        if count >= most:
+        if count >= MAX_EVENTS_PER_KEY:
             # Statistics decide nothing and may be many; the law's own keys may not.
-            if count == most and event.key != TRACKED_STATS:
-                self.defect("too_many", event.lineno, f"more than {most:,} events {printable(event.key)!r}")
+            if count == MAX_EVENTS_PER_KEY and event.key not in (TRACKED_STATS, POWER_READING):
+                self.defect("too_many", event.lineno, f"more than {count:,} events {printable(event.key)!r}")
             return
         if self.kept_bytes <= MAX_KEPT_BYTES < self.kept_bytes + num_bytes:
             self.defect("too_many", event.lineno, f"more than {MAX_KEPT_BYTES:,} bytes of events")

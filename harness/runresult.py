@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from harness import events as key
+from harness.energyreading import EnergySource
 from harness.errors import LogError
 from harness.events import Event
+from harness.loggedenergy import energy_of, idle_w
 from harness.money import MAX_SECONDS, cost_usd
+from harness.power import MeterClass
 from harness.ruleset import BenchmarkRules, Timing
+from harness.runenergy import EnergyLimits, RunEnergy
 from harness.runlog import RunLog
 from harness.workload import Metric
 
@@ -42,12 +46,11 @@ class RunResult:
         do not count them; None if the target was not reached, and `why_not` says in a sentence what happened.
     samples: trained on at the evaluation that decided; None if the target was not reached.
     status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
-    quality: at the evaluation that decided; where none did, the best of the run.
-    evaluations: those after `run_start`, in the order of the log.
+    quality: at the evaluation that decided, else the best of the run. evaluations: after `run_start`, as in the log.
     ledger, run_s: see `derive_ledger`; run_s is from `run_start` to `run_stop`, evaluations included.
     data_wait_fraction: share of the timed blocks in which training waited for data; None where there was no block.
-    energy_j, usd: None is "not measured" or "no price", never 0.
-    energy_source: "measured", "estimated" or "none".
+    energy: added up from the power logs beside the log, never taken from what it says; None is "not measured".
+    idle_w: mean watts while nothing ran; None: not metered. usd: None is "no price".
     """
 
     path: str
@@ -60,23 +63,41 @@ class RunResult:
     evaluations: tuple[Evaluation, ...]
     ledger: dict[str, float]
     run_s: float | None
-    energy_j: float | None
-    energy_source: str
+    energy: RunEnergy | None
     usd: Decimal | None
     why_not: str | None = None
     data_wait_fraction: float | None = None
+    idle_w: float | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        return None if self.energy is None else self.energy.joules
+
+    @property
+    def energy_source(self) -> EnergySource:
+        return "none" if self.energy is None else self.energy.source
+
+    @property
+    def energy_class(self) -> MeterClass:
+        return "N" if self.energy is None else self.energy.meter_class
 
 
 def run_result(
-    log: RunLog, rules: BenchmarkRules, usd_per_hour: Decimal | None = None, timing: Timing | None = None
+    log: RunLog,
+    rules: BenchmarkRules,
+    usd_per_hour: Decimal | None = None,
+    timing: Timing | None = None,
+    limits: EnergyLimits | None = None,
+    num_nodes: int | None = None,
 ) -> RunResult:
     """The result of one run.
 
-    timing: without it, evaluations count, as they do in MLPerf.
+    timing: without it, evaluations count, as they do in MLPerf. limits: what the rules ask of a measurement of energy.
+    num_nodes: as the system description says; without it, as many as the log has hosts.
 
     Raises:
-        LogError: a quality, a waiting time or an energy is no finite number, an evaluation does not say after
-            how many samples it was, or a time stamp lies beyond all measure.
+        LogError: a quality or a waiting time is no finite number, an evaluation does not say after how many samples it
+            was, or a time stamp lies beyond all measure.
     """
     evaluations = _evaluations(log, rules)
     start, stop = _window(log)
@@ -93,7 +114,6 @@ def run_result(
     decisive = in_time[decided] if decided is not None and seconds is not None else None
     qualities = [item.quality for item in evaluations]
     best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
-    energy_j, energy_source = _energy(log)
     seed = log.value(key.SEED)
     return RunResult(
         path=str(log.path),
@@ -106,11 +126,11 @@ def run_result(
         evaluations=evaluations,
         ledger=ledger,
         run_s=run_s,
-        energy_j=energy_j,
-        energy_source=energy_source,
+        energy=energy_of(log, limits or EnergyLimits(), num_nodes),
         usd=None if usd_per_hour is None or seconds is None else cost_usd(seconds, usd_per_hour),
         why_not=why_not,
         data_wait_fraction=_data_wait_fraction(log, run_s),
+        idle_w=idle_w(log),
     )
 
 
@@ -278,17 +298,3 @@ def _why_not(log: RunLog, rules: BenchmarkRules, status: str, reason: str | None
         confirmed = f" and {rules.confirm_evaluations} more right after it" if rules.confirm_evaluations else ""
         return f"no evaluation up to 'run_stop' reached {rules.metric.name} {rules.target:g}{confirmed}"
     return None
-
-
-def _energy(log: RunLog) -> tuple[float | None, str]:
-    event = log.first(key.TTA_ENERGY)
-    energy_j = log.field(key.TTA_ENERGY, "energy_j")
-    if event is None or energy_j is None:
-        return None, "none"
-    source = log.field(key.TTA_ENERGY, "source")
-    if source not in ("measured", "estimated"):
-        raise LogError(f"{log.path}:{event.lineno}: an energy needs a source, 'measured' or 'estimated'")
-    joules = _number(log, event, energy_j, "energy_j")
-    if joules < 0:
-        raise LogError(f"{log.path}:{event.lineno}: energy_j is negative")
-    return joules, source

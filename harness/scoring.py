@@ -14,12 +14,16 @@ from decimal import Decimal
 from harness import events as key
 from harness.billing import Bill
 from harness.convergence import Verdict, judge_convergence
+from harness.energyrank import Place
+from harness.energyreading import EnergySource
 from harness.errors import InputError
 from harness.findings import Finding
 from harness.money import mean_cost_usd
 from harness.ruleset import BenchmarkRules, Timing
+from harness.runenergy import EnergyLimits
 from harness.runlog import RunLog
 from harness.runresult import Evaluation, RunResult, derive_ledger, run_result
+from harness.scoreenergy import ScoreEnergy, rank_energies, score_energy
 from harness.statistics import p_not_slower, trimmed_interval, trimmed_mean
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "Row",
     "RunResult",
     "Score",
+    "ScoreEnergy",
     "Table",
     "derive_ledger",
     "is_slower",
@@ -49,8 +54,8 @@ class Score:
     raw_seconds: before normalisation. normalised_by: factor >= 1 by which faster convergence than the
         reference's was taken back. runs: every run; dropped: indices into runs left out of the mean.
     samples: trimmed mean of samples to target.
-    energy_j, usd: means over the runs that the time is a mean of, after normalisation; None if one of them has none.
-    energy_source: "measured" if it is so in every one of them, "estimated" if some are estimates, else "none".
+    energy: over the runs that the time is a mean of, after normalisation; None where none of them was metered.
+    usd: mean over the same runs, after normalisation; None without a price.
     convergence: the comparison with the reference; None where the rules have no reference or the division none.
     """
 
@@ -61,13 +66,22 @@ class Score:
     raw_seconds: float | None
     normalised_by: float
     samples: float | None
-    energy_j: float | None
-    energy_source: str
+    energy: ScoreEnergy | None
     usd: Decimal | None
     runs: tuple[RunResult, ...]
     dropped: tuple[int, ...]
     why_not: str | None = None
     convergence: Verdict | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules; None is "not measured" or "cannot be known", never 0."""
+        return None if self.energy is None else self.energy.joules
+
+    @property
+    def energy_source(self) -> EnergySource:
+        """ "measured", "estimated" (modelled beyond what the rules permit) or "none"."""
+        return "none" if self.energy is None else self.energy.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,7 @@ class Row:
     num_warnings: without those that are waived. findings: all that was found, waived ones too.
     bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
     electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
+    energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
     """
 
     band: int | None
@@ -93,6 +108,7 @@ class Row:
     findings: tuple[Finding, ...] = ()
     bill: Bill | None = None
     electricity_usd: Decimal | None = None
+    energy_place: Place | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -127,8 +143,7 @@ def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), wh
         raw_seconds=None,
         normalised_by=1.0,
         samples=None,
-        energy_j=None,
-        energy_source="none",
+        energy=None,
         usd=None,
         runs=runs,
         dropped=(),
@@ -142,6 +157,8 @@ def score(
     timing: Timing,
     division: str,
     usd_per_hour: Decimal | None = None,
+    limits: EnergyLimits | None = None,
+    num_nodes: int | None = None,
 ) -> Score:
     """The score of a result, whose runs are `logs`.
 
@@ -155,7 +172,7 @@ def score(
     runs, unreadable = [], []
     for log in logs:
         try:
-            runs.append(run_result(log, rules, usd_per_hour, timing))
+            runs.append(run_result(log, rules, usd_per_hour, timing, limits, num_nodes))
         except InputError as error:
             unreadable.append(str(error))
     without = no_score(rules.name, division, tuple(runs))
@@ -178,14 +195,16 @@ def score(
             return replace(without, why_not=why_not)
         samples = [run.samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    return _mean(without, rules.drop, verdict, usd_per_hour)
+    return _mean(without, rules.drop, verdict, usd_per_hour, limits)
 
 
 def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number} runs"
 
 
-def _mean(without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Decimal | None) -> Score:
+def _mean(
+    without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Decimal | None, limits: EnergyLimits | None
+) -> Score:
     """The score over the runs of `without`, of which at most `drop` missed the target."""
     runs = without.runs
     factor = 1.0 if verdict is None else verdict.factor
@@ -194,9 +213,7 @@ def _mean(without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Deci
     averaged = [runs[i] for i in order[drop : len(order) - drop]]
     times = [_time(run) for run in runs]
     interval = trimmed_interval(times, drop)
-    joules = [run.energy_j for run in averaged if run.energy_j is not None]
-    has_energy = len(joules) == len(averaged)
-    is_estimated = any(run.energy_source != "measured" for run in averaged)
+    idle = next((run.idle_w for run in runs if run.idle_w is not None), None)
     raw_seconds = trimmed_mean(times, drop)
     # From the times, not from the runs' costs, which are rounded; every run that is averaged reached the target.
     usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour, factor)
@@ -207,8 +224,7 @@ def _mean(without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Deci
         raw_seconds=raw_seconds,
         normalised_by=factor,
         samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
-        energy_j=math.fsum(joules) / len(averaged) * factor if has_energy else None,
-        energy_source=("estimated" if is_estimated else "measured") if has_energy else "none",
+        energy=score_energy([run.energy for run in averaged], factor, limits, idle),
         usd=usd,
         dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
         convergence=verdict,
@@ -225,6 +241,7 @@ def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leade
     The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
     than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
     With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
+    By energy, rows whose intervals overlap the leader's share its rank; see `harness.energyrank`.
     """
     tables: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -251,7 +268,8 @@ def _ranked(rows: list[Row]) -> tuple[Row, ...]:
             placed.append(leader)
         else:
             placed.append(replace(row, band=leader.band))
-    return tuple(placed)
+    places = rank_energies([row.score.energy if row.is_ranked else None for row in placed])
+    return tuple(replace(row, energy_place=place) for row, place in zip(placed, places, strict=True))
 
 
 def is_slower(other: Score, leader: Score) -> bool:

@@ -2,6 +2,7 @@
 
     <tree>/<submitter>/systems/<system>.json
     <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., submission.yaml, MANIFEST.sha256
+                                                    power/result_0/node_0.txt ..., power/idle/node_0.txt
     <tree>/<submitter>/benchmarks/<benchmark>/<module>.py      in the open division
 
 `tta run` leaves a folder with result_<k>.txt, system.json and, with a module, code/<module>.py, which is a result that
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import events as key
-from harness import parts, runlog
+from harness import parts, powerfolders, runlog
 from harness.claims import (
     CLAIM_NAME,
     MANIFEST_NAME,
@@ -62,6 +63,7 @@ __all__ = [
 SYSTEM_NAME = "system.json"
 CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+_FOREIGN_PATTERN = re.compile(r"result_.+\.txt")
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
 MAX_FILES = 10_000
 
@@ -74,6 +76,7 @@ class Result:
     runs: the logs that could be read, by number. unreadable: the parts that could not.
     system: the system description as JSON; None where there is none. manifest: path -> SHA-256 as listed.
     files: what is really there, by path relative to `path`; empty for a single log.
+    num_nodes: as the system description says; None where there is none, or it says nothing of the kind.
     code_path: the folder where modules lie. code: the modules that logs name, as far as they are there, by name.
     """
 
@@ -90,6 +93,7 @@ class Result:
     code_path: Path | None = None
     code: Mapping[str, FileEntry] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
+    num_nodes: int | None = None
 
     @property
     def benchmark(self) -> str | None:
@@ -108,7 +112,8 @@ class Result:
 def find_results(path: Path) -> list[Path]:
     """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
 
-    Symbolic links are not followed.
+    Of a folder whose logs are named as MLPerf permits, result_<anything>.txt, each log is one for itself. Symbolic
+    links are not followed.
 
     Raises:
         SubmissionError: there is nothing at `path`, or no result below it.
@@ -124,6 +129,9 @@ def find_results(path: Path) -> list[Path]:
         if any(RESULT_PATTERN.fullmatch(name) for name in names) or CLAIM_NAME in names or MANIFEST_NAME in names:
             found.append(Path(folder))
             subfolders.clear()  # what lies deeper belongs to this result
+        elif foreign := sorted(name for name in names if _FOREIGN_PATTERN.fullmatch(name)):
+            found += [Path(folder, name) for name in foreign]
+            subfolders.clear()
     if not found:
         raise SubmissionError(f"{path}: no result is here (no result_<k>.txt in it or below it)")
     return found
@@ -139,7 +147,8 @@ def read_result(path: Path) -> Result:
         SubmissionError: the folder cannot be read, or has more than 10,000 files.
     """
     if not path.is_dir():
-        return Result(path=path, kind="log", runs=(runlog.read(path),))
+        log = powerfolders.with_power(runlog.read(path))
+        return Result(path=path, kind="log", runs=(log,), num_nodes=_num_nodes(path.absolute().parent, None))
     unreadable: list[Unreadable] = []
     files = _files(path)
     numbered = sorted(
@@ -148,9 +157,11 @@ def read_result(path: Path) -> Result:
         if (match := RESULT_PATTERN.fullmatch(name)) and entry.kind == "file"
     )
     runs = []
+    budget = powerfolders.Budget()
+    idle = powerfolders.read_nodes(path / powerfolders.POWER_FOLDER / powerfolders.IDLE_FOLDER, budget)
     for _, name in numbered:
         try:
-            runs.append(runlog.read(path / name))
+            runs.append(powerfolders.with_power(runlog.read(path / name), budget, idle))
         except LogError as error:
             unreadable.append(Unreadable(path / name, str(error).removeprefix(f"{path / name}: ")))
     manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
@@ -172,6 +183,7 @@ def read_result(path: Path) -> Result:
         code_path=code_path,
         code=_code(code_path, runs),
         unreadable=tuple(unreadable),
+        num_nodes=_num_nodes(path.absolute(), system),
     )
 
 
@@ -235,6 +247,18 @@ def _system_path(path: Path, claim: Claim | None) -> Path | None:
         return path.absolute().parents[2] / "systems" / f"{claim.system}.json"
     beside = path / SYSTEM_NAME
     return beside if beside.exists() else None
+
+
+def _num_nodes(folder: Path, system: Mapping[str, Any] | None) -> int | None:
+    """number_of_nodes of the description; of a result that nobody has claimed, of the one where MLPerf has it, too."""
+    places = [folder / SYSTEM_NAME]
+    if len(folder.parents) > 2:
+        places.append(folder.parents[2] / "systems" / f"{folder.parent.name}.json")
+    for place in places if system is None else ():
+        system = system or _read_system(place, [])[0]
+    number = (system or {}).get("number_of_nodes")
+    text = str(number) if isinstance(number, int | str) and not isinstance(number, bool) else ""
+    return int(text) if re.fullmatch("[1-9][0-9]{0,5}", text) else None
 
 
 def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[str, Any] | None, str | None]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from harness import sqlitefile
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
-from harness.picture import Point, RunPicture
+from harness.picture import RunPicture
+from harness.picturevalues import Point
 from harness.submission import sha256_of
 from harness.trackingview import experiment_tags, is_newer, page
 
@@ -189,12 +190,15 @@ class Store:
         held.has_data = True
 
     def _add_artifacts(self, picture: RunPicture, held: Held, files: Mapping[str, Path]) -> int:
-        """Uploads what is not there with the same digest; the digest is noted only after the upload."""
+        """Uploads what is not there with the same digest; the digest is noted only after the upload.
+
+        `tta.power/idle/node_0_sha256` lies in `tta/power/idle`, `tta.log_sha256` in `tta`.
+        """
         num_added = 0
         for tag, path in files.items():
             digest = sha256_of(path)
             if held.tags.get(tag) != digest:
-                self._client.log_artifact(held.mlflow_id, str(path), "tta")
+                self._client.log_artifact(held.mlflow_id, str(path), tag.replace(".", "/", 1).rpartition("/")[0])
                 self._client.set_tag(held.mlflow_id, tag, digest)
                 held.tags[tag] = digest
                 num_added += 1

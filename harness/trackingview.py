@@ -9,7 +9,7 @@ from harness.events import canonical_json
 from harness.picture import PHASES, RunPicture
 
 VIEW = "tta"
-_RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "usd", "reached")
+_RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "cost_list", "reached")
 _NOTE = """\
 **{benchmark}, {division} division** · rules {ruleset} · target: {target}
 
@@ -19,6 +19,8 @@ from the logs and never from MLflow, where the owner of a run may change it.
 - *Views*, *Time to accuracy*, then the symbol of a chart: quality against time with the target, one colour a result.
 - One run per repeat. The repeats of one result share the tags `tta.result` and `tta.submission_id`: *Group by* one.
 - The step is samples trained on; time stamps are the referee's clock. `eval/target` is the quality to reach.
+- `power/watts`: all nodes together, a mean a second; there the step is seconds of the referee's clock. Whether an \
+energy may rank, and among whom, the board says.
 - What is missing here is added by `tta sync DIR`.
 """
 
@@ -84,7 +86,10 @@ def _view(metric: str, made_ms: int) -> str:
         "result": [_bar(f"result/{name}") for name in _RESULTS],
         "train": [_line(["train/loss"]), _line(["train/data_wait_s"])],
         "throughput": [_line(["throughput/samples_per_s"])],
-        "power": [_line(["power/watts"], "time-relative")],
+        "power": [
+            _line(["power/watts"]),
+            *(_bar(f"result/{name}") for name in ("power_mean_w", "energy_u95_j", "coverage", "est_share")),
+        ],
         "ledger": [_bar(f"ledger/{name}") for name in PHASES],
     }
     state = {
@@ -96,7 +101,7 @@ def _view(metric: str, made_ms: int) -> str:
         "hideEmptyCharts": True,
         "selectedColumns": [
             *(f"metrics.`result/{name}`" for name in _RESULTS),
-            *(f"tags.`tta.{name}`" for name in ("state", "reason", "verdict")),
+            *(f"tags.`tta.{name}`" for name in ("state", "reason", "verdict", "energy.class", "price_book")),
         ],
         "isAccordionReordered": True,
         "compareRunSections": [{"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections],

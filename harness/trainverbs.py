@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.arguments import Parser, add_verb, positive, seed
+from harness.energyverbs import add_power, wish
 from harness.errors import ExitStatus, UsageError, printable
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_run(verbs: Verbs) -> None:
     parser.add_argument("--resume", action="store_true", help="add the runs that are missing in --out")
     parser.add_argument("--devices", type=positive, default=1, metavar="N", help="worker processes (default: 1)")
     parser.add_argument("--precision", help="fp32, bf16 or fp16, as far as the rules permit")
-    parser.add_argument("--meter", default="none", help="none or estimate (default: %(default)s)")
+    add_power(parser)
     parser.add_argument(
         "--mlflow", metavar="URI", help="tracking URI of the mirror (default: MLflow's, else ./mlflow.db)"
     )
@@ -70,7 +71,7 @@ def _call_run(arguments: argparse.Namespace) -> ExitStatus:
             precision=arguments.precision,
             data=arguments.data,
             source=arguments.source,
-            meter=arguments.meter,
+            power=wish(arguments),
             overrides=tuple(arguments.overrides),
             mlflow=arguments.mlflow,
             is_mirrored=not arguments.no_mlflow,
@@ -92,7 +93,12 @@ def _refuse_with_all(arguments: argparse.Namespace) -> None:
         )
     if words:
         raise UsageError(f"--all means every workload; name {printable(words[0])!r}, or --all, and not both")
-    for option, value in (("--module", arguments.module), ("--source", arguments.source)):
+    num_nodes = arguments.power_nodes if arguments.power_nodes > 1 else None  # their agents serve one referee
+    for option, value in (
+        ("--module", arguments.module),
+        ("--source", arguments.source),
+        ("--power-nodes", num_nodes),
+    ):
         if value is not None:
             raise UsageError(f"--all: {option} {printable(value)} is for one workload; run that one alone")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness import __version__
 from harness.arguments import EXITS, Parser, add_verb
+from harness.energyverbs import add_agent, add_power_verb
 from harness.errors import ExitStatus, UsageError
 from harness.moneyverbs import add_estimate, add_prices
 from harness.trainverbs import add_baseline, add_data, add_run
@@ -28,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
     for add in (
         add_run, _check, _score, _summary, _submit, _board, _explain, _doctor, add_data, _sync, _target, add_baseline,
-        add_prices, add_estimate,
+        add_prices, add_estimate, add_agent, add_power_verb,
     ):  # fmt: skip
         add(verbs)
     return top

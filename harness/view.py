@@ -141,7 +141,7 @@ class LiveView:
         panel.add_row("speed", Text(f"{speed}, {progress.samples:,} of at most {plan.rules.max_samples:,} samples"))
         seconds = _elapsed_s(progress, elapsed_ns)
         panel.add_row("time", Text("the clock is not running yet" if seconds is None else f"{seconds:,.1f} s"))
-        panel.add_row("power", Text("not measured" if progress.power_w is None else f"{progress.power_w:,.0f} W"))
+        panel.add_row("power", Text(_power(progress)))
         panel.add_row("cost", Text(_cost(seconds, self._usd_per_hour)))
         return panel
 
@@ -158,6 +158,14 @@ def open_view(is_quiet: bool, usd_per_hour: Decimal | None, stream: TextIO | Non
 
 def _elapsed_s(progress: Progress, elapsed_ns: int) -> float | None:
     return None if progress.run_start_ns is None else (elapsed_ns - progress.run_start_ns) / 1e9
+
+
+def _power(progress: Progress) -> str:
+    if progress.power_source == "none":
+        return "not measured"
+    if progress.power_w is None:
+        return "–"
+    return f"{progress.power_w:,.0f} W{', estimated' if progress.power_source == 'estimated' else ''}"
 
 
 def _cost(seconds: float | None, usd_per_hour: Decimal | None) -> str:
@@ -194,7 +202,7 @@ def _state(plan: Plan, progress: Progress, elapsed_ns: int, usd_per_hour: Decima
     if seconds is not None:
         parts.append(f"{seconds:.1f} s")
     if progress.power_w is not None:
-        parts.append(f"{progress.power_w:.0f} W")
+        parts.append(_power(progress))
     if usd_per_hour is not None:
         parts.append(_cost(seconds, usd_per_hour))
     return ", ".join(parts)

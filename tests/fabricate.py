@@ -9,13 +9,20 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import powerfolders, powerlines, runlog
+from harness.energyevent import energy_value
 from harness.events import CHAIN_START, Event, digest_of, format_line, line_digest
+from harness.loggedenergy import energy_of
+from harness.power import ClockOffset, MeterSpec, Sample
+from harness.powerfolders import IDLE_FOLDER, POWER_FOLDER
 from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
+from harness.runenergy import EnergyLimits
 from harness.submission import (
     CLAIM_NAME,
     CODE_NAME,
@@ -139,11 +146,14 @@ def events(
     system: dict[str, Any] | None = None,
     division: str = "closed",
     module: str | None = None,
+    num_nodes: int = 1,
+    mono_ns: int | None = None,
 ) -> list[Step]:
     """The events of one run, as the referee writes them.
 
     Every block trains `eval_every_samples` samples in `block_s` seconds (of which 0.1 s wait for data).
     module: the text of fast.py, with which a run of the open division was made.
+    num_nodes: hosts h, h1, ..., a rank on each. mono_ns: where the clock's zero is; a log without it has no tta_clock.
     """
     rules = rules or benchmark_rules()
     system = system or SYSTEM
@@ -155,7 +165,7 @@ def events(
         "suite": rules.suite,
         "division": division,
         "seed": seed,
-        "num_devices": 1,
+        "num_devices": num_nodes,
         "precision": "fp32",
         "full_curve": False,
         "module": None if module is None else module_record(module),
@@ -187,11 +197,13 @@ def events(
         at(0.0, name, value)
     at(0.1, "tta_data", {"digest": rules.data_digest or DATA_DIGEST, "num_files": 5, "num_bytes": 12345})
     at(0.2, "cache_clear", True, method="posix_fadvise", num_files=5)
-    at(
-        1.0,
-        "tta_world",
-        [{"rank": 0, "world_size": 1, "host": "h", "pid": 42, "device": "cpu", "versions": {"torch": "2.14.1"}}],
-    )
+    if mono_ns is not None:
+        at(0.3, "tta_clock", {"mono_ns": mono_ns})
+    ranks = [
+        {"rank": rank, "world_size": num_nodes, "host": host_of(rank), "pid": 42 + rank, "device": "cpu"}
+        for rank in range(num_nodes)
+    ]
+    at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))
@@ -246,6 +258,10 @@ def events(
     return steps
 
 
+def host_of(node: int) -> str:
+    return f"h{node}" if node else "h"
+
+
 def find(steps: list[Step], key: str, nth: int = 0) -> Step:
     """The nth event of `key`."""
     return [step for step in steps if step.key == key][nth]
@@ -278,23 +294,167 @@ def write_log(path: Path, steps: Iterable[Step], wall_start_ms: int = WALL_START
     return path
 
 
+MONO_NS = 7_000_000_000_000  # where the first run's clock has its zero; the others follow a minute apart
+POWER_STEP_S = 0.1  # a run of 7.7 s needs 60 readings
+NODE_CLOCK_NS = 3_000_000_000  # how far the clock of every further node is ahead of the one before it
+
+
+def meters(kind: str, node: int = 0) -> list[MeterSpec]:
+    """The meters of one node: "node" its power supply's sensor (B), "counters" processor and accelerator (C), "sampled"
+    an accelerator's power (D), "wall" a calibrated analyser (A), "model" a model (E)."""
+
+    def meter(name: str, component: Any, scope: Any, meter_class: Any, **more: Any) -> MeterSpec:
+        fields = {"kind": "power_w", "accuracy_pct": 2.0, "period_s": POWER_STEP_S, "source": "fabricated", **more}
+        return MeterSpec(id=name, component=component, scope=scope, meter_class=meter_class, **fields)
+
+    board = f"GPU-{node}"
+    return {
+        "wall": [meter("csv:wall", "node", "ac", "A", device=f"analyser-{node}")],
+        "node": [meter("ipmi:dcmi", "node", "ac", "B", device=f"bmc-{node}")],
+        "counters": [
+            meter(f"nvml:{board}:energy", "gpu", "board", "C", kind="energy_j", device=board),
+            meter(
+                "powercap:package-0",
+                "cpu_package",
+                "package",
+                "C",
+                kind="energy_j",
+                device="package-0",
+                wrap_at_j=262_143.0,
+                max_power_w=500.0,
+            ),
+        ],
+        "sampled": [meter(f"nvml:{board}:power", "gpu", "board", "D", device=board)],
+        "model": [meter("model:node", "node", "model", "E", accuracy_pct=None)],
+    }[kind]
+
+
+def watts_at(at_s: float, index: int, node: int) -> float:
+    """Some 300 W that waver a little; no two runs and no two nodes alike."""
+    return 300.0 + index + 10 * node + 5 * math.sin(3 * at_s + node)
+
+
+def power_text(
+    start_s: float,
+    stop_s: float,
+    specs: Sequence[MeterSpec],
+    *,
+    node: int = 0,
+    index: int = 0,
+    run_id: str | None = None,
+    mono_ns: int = MONO_NS,
+    wall_start_ms: int = WALL_START_MS,
+    watts: Callable[[float], float] | None = None,
+) -> str:
+    """The power log of a node over a second before `start_s` to a second after `stop_s` on the run's clock.
+
+    watts: of each meter at a time in seconds; by default `watts_at`.
+    """
+    ahead_ns = NODE_CLOCK_NS * node
+    watts = watts or (lambda at_s: watts_at(at_s, index, node))
+
+    def mono(at_s: float) -> int:
+        return mono_ns + ahead_ns + round(at_s * 1e9)
+
+    def wall(at_s: float) -> int:
+        return wall_start_ms + math.floor(at_s * 1000)
+
+    begin_s, end_s = start_s - 1, stop_s + 1
+    times = [begin_s + POWER_STEP_S * i for i in range(math.ceil((end_s - begin_s) / POWER_STEP_S) + 1)]
+    name, host, machine = f"node_{node}", host_of(node), f"machine-{node}"
+    lines = [powerlines.opening_line(wall(begin_s), node=name, host=host, machine=machine, run_id=run_id)]
+    lines += [powerlines.meter_line(wall(begin_s), spec) for spec in specs]
+    offset = ClockOffset(mono(begin_s), ahead_ns, 100_000)
+    lines.append(powerlines.clock_offset_line(wall(begin_s), offset))
+    lines.append(powerlines.start_line(wall(begin_s), mono(begin_s)))
+    counters = dict.fromkeys([spec.id for spec in specs], 1000.0)
+    for seq, at_s in enumerate(times):
+        for spec in specs:
+            if spec.kind == "energy_j":
+                counters[spec.id] += watts(at_s) * POWER_STEP_S if seq else 0.0
+                value = round(counters[spec.id], 3)
+            else:
+                value = round(watts(at_s), 3)
+            lines.append(powerlines.reading_line(wall(at_s), spec, Sample(mono(at_s), value), seq))
+    offset = ClockOffset(mono(times[-1]), ahead_ns, 100_000)
+    lines.append(powerlines.clock_offset_line(wall(times[-1]), offset))
+    lines.append(powerlines.sampler_line(wall(times[-1]), mono(times[-1]), 0.01))
+    lines.append(powerlines.stop_line(wall(times[-1]), mono(times[-1])))
+    return "".join(lines)
+
+
+def write_power(
+    path: Path, steps: list[Step], kind: str, num_nodes: int = 1, wall_start_ms: int = WALL_START_MS
+) -> None:
+    """Writes the power logs of a run beside `path`, the run's log, and what they come to into its `tta_energy`."""
+    index = find(steps, "tta_format").value["index"]
+    folder = path.parent / POWER_FOLDER / path.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    for node in range(num_nodes):
+        text = power_text(
+            find(steps, "run_start").at_s,
+            find(steps, "run_stop").at_s,
+            meters(kind, node),
+            node=node,
+            index=index,
+            run_id=find(steps, "tta_format").value["run_id"],
+            mono_ns=find(steps, "tta_clock").value["mono_ns"],
+            wall_start_ms=wall_start_ms,
+        )
+        (folder / f"node_{node}.txt").write_text(text)
+    restate_energy(path, steps, wall_start_ms, num_nodes)
+
+
+def restate_energy(path: Path, steps: list[Step], wall_start_ms: int = WALL_START_MS, num_nodes: int = 1) -> None:
+    """Makes `tta_energy` say what the power logs beside `path` come to, as the referee (or a careful forger) does."""
+    log = powerfolders.with_power(runlog.read(write_log(path, steps, wall_start_ms)))
+    find(steps, "tta_energy").value = energy_value(energy_of(log, EnergyLimits(), num_nodes))
+    write_log(path, steps, wall_start_ms)
+
+
+def write_idle(folder: Path, kind: str, num_nodes: int = 1) -> None:
+    """Writes the idle baseline of a result: 80 W and some a node."""
+    idle = folder / POWER_FOLDER / IDLE_FOLDER
+    idle.mkdir(parents=True, exist_ok=True)
+    for node in range(num_nodes):
+        text = power_text(
+            -70.0,
+            -10.0,
+            meters(kind, node),
+            node=node,
+            watts=lambda at_s, node=node: 80.0 + node + math.sin(at_s),  # type: ignore[misc]
+        )
+        (idle / f"node_{node}.txt").write_text(text)
+
+
 def write_result(
     folder: Path,
     num_runs: int = 5,
     change: Callable[[int, list[Step]], list[Step]] | None = None,
     system: dict[str, Any] | None = None,
+    power: str | None = None,
     **options: Any,
 ) -> Path:
     """A folder as `tta run` leaves it; `change(index, steps)` returns the steps of a run as they shall be.
 
-    The runs start a minute apart and differ a little in speed and curve.
+    The runs start a minute apart and differ a little in speed and curve. power: which of `meters` each node has; None
+    for a result that was not metered.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    num_nodes = options.get("num_nodes", 1)
+    if num_nodes > 1:
+        system = {**(system or SYSTEM), "number_of_nodes": str(num_nodes)}
     for index in range(num_runs):
         curve = (0.5 + 0.003 * index, 0.8 + 0.002 * index, 0.95 + 0.001 * index)
-        steps = events(index, qualities=curve, block_s=2.0 + 0.01 * index, system=system, **options)
+        mono_ns = None if power is None else MONO_NS + 60_000_000_000 * index
+        steps = events(index, qualities=curve, block_s=2.0 + 0.01 * index, system=system, mono_ns=mono_ns, **options)
         steps = change(index, copy.deepcopy(steps)) if change else steps
-        write_log(folder / f"result_{index}.txt", steps, WALL_START_MS + 60_000 * index)
+        path, wall_start_ms = folder / f"result_{index}.txt", WALL_START_MS + 60_000 * index
+        write_log(path, steps, wall_start_ms)
+        if power is not None:
+            write_power(path, steps, power, num_nodes, wall_start_ms)
+    if power is not None:
+        write_idle(folder, power, num_nodes)
     (folder / "system.json").write_text(json.dumps(system or SYSTEM, indent=2))
     if options.get("module") is not None:
         (folder / CODE_NAME).mkdir()
@@ -326,9 +486,11 @@ def write_submission(
     `claim` replaces fields of the claim that the logs would give.
     """
     described = system or SYSTEM
+    if options.get("num_nodes", 1) > 1:
+        described = {**described, "number_of_nodes": str(options["num_nodes"])}
     rules = rules or benchmark_rules()
     submitter, name = described["submitter"], described["system_name"]
-    folder = tree / submitter / "results" / name / rules.name
+    folder: Path = tree / submitter / "results" / name / rules.name
     write_result(folder, num_runs, change, system, rules=rules, **options)
     description = tree / submitter / "systems" / f"{name}.json"
     description.parent.mkdir(parents=True, exist_ok=True)

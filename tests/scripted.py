@@ -1,12 +1,16 @@
-"""Doubles for the referee's seams: a clock that is told the time, a worker that follows a script."""
+"""Doubles for the referee's seams: a clock that is told the time, a worker that follows a script, scripted watts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from harness.clock import Clock
+from harness.energyreading import EnergySource
 from harness.plan import WorkerLost, WorkerTimeout
+from harness.power import ClockOffset, MeterSpec, NodePower, Sample
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -16,6 +20,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.origin_ns = 5_000_000_000_000  # some hours after the machine was started
 
     def elapsed_ns(self) -> int:
         return self.now_ns
@@ -102,3 +107,50 @@ class SilentView:
 
     def end(self, outcome: Any) -> None:
         self.outcome = outcome
+
+
+@dataclass
+class ScriptedPower:
+    """Nodes that draw `watts_each`, a reading ten times a second from `begin` to `end`, or to `lost_at_s` of the clock.
+
+    calls: what the referee asked, in order.
+    """
+
+    watts_each: list[float]
+    source: EnergySource = "measured"
+    lost_at_s: float | None = None
+    calls: list[str] = field(default_factory=list)
+    _clock: Clock | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.watts_each)
+
+    def begin(self, clock: Clock, run_id: str) -> None:
+        self.calls.append("begin")
+        self._clock = clock
+
+    def watts(self) -> float | None:
+        return sum(self.watts_each)
+
+    def end(self) -> tuple[NodePower, ...]:
+        clock, self._clock = self._clock, None
+        if clock is None:
+            return ()
+        self.calls.append("end")
+        stop_ns = clock.elapsed_ns() + 100_000_000
+        if self.lost_at_s is not None:
+            stop_ns = round(self.lost_at_s * 1e9)
+        return tuple(
+            scripted_node(number, watts, clock.origin_ns, clock.origin_ns + stop_ns)
+            for number, watts in enumerate(self.watts_each)
+        )
+
+
+def scripted_node(number: int, watts: float, from_ns: int, to_ns: int) -> NodePower:
+    """A node's own sensor that reads `watts` every tenth of a second; each node its own instants."""
+    spec = MeterSpec(f"ipmi:bmc{number}", "node", "ac", "B", "power_w", 0.1, "scripted", device=f"bmc{number}")
+    samples = tuple(Sample(at_ns + number, watts) for at_ns in range(from_ns, to_ns + 1, 100_000_000))
+    path = Path(f"power/result_0/node_{number}.txt")
+    offsets = tuple(ClockOffset(at_ns, 0, 1000) for at_ns in (from_ns, to_ns))
+    return NodePower(f"node_{number}", path, f"h{number}", {spec.id: spec}, {spec.id: samples}, offsets, from_ns, to_ns)

@@ -19,16 +19,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     0: "errors clock",
-    1: "billing channel claims columns convergence counters course datacache download energy energyrank "
-    "energyreading estimating events findings integral interrupts judging logline logwriter meterchoice mirror "
-    "mirrorvalues mlperf_energy money nodeclock ownership parts picture placing plan power powercollector "
-    "powerlines powerlog powernode powerrecord pricefile pricelists prices pricing ranking render resultfolder "
-    "ruleset runenergy runlog runresult scoring sqlitefile statistics submission summary system target "
-    "trackingview workload",
-    2: "launch loader machine meters registry tracking view",
-    3: "agent board following recorder referee worker",
+    1: "billing channel claims columns convergence counters course datacache download energy energyevent "
+    "energyfaults energyrank energyreading estimating events findings integral interrupts judging loggedenergy "
+    "logline logtail logwriter meterchoice mirror mirrorvalues mlperf_energy money nodeclock ownership parts "
+    "picture picturetotals picturevalues placing plan power powercollector powercsv powerfolders powerlines "
+    "powerlog powernode powerpicture powerrecord powertail pricefile pricelists prices pricing ranking recording "
+    "render resultfolder ruleset runenergy runlog runresult scoreenergy scoring sources sqlitefile statistics "
+    "submission summary system target trackingview workload",
+    2: "launch loader machine meters recorder registry tracking view",
+    3: "agent board following metering referee worker",
     4: "commands mirror_process",
-    5: "arguments cli moneyverbs trainverbs verbs",
+    5: "arguments cli energyverbs moneyverbs trainverbs verbs",
 }
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 # Who may import what is not ours. Whatever is named here is imported by nobody else in harness/.

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.billing import BILLING_NAME
 from harness.board.heads import LogFacts, log_facts
+from harness.board.powerfacts import RunPower, run_power
 from harness.board.words import slug
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
-from harness.prices import Price, PriceBook, PriceBooks
-from harness.pricing import price_of
+from harness.powerfolders import POWER_PATTERN
+from harness.prices import NoPrice, Price, PriceBook, PriceBooks, Quote
+from harness.pricing import book_of, price_of, quote_of
 from harness.ruleset import RuleSet
 from harness.scoring import Leaderboard, Row
 from harness.submission import (
@@ -30,6 +33,7 @@ from harness.submission import (
     read_result,
 )
 
+_OUR_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Rate = Callable[[Result], Row]
@@ -53,13 +57,21 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One result with all that its page shows. place: its folder, relative to the tree."""
+    """One result with all that its page shows. place: its folder, relative to the tree.
+
+    price: of one node, as the book has it. quote: the same with the rows that are in it, or why there is none.
+    prices_digest: of the price book of the result; None where it has none.
+    power: of the runs that were metered, in the order of the runs.
+    """
 
     slug: str
     place: str
     row: Row
     price: Price | None
+    quote: Quote | NoPrice
+    prices_digest: str | None
     logs: tuple[LogFacts, ...]
+    power: tuple[RunPower, ...]
     claim: Claim | None
     system: Mapping[str, Any] | None
     system_place: str | None
@@ -136,7 +148,7 @@ def read_board(
                 not_placed.append(NotPlaced(place, missing))
                 continue
             row = _at_home(rate(result), place, tree)
-            entry = _entry(result, row, price_of(result, prices), _free(slug(_name_parts(place)), taken), tree)
+            entry = _entry(result, row, prices, ruleset, _free(slug(_name_parts(place)), taken), tree)
         except InputError as error:
             not_placed.append(NotPlaced(place, (_without(str(error), tree),)))
             continue
@@ -178,13 +190,34 @@ def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, 
     return tuple(reasons)
 
 
-def _entry(result: Result, row: Row, price: Price | None, name: str, tree: Path) -> Entry:
+def _quote(result: Result, prices: PriceBook | PriceBooks | None) -> Quote | NoPrice:
+    if isinstance(prices, PriceBooks):
+        return quote_of(result, prices)
+    return NoPrice("book", "the ruleset has no price book") if prices is None else prices.quote_of(result.system or {})
+
+
+def _book(result: Result, prices: PriceBook | PriceBooks | None) -> str | None:
+    found = book_of(result, prices) if isinstance(prices, PriceBooks) else prices
+    return found.digest if isinstance(found, PriceBook) else None
+
+
+def _entry(
+    result: Result, row: Row, prices: PriceBook | PriceBooks | None, ruleset: RuleSet, name: str, tree: Path
+) -> Entry:
+    runs = {Path(run.path).name: run for run in row.score.runs}
     return Entry(
         slug=name,
         place=row.path,
         row=row,
-        price=price,
+        price=price_of(result, prices),
+        quote=_quote(result, prices),
+        prices_digest=_book(result, prices),
         logs=tuple(log_facts(log) for log in result.runs),
+        power=tuple(
+            run_power(log, run.energy, run.idle_w, ruleset.energy)
+            for log in result.runs
+            if (run := runs.get(log.path.name)) is not None and run.energy is not None
+        ),
         claim=result.claim,
         system=result.system,
         system_place=None if result.system_path is None else _relative(result.system_path, tree),
@@ -215,13 +248,14 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
-    """Logs, claim and manifest in their folder, system description and module where `tta check` looks for them."""
+    """Everything in its folder, but the system description and the module: where `tta check` looks for them."""
     parts = place.split("/")
     is_tree = len(parts) == 4 and parts[1] == "results" and all(NAME_PATTERN.fullmatch(part) for part in parts)
     root = f"files/{name}"
     folder = f"{root}/{place}" if is_tree else f"{root}/result"
     for file_name, entry in sorted(result.files.items()):
-        is_ours = RESULT_PATTERN.fullmatch(file_name) or file_name in (CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME)
+        is_log = RESULT_PATTERN.fullmatch(file_name) or POWER_PATTERN.fullmatch(file_name)
+        is_ours = is_log or file_name in _OUR_NAMES
         if is_ours and entry.kind == "file" and entry.sha256 is not None:
             yield Download(result.path / file_name, file_name, f"{folder}/{file_name}", entry.num_bytes, entry.sha256)
     path, digest = result.system_path, result.system_sha256

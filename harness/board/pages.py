@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.board import views, words
+from harness.board import energywords, views, words
 from harness.board.charts import thinned
+from harness.board.costviews import PURCHASE_WORDS, CostView, cost_view
 from harness.board.documents import pieces
+from harness.board.energyviews import EnergyView, energy_view
 from harness.board.index import Board, Entry
+from harness.board.leaders import Leaders, leaders
+from harness.board.powerviews import power_views, quality_chart
 from harness.board.tables import board_csv, board_json
 from harness.board.views import TableView
 from harness.findings import Finding, Rule
@@ -31,22 +36,30 @@ CONTENT_POLICY = (
 def pages(board: Board) -> Iterator[tuple[str, bytes]]:
     """Every file of the site but the copies of submitted files: path and content."""
     render = _Renderer(board)
-    tables = [(table, views.table_view(board, table)) for table in board.leaderboard.tables]
+    tables = [_aspects(board, table) for table in board.leaderboard.tables]
     for name in _STATIC:
         yield f"static/{name}", (_HERE / "static" / name).read_bytes()
     yield "leaderboard.json", board_json(board)
     yield "leaderboard.csv", board_csv(board)
-    names = sorted({table.benchmark for table, _ in tables})
-    yield render("index.html", "index.html", sections=_sections(board, tables), without=_without_results(board, names))
+    names = sorted({aspects.time.benchmark for aspects in tables})
+    yield render(
+        "index.html",
+        "index.html",
+        sections=_sections(board, tables),
+        leaders=[aspects.leaders for aspects in tables],
+        without=_without_results(board, names),
+    )
     for name in names:
-        own = [(table, view) for table, view in tables if table.benchmark == name]
+        own = [aspects for aspects in tables if aspects.time.benchmark == name]
         stem = f"benchmarks/{benchmark_slug(name)}"
-        yield f"{stem}.json", board_json(board, [table for table, _ in own])
-        yield f"{stem}.csv", board_csv(board, [table for table, _ in own])
-        yield _benchmark_page(render, board, stem, own)
-    for table, _ in tables:
-        for row in table.rows:
-            yield _result_page(render, board, board.of(row), table)
+        yield f"{stem}.json", board_json(board, [aspects.table for aspects in own])
+        yield f"{stem}.csv", board_csv(board, [aspects.table for aspects in own])
+        yield _benchmark_page(render, stem, own)
+        yield render("energy.html", f"{stem}--energy.html", name=name, rules=own[0].time.rules, sections=own)
+        yield render("cost.html", f"{stem}--cost.html", name=name, rules=own[0].time.rules, sections=own)
+    for aspects in tables:
+        for row in aspects.table.rows:
+            yield _result_page(render, board, board.of(row), aspects)
     yield render("rules.html", "rules/index.html", in_force=_in_force(board))
     for rule in board.rules.values():
         yield render(
@@ -75,6 +88,23 @@ def rule_path(rule: Rule) -> str:
     return f"rules/{words.slug([rule.code.lower()])}.html"
 
 
+@dataclass(frozen=True, slots=True)
+class Aspects:
+    """One table by time, by cost and by energy."""
+
+    table: Table
+    time: TableView
+    cost: CostView
+    energy: EnergyView
+    leaders: Leaders
+
+
+def _aspects(board: Board, table: Table) -> Aspects:
+    time = views.table_view(board, table)
+    cost, energy = cost_view(time), energy_view(board, time)
+    return Aspects(table, time, cost, energy, leaders(time, cost, energy))
+
+
 class _Renderer:
     """Templates over a board. Every text is escaped; an unknown name in a template is an error."""
 
@@ -89,11 +119,14 @@ class _Renderer:
         )
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
-            significant=words.significant, plain=words.plain,
+            significant=words.significant, plain=words.plain, said=energywords.said,
             value=words.value_words, benchmark_slug=benchmark_slug,
         )  # fmt: skip
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=views.cost_words,
+            CLASS_WORDS=energywords.CLASS_WORDS, COMPONENT_WORDS=energywords.COMPONENT_WORDS,
+            SCOPE_WORDS=energywords.SCOPE_WORDS, FLAG_WORDS=energywords.FLAG_WORDS,
+            PURCHASE_WORDS=PURCHASE_WORDS,
             rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
         )  # fmt: skip
 
@@ -109,14 +142,14 @@ def target_words(rules: BenchmarkRules) -> str:
     return f"{metric.name} {sign} {rules.target:g} ({metric.unit}, {better} is better)"
 
 
-def _sections(board: Board, tables: list[tuple[Table, TableView]]) -> list[dict[str, Any]]:
+def _sections(board: Board, tables: list[Aspects]) -> list[dict[str, Any]]:
     """The index: a section a benchmark, in it a table a division."""
-    names = list(dict.fromkeys(table.benchmark for table, _ in tables))
+    names = list(dict.fromkeys(aspects.time.benchmark for aspects in tables))
     return [
         {
             "name": name,
             "rules": board.ruleset.benchmarks[name],
-            "tables": [view for table, view in tables if table.benchmark == name],
+            "tables": [aspects.time for aspects in tables if aspects.time.benchmark == name],
         }
         for name in names
     ]
@@ -132,27 +165,25 @@ def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
     return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
 
 
-def _benchmark_page(
-    render: _Renderer, board: Board, stem: str, own: list[tuple[Table, TableView]]
-) -> tuple[str, bytes]:
+def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[str, bytes]:
     sections = []
-    for _, view in own:
+    for aspects in own:
+        view = aspects.time
         series = [(views.row_name(row.row), row.row.score.runs) for row in view.ranked]
         sections.append(
             {
                 "view": view,
+                "leaders": aspects.leaders,
                 "curves": views.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
                 "legend": views.swatches([name for name, _ in series], view.rules),
-                "cost": views.trade_off(f"cost-{view.key}", view.ranked, "cost"),
-                "cost_front": views.front_numbers(view.ranked, "cost"),
-                "energy": views.trade_off(f"energy-{view.key}", view.ranked, "energy"),
-                "energy_front": views.front_numbers(view.ranked, "energy"),
             }
         )
-    return render("benchmark.html", f"{stem}.html", name=own[0][0].benchmark, rules=own[0][1].rules, sections=sections)
+    first = own[0].time
+    return render("benchmark.html", f"{stem}.html", name=first.benchmark, rules=first.rules, sections=sections)
 
 
-def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) -> tuple[str, bytes]:
+def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects) -> tuple[str, bytes]:
+    table = aspects.table
     rules = board.ruleset.benchmarks[table.benchmark]
     score = entry.row.score
     alone = views.table_view(board, Table(table.benchmark, table.division, (entry.row,)))
@@ -161,6 +192,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
     runs = [(run, is_mean and index not in score.dropped) for index, run in enumerate(score.runs)]
     series = [(views.run_name(run), [run]) for run in score.runs]
     config = entry.logs[0].config if entry.logs else {}
+    curves, has_power = quality_chart(entry, series, rules)
     return render(
         "result.html",
         f"results/{entry.slug}.html",
@@ -171,7 +203,11 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, table: Table) ->
         rules=rules,
         runs=runs,
         findings=_by_code(entry.row.findings),
-        curves=views.curves("curves", "Quality against time", series, rules),
+        curves=curves,
+        has_power=has_power,
+        power=power_views(entry, board),
+        by_energy=aspects.energy.of(entry),
+        by_cost=aspects.cost.of(entry),
         legend=views.swatches([name for name, _ in series], rules),
         points=[(views.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
         ledger=views.ledger_chart("ledger", score.runs),

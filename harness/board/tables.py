@@ -6,20 +6,28 @@ import csv
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from harness.board.bands import usd_interval
+from harness.board.costviews import CostRow, cost_view, hourly
+from harness.board.energyviews import energy_view
 from harness.board.index import Board, Entry
-from harness.board.views import run_name
+from harness.board.views import run_name, table_view
 from harness.board.words import spreadsheet_cell
 from harness.ruleset import BenchmarkRules
+from harness.runenergy import RunEnergy
 from harness.runresult import RunResult
-from harness.scoring import Row, Table
+from harness.scoring import Row, ScoreEnergy, Table
 
 FORMAT_VERSION = 1
 COLUMNS = (
     "benchmark", "division", "band", "submitter", "system", "category", "submitted", "valid", "errors", "warnings",
     "seconds", "seconds_low", "seconds_high", "raw_seconds", "normalised_by", "samples", "energy_j", "energy_source",
-    "usd", "runs", "runs_reached", "why_not", "place",
+    "energy_low_j", "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank", "energy_void",
+    "energy_share_estimated", "mean_w", "idle_w", "usd", "usd_low", "usd_high", "usd_rank", "usd_why_not", "price",
+    "prices_digest", "usd_billed", "usd_as_bought", "usd_electricity", "runs", "runs_reached", "why_not", "place",
 )  # fmt: skip
 
 
@@ -43,8 +51,25 @@ def _table(board: Board, table: Table) -> dict[str, Any]:
         "benchmark": table.benchmark,
         "division": table.division,
         **_target(board.ruleset.benchmarks[table.benchmark]),
-        "rows": [_row(board.of(row), row) for row in table.rows],
+        "rows": [_row(standing, board.of(standing.row)) for standing in _standings(board, table)],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A row with its ranks by energy and by cost."""
+
+    row: Row
+    energy_rank: int | None
+    cost: CostRow
+
+
+def _standings(board: Board, table: Table) -> list[_Standing]:
+    """The rows of a table as they are, each with its places in the other rankings."""
+    time = table_view(board, table)
+    cost, energy = cost_view(time), energy_view(board, time)
+    entries = [board.of(row) for row in table.rows]
+    return [_Standing(entry.row, energy.of(entry).rank, cost.of(entry)) for entry in entries]
 
 
 def _target(rules: BenchmarkRules) -> dict[str, Any]:
@@ -58,7 +83,8 @@ def _target(rules: BenchmarkRules) -> dict[str, Any]:
     }
 
 
-def _row(entry: Entry, row: Row) -> dict[str, Any]:
+def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
+    row = standing.row
     score = row.score
     return {
         "band": row.band,
@@ -78,7 +104,9 @@ def _row(entry: Entry, row: Row) -> dict[str, Any]:
         "samples": score.samples,
         "energy_j": score.energy_j,
         "energy_source": score.energy_source,
+        "energy": _energy(score.energy, standing.energy_rank),
         "usd": None if score.usd is None else float(score.usd),
+        "cost": _cost(standing.cost, entry),
         "price": None if entry.price is None else entry.price.id,
         "why_not": score.why_not,
         "dropped": list(score.dropped),
@@ -110,10 +138,77 @@ def _run(run: RunResult) -> dict[str, Any]:
         "quality": run.quality,
         "energy_j": run.energy_j,
         "energy_source": run.energy_source,
+        "energy": _run_energy(run.energy),
         "usd": None if run.usd is None else float(run.usd),
         "ledger_s": dict(run.ledger),
         "evaluations": [[point.samples, point.seconds, point.quality] for point in run.evaluations],
     }
+
+
+def _energy(energy: ScoreEnergy | None, rank: int | None) -> dict[str, Any] | None:
+    """None where no meter was read."""
+    if energy is None:
+        return None
+    return {
+        "joules": energy.joules,
+        "interval": None if energy.low_j is None else [energy.low_j, energy.high_j],
+        "class": energy.meter_class,
+        "board": energy.board,
+        "scope": energy.scope,
+        "rank": rank,
+        "void": list(energy.void),
+        "share_estimated": energy.share_estimated,
+        "mean_w": energy.mean_w,
+        "idle_w": energy.idle_w,
+    }
+
+
+def _run_energy(energy: RunEnergy | None) -> dict[str, Any] | None:
+    if energy is None:
+        return None
+    return {
+        "joules": energy.joules,
+        "u95_j": energy.uncertainty_j,
+        "class": energy.meter_class,
+        "scope": energy.scope,
+        "mean_w": energy.mean_w,
+        "coverage": energy.coverage,
+        "longest_gap_s": energy.longest_gap_s,
+        "num_samples": energy.num_samples,
+        "num_nodes": energy.num_nodes,
+        "share_estimated": energy.share_estimated,
+        "void": list(energy.void),
+        "flags": list(energy.flags),
+        "method": energy.method,
+    }
+
+
+def _cost(cost: CostRow, entry: Entry) -> dict[str, Any]:
+    """Ranked cost, and what stands beside it; money as text, exact."""
+    bill, interval = entry.row.bill, usd_interval(entry.row.score)
+    return {
+        "usd": _money(entry.row.score.usd),
+        "interval": None if interval is None else list(interval),
+        "rank": cost.rank,
+        "why_not": None if cost.rank is not None else cost.reason,
+        "usd_per_hour": _money(hourly(cost.view)),
+        "price": None if entry.price is None else entry.price.id,
+        "price_as_of": None if entry.price is None else entry.price.as_of,
+        "prices_digest": _book_digest(entry),
+        "billed_usd": None if bill is None else _money(bill.usd),
+        "as_bought_usd": None if bill is None else _money(bill.paid_usd),
+        "purchase": None if bill is None else bill.declared.purchase,
+        "electricity_usd": _money(entry.row.electricity_usd),
+    }
+
+
+def _money(usd: Decimal | None) -> str | None:
+    return None if usd is None else f"{usd:f}"
+
+
+def _book_digest(entry: Entry) -> str | None:
+    """Of the price book that priced the result; None where none did."""
+    return entry.prices_digest if entry.price is not None else None
 
 
 def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
@@ -122,19 +217,32 @@ def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for table in board.leaderboard.tables if tables is None else tables:
-        for row in table.rows:
-            writer.writerow([_cell(value) for value in _line(board.of(row), table, row)])
+        for standing in _standings(board, table):
+            line = _line(standing, board.of(standing.row), table)
+            writer.writerow([_cell(value) for value in line])
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _line(entry: Entry, table: Table, row: Row) -> list[object]:
-    score = row.score
+def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
+    row = standing.row
+    score, energy, bill = row.score, row.score.energy, row.bill
     low, high = score.interval or (None, None)
+    usd_low, usd_high = usd_interval(score) or (None, None)
+    energies: list[object] = [None] * 10
+    if energy is not None:
+        energies = [
+            energy.low_j, energy.high_j, energy.meter_class, energy.board, energy.scope, standing.energy_rank,
+            " ".join(energy.void), energy.share_estimated, energy.mean_w, energy.idle_w,
+        ]  # fmt: skip
     return [
         table.benchmark, table.division, row.band, row.submitter, row.system, row.category, row.submitted,
         "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings, score.seconds, low, high, score.raw_seconds,
-        score.normalised_by, score.samples, score.energy_j, score.energy_source, score.usd, len(score.runs),
-        sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
+        score.normalised_by, score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low,
+        usd_high,
+        standing.cost.rank, None if standing.cost.rank is not None else standing.cost.reason,
+        None if entry.price is None else entry.price.id, _book_digest(entry),
+        None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,
+        len(score.runs), sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
     ]  # fmt: skip
 
 

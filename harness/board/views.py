@@ -12,19 +12,16 @@ from markupsafe import Markup
 
 from harness.board.charts import (
     Bar,
-    Dot,
     Line,
     bar_chart,
     legend_swatch,
     line_chart,
-    scatter_chart,
     target_swatch,
 )
 from harness.board.index import Board, Entry
-from harness.board.scales import pareto_front
 from harness.board.strips import Strip, strip_plot, strip_reach
 from harness.board.svg import Label
-from harness.board.words import DOLLARS, JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.board.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
 from harness.findings import Finding
 from harness.ruleset import BenchmarkRules
 from harness.runresult import RunResult
@@ -195,13 +192,18 @@ def points_of(run: RunResult) -> list[tuple[float, float]]:
     ]
 
 
-def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules) -> Markup:
-    """Quality against time, one colour a series, one line a run."""
-    lines = [
+def curve_lines(series: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Line]:
+    """The quality curves of runs, one colour a series."""
+    return [
         Line(f"{name}, {run_name(run)}", number, points_of(run), run.seconds is not None)
         for number, (name, runs) in enumerate(series)
         for run in runs
     ]
+
+
+def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules) -> Markup:
+    """Quality against time, one colour a series, one line a run."""
+    lines = curve_lines(series)
     metric = rules.metric
     better = "higher" if metric.direction == "max" else "lower"
     said = f"{plural(len(lines), 'curve')} of {metric.name} against seconds since run_start; {better} is better"
@@ -209,37 +211,6 @@ def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]
     return line_chart(
         label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target, rules.quality_range
     )
-
-
-def trade_off(key: str, rows: Sequence[RowView], what: str) -> Markup:
-    """Time against cost ("cost") or energy ("energy") of the ranked rows that have both."""
-    placed = [
-        (number, view.row, view.row.score.seconds, amount)
-        for number, view in enumerate(rows, 1)
-        if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
-    ]
-    unit = unit_for([max((amount for *_, amount in placed), default=0.0)], JOULES if what == "energy" else DOLLARS)
-    dots = [Dot(row_name(row), str(number), seconds, amount / unit.size) for number, row, seconds, amount in placed]
-    said = f"{plural(len(dots), 'result')} by seconds to target and {what}; less is better in both"
-    label = Label(key, f"Time against {what}", f"{said}. Filled points are those that no other beats in both.")
-    return scatter_chart(label, dots, "seconds to target", f"{unit.name} a run")
-
-
-def amount_of(score: Score, what: str) -> float | None:
-    """Energy in joules or cost in US dollars."""
-    if what == "energy":
-        return score.energy_j
-    return None if score.usd is None else float(score.usd)
-
-
-def front_numbers(rows: Sequence[RowView], what: str) -> set[int]:
-    """Which rows, counted from 1, no other beats in time and `what`."""
-    placed = [
-        (number, (view.row.score.seconds, amount))
-        for number, view in enumerate(rows, 1)
-        if view.row.score.seconds is not None and (amount := amount_of(view.row.score, what)) is not None
-    ]
-    return {placed[index][0] for index in pareto_front(point for _, point in placed)}
 
 
 def row_name(row: Row) -> str:

@@ -30,7 +30,6 @@ JOULES = (
     Unit("MJ", 1e6, "megajoules"),
     Unit("GJ", 1e9, "gigajoules"),
 )
-DOLLARS = (Unit("$", 1.0, "US dollars"),)
 
 
 def unit_for(values: Iterable[float | None], units: Sequence[Unit]) -> Unit:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness import machine as node
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
-from harness.meters import METERS, open_meter
+from harness.meters import Survey, survey
 from harness.system import Machine, Processor, size, speed, system_description, unknown_fields
 
 # A fifth of the CPUs taken by others slows a run on all of them by about as much.
@@ -23,7 +23,6 @@ LOW_DISK_BYTES = 10 << 30
 MIN_OPEN_FILES = 1024
 # The clock must tell blocks of some milliseconds apart.
 MAX_CLOCK_STEP_NS = 100_000
-METER_STATES = {"none": "available: energy is then not measured"}
 FORMATS = ("text", "json")
 
 
@@ -59,7 +58,7 @@ def run(
         raise UsageError(unknown_name("format", output_format, FORMATS))
     machine = node.look()
     description = system_description(machine, submitter, system_name, status)
-    meters = {name: open_meter(name, description).probe() for name in METERS}
+    meters = survey(description)
     report = examine(machine, meters, description)
     if output is not None:
         write_description(output, description)
@@ -72,8 +71,8 @@ def run(
     return ExitStatus.FINDINGS if check and any(looks(report)) else ExitStatus.OK
 
 
-def examine(machine: Machine, meters: Mapping[str, str | None], description: Mapping[str, str]) -> Report:
-    """The report by section. `meters`: why each cannot be read, None if it can."""
+def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping[str, str]) -> Report:
+    """The report by section. `meters`: what each would give here, or why it gives nothing."""
     unknown = unknown_fields(description)
     return {
         "processor": _processor(machine.processor, machine.load_1min),
@@ -95,10 +94,7 @@ def examine(machine: Machine, meters: Mapping[str, str | None], description: Map
             if machine.packages.get("torch")
             else Line("to train", "not possible", "install the training part: pip install 'tta-harness[train]'"),
         ],
-        "meters": [
-            Line(name, f"not set up: {reason}" if reason else METER_STATES.get(name, "available"))
-            for name, reason in meters.items()
-        ],
+        "meters": [Line(name, found.told) for name, found in meters.items()],
         "system description": [
             Line("name", description["system_name"]),
             Line("status", description["status"]),
@@ -235,7 +231,7 @@ def as_text(report: Report) -> str:
 
 def as_json(
     machine: Machine,
-    meters: Mapping[str, str | None],
+    meters: Mapping[str, Survey],
     report: Report,
     description: Mapping[str, str],
     output: Path | None,
@@ -243,7 +239,14 @@ def as_json(
     """The same as one document: facts, meters with the reason of each that is unavailable, and what wants a look."""
     return {
         "machine": dataclasses.asdict(machine),
-        "meters": {name: {"available": reason is None, "reason": reason} for name, reason in meters.items()},
+        "meters": {
+            name: {
+                "available": found.reason is None,
+                "reason": found.reason,
+                "meters": [dataclasses.asdict(spec) for spec in found.specs],
+            }
+            for name, found in meters.items()
+        },
         "looks": [
             {"section": section, "name": line.name, "value": line.value, "advice": line.advice}
             for section, lines in report.items()

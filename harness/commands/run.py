@@ -6,14 +6,15 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import datacache, interrupts, loader, parts, registry, runlog
+from harness import datacache, interrupts, loader, metering, parts, registry, runlog
 from harness import events as key
 from harness.clock import MonotonicClock
 from harness.errors import (
@@ -29,7 +30,7 @@ from harness.errors import (
 )
 from harness.launch import LaunchedWorker
 from harness.logwriter import LogWriter
-from harness.meters import open_meter
+from harness.metering import Metering, Wish
 from harness.plan import Outcome, Plan
 from harness.referee import Referee
 from harness.resultfolder import open_folder
@@ -61,7 +62,7 @@ class Request:
     precision: str | None = None
     data: Path | None = None
     source: Path | None = None
-    meter: str = "none"
+    power: Wish = field(default_factory=Wish)
     overrides: tuple[str, ...] = ()
     mlflow: str | None = None
     is_mirrored: bool = True
@@ -78,34 +79,23 @@ def run(request: Request) -> ExitStatus:
         TtaError: the request, the data, the system description or the output folder is not in order.
         Interrupted: SIGINT, SIGTERM or SIGHUP; the log of the run at hand was closed as aborted.
     """
+    metering.wanted(request.power)
     ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
     module, module_text = _module(request, ruleset)
     template = replace(_plan(request, ruleset, rules), module=module)
-    usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
-    done = open_folder(folder, template, module_text, request.is_resumed)
-    if module is not None:
-        template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
-    if done:
-        first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
-        prices_digest = first.field(key.TTA_RULES, key.PRICES_FIELD)
-        template = replace(template, result_id=_result_id(done), prices_digest=prices_digest)
-    _say(request, f"{rules.name}: results go to {folder}")
-    # The mirror's first import of mlflow takes seconds; it has them while torch is imported.
-    following = _follow(folder, request.mlflow) if request.is_mirrored else None
-    outcomes = []
-    try:
-        for index in range(request.runs or rules.num_runs):
-            if index not in done:
-                outcomes.append(_one(request, template, folder, index, usd_per_hour))
-                if outcomes[-1].run_s is None:
-                    break  # it never came to the clock; the next one would not either
-    finally:
-        if following is not None:
-            is_complete = following.finish(_MIRROR_PATIENCE_S)
-            if not is_complete:
-                _say(request, f"the MLflow mirror is not complete; fill it in with: tta sync {folder}")
+    with metering.opened(request.power, template.system, partial(_say, request), _complain) as meters:
+        done = open_folder(folder, template, module_text, request.is_resumed)
+        if module is not None:
+            template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
+        if done:
+            first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
+            prices_digest = first.field(key.TTA_RULES, key.PRICES_FIELD)
+            template = replace(template, result_id=_result_id(done), prices_digest=prices_digest)
+        _say(request, f"{rules.name}: results go to {folder}")
+        missing = [index for index in range(request.runs or rules.num_runs) if index not in done]
+        outcomes = _runs(request, template, folder, missing, ruleset, meters)
     reached = sum(outcome.is_reached for outcome in outcomes)
     if not outcomes:
         _say(request, f"no run was missing; results are in {folder}")
@@ -114,6 +104,28 @@ def run(request: Request) -> ExitStatus:
     if request.full_curve:
         return ExitStatus.OK if all(outcome.reason == "full_curve" for outcome in outcomes) else ExitStatus.FINDINGS
     return ExitStatus.OK if reached == len(outcomes) else ExitStatus.FINDINGS
+
+
+def _runs(
+    request: Request, template: Plan, folder: Path, missing: Sequence[int], ruleset: RuleSet, meters: Metering
+) -> list[Outcome]:
+    usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
+    if missing:
+        meters.baseline(folder)
+    # The mirror's first import of mlflow takes seconds; it has them while torch is imported.
+    following = _follow(folder, request.mlflow) if request.is_mirrored else None
+    outcomes: list[Outcome] = []
+    try:
+        for index in missing:
+            outcomes.append(_one(request, template, folder, index, usd_per_hour, meters))
+            if outcomes[-1].run_s is None:
+                break  # it never came to the clock; the next one would not either
+    finally:
+        if following is not None:
+            is_complete = following.finish(_MIRROR_PATIENCE_S)
+            if not is_complete:
+                _say(request, f"the MLflow mirror is not complete; fill it in with: tta sync {folder}")
+    return outcomes
 
 
 def run_all(request: Request) -> ExitStatus:
@@ -159,14 +171,13 @@ def _row(folder: Path, rules: BenchmarkRules, ruleset: RuleSet) -> Summary:
     return summarise(result, rules, ruleset.timing)
 
 
-def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hour: Decimal | None) -> Outcome:
+def _one(
+    request: Request, template: Plan, folder: Path, index: int, usd_per_hour: Decimal | None, meters: Metering
+) -> Outcome:
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
     output = folder / "output"
     output.mkdir(exist_ok=True)
-    meter = open_meter(request.meter, plan.system)
-    if reason := meter.probe():
-        raise UsageError(f"--meter {request.meter}: {reason}")
     clock = MonotonicClock()
     with interrupts.collected() as seen:
         referee = Referee(
@@ -174,7 +185,7 @@ def _one(request: Request, template: Plan, folder: Path, index: int, usd_per_hou
             log=LogWriter(folder / f"result_{index}.txt", clock),
             clock=clock,
             worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt"),
-            meter=meter,
+            power=meters.recording(folder, index),
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),
             drop_caches=lambda: datacache.drop_caches(plan.data_dir),
@@ -227,6 +238,7 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
         index=0,
         full_curve=request.full_curve,
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
+        energy_limits=ruleset.energy,
     )
 
 
@@ -279,3 +291,8 @@ def _say(request: Request, text: str) -> None:
     if not request.is_quiet:
         with suppress(OSError):  # who no longer reads must not end the run
             print(text, file=sys.stderr, flush=True)
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):
+        print(f"tta: {printable(text, 2000)}", file=sys.stderr, flush=True)

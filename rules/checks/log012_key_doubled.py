@@ -30,7 +30,7 @@ from harness.runlog import RunLog
 
 SCOPE = "log"
 _REPEATED = frozenset({*key.BODY_KEYS, key.POWER_READING})
-_ONCE = frozenset({*key.HEADER_KEYS, *key.OPENING_KEYS, key.RUN_STOP, *key.SUMMARY_KEYS})
+_ONCE = frozenset({*key.HEADER_KEYS, key.TTA_CLOCK, *key.OPENING_KEYS, key.RUN_STOP, *key.SUMMARY_KEYS})
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

@@ -1,9 +1,9 @@
 """An event comes before or after its place in a run.
 
 ## What it does
-Expects header, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger, end, in this
-order; `tta_format` first of all, and nothing but a last power reading and the summary after `run_stop`. Reports the
-first event that is out of order, and how many more there are.
+Expects header, clock, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger, end, in
+this order; `tta_format` first of all, and nothing but a last power reading and the summary after `run_stop`. Reports
+the first event that is out of order, and how many more there are.
 
 ## Why it matters
 A target that is reached after the clock has stopped was not reached. Hyperparameters that are written down when the run
@@ -36,6 +36,7 @@ SCOPE = "log"
 _ORDER = (
     (key.TTA_FORMAT,),
     key.HEADER_KEYS[1:],
+    (key.TTA_CLOCK,),
     *((name,) for name in key.OPENING_KEYS),
     key.BODY_KEYS,
     (key.RUN_STOP,),

@@ -61,7 +61,8 @@ _FIELDS = {
     key.TTA_RESOLVED: {"hyperparameters": _MAP},
     key.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     key.TRACKED_STATS: {"data_wait_s": _NUMBER, "throughput": _NUMBER},
-    key.TTA_ENERGY: {"source": _TEXT, "meter": _TEXT},
+    key.TTA_CLOCK: {"mono_ns": _WHOLE},
+    key.TTA_ENERGY: {"source": _TEXT},
     key.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
     key.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
 }

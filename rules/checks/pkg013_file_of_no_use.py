@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator
 
 from harness.findings import Fault
+from harness.powerfolders import POWER_FOLDER
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import RESULT_PATTERN, Result
 
@@ -31,6 +32,6 @@ _LOG_LIKE = re.compile(r"(?i)(.*/)?\.?result_?[0-9]+.*")
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name, entry in result.files.items():
-        is_log = RESULT_PATTERN.fullmatch(name) is not None
+        is_log = RESULT_PATTERN.fullmatch(name) is not None or name.startswith(f"{POWER_FOLDER}/")  # of PWR019
         if entry.kind == "file" and _LOG_LIKE.fullmatch(name) and not is_log:
             yield Fault(str(result.path / name), None, "the name is almost that of a log; the file was not judged")

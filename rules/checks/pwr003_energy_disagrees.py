@@ -1,19 +1,20 @@
-"""The energy is not that of the power readings.
+"""The energy is not what the power logs come to.
 
 ## What it does
-Integrates the power readings from `run_start` to `run_stop` and compares with `energy_j`: within 1 %.
+Adds up the power logs beside the run's log, from `run_start` to `run_stop`, and compares with `tta_energy`: the joules
+within 0.1 %, and the class of the meters, which must not be a stronger one.
 
 ## Why it matters
 The sum can be redone by anybody; where it differs, one of the two was edited.
 
 ## Example
-Readings of 300 W over 100 s, energy_j = 3,000.
+The power logs make 36,000 J, energy_j = 30,000.
 
 ## Instead
-Hand in the log as it was written.
+Hand in log and power logs as they were written.
 
 ## Source
-Energy: harness/energy.py. MLPerf's program scales a trace to the length of the run, even one from another day.
+The sum: harness/energy.py. MLPerf's program scales a trace to the length of the run, even one from another day.
 """
 
 from __future__ import annotations
@@ -22,43 +23,31 @@ from collections.abc import Iterator
 
 from harness import course
 from harness import events as key
-from harness.energy import integrate
-from harness.errors import LogError, printable
+from harness.energyfaults import metered
 from harness.findings import Fault
+from harness.meterchoice import CLASSES
 from harness.ruleset import BenchmarkRules, RuleSet
-from harness.runlog import RunLog
+from harness.submission import Result
 
-SCOPE = "log"
-RELATIVE = 0.01
+SCOPE = "result"
+RELATIVE = 0.001
 
 
-def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event, stated = log.first(key.TTA_ENERGY), course.number(log.field(key.TTA_ENERGY, "energy_j"))
-    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
-    readings = log.all(key.POWER_READING)
-    # Fewer than two readings, and those that are no powers, have findings of their own.
-    if event is None or stated is None or start is None or stop is None or len(readings) < 2:
-        return
-    samples = [
-        (log.seconds(start, reading), watts)
-        for reading in readings
-        if (watts := course.number(reading.value)) is not None and watts >= 0
-    ]
-    try:
-        joules = integrate(samples, 0.0, log.seconds(start, stop)).joules
-    except LogError as error:
-        yield Fault(str(log.path), event.lineno, f"the energy cannot be redone: {printable(error)}")
-        return
-    if joules is None:
-        yield Fault(
-            str(log.path),
-            event.lineno,
-            f"energy_j is {stated:g}, but the power readings do not reach from run_start to run_stop",
-        )
-    elif abs(stated - joules) > RELATIVE * joules:
-        yield Fault(
-            str(log.path),
-            event.lineno,
-            f"energy_j is {stated:.1f} J; the power readings make {joules:.1f} J",
-            {"stated": stated, "derived": joules},
-        )
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for run in metered(result, ruleset):
+        event, stated = run.log.first(key.TTA_ENERGY), course.number(run.log.field(key.TTA_ENERGY, "energy_j"))
+        if event is None or stated is None:
+            continue  # power logs may be laid beside a run that the referee did not meter
+        joules, claimed = run.energy.joules, run.log.field(key.TTA_ENERGY, "class")
+        place = (str(run.log.path), event.lineno)
+        if joules is None:
+            why = ", ".join(run.energy.void)
+            yield Fault(*place, f"energy_j is {stated:.1f} J; the power logs make no energy at all: {why}")
+        elif abs(stated - joules) > RELATIVE * joules:
+            yield Fault(
+                *place,
+                f"energy_j is {stated:.1f} J; the power logs make {joules:.1f} J",
+                {"stated": stated, "derived": joules},
+            )
+        elif claimed in tuple(CLASSES) and CLASSES.index(claimed) < CLASSES.index(run.energy.meter_class):
+            yield Fault(*place, f"the class is said to be {claimed}; the power logs make it {run.energy.meter_class}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.board.site import write_site
-from tests.harness.test_board_trees import board_of, rich_tree
+from tests.harness.test_board_trees import board_of, energy_tree, rich_tree
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,6 +39,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site whose results are metered and priced in all ways."""
+    folder = tmp_path_factory.mktemp("metered")
+    write_site(board_of(energy_tree(folder / "tree")), folder / "site", folder / "tree")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as running:
@@ -63,12 +71,12 @@ def _note_failure(seen: list[str], url: str, failure: str | None) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits_and_is_quiet(site: Path, browser: Browser, width: int) -> None:
+def test_every_page_fits_and_is_quiet(site: Path, metered: Path, browser: Browser, width: int) -> None:
     """No message on the console, nothing from a network, no sideways scrolling; the style sheet is in force."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     seen = _watched(page)
 
-    for path in sorted(site.rglob("*.html")):
+    for path in sorted([*site.rglob("*.html"), *metered.glob("[!r]*/*.html"), *metered.glob("results/*.html")]):
         page.goto(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert page.evaluate("getComputedStyle(document.body).margin") == "0px", "the style sheet was not loaded"
@@ -108,8 +116,27 @@ def test_a_table_sorts_by_a_click_and_by_the_keyboard(site: Path, browser: Brows
 
     assert energy.get_attribute("aria-sort") == "descending"
     assert up[0].startswith("0 kJ")
-    assert down[0].startswith("62")
+    assert down[0].startswith("57")
     assert up[-1] == down[-1] == "not measured"
+    page.close()
+
+
+def test_watts_lie_under_the_quality_on_one_axis(metered: Path, browser: Browser) -> None:
+    """The line of `run_start` runs through both panels, and the curves end left of where the watts end."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((metered / "results" / "acme--wall-a--toy_mini.html").as_uri())
+    chart = page.locator("#curves-of-runs svg.chart")
+    start = chart.locator("line.edge").bounding_box()
+    whole = chart.bounding_box()
+    ends = [box for dot in chart.locator("circle.end").all() if (box := dot.bounding_box())]
+    watts = [box for line in chart.locator("g > polyline.line").all() if (box := line.bounding_box())]
+
+    assert start is not None
+    assert whole is not None
+    assert start["height"] > whole["height"] / 2
+    assert len(ends) == 5
+    assert min(box["x"] for box in watts) < start["x"] < max(box["x"] for box in ends)
+    assert max(box["x"] for box in ends) < max(box["x"] + box["width"] for box in watts)
     page.close()
 
 
@@ -119,6 +146,6 @@ def test_without_scripts_the_page_is_complete(site: Path, browser: Browser) -> N
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
 
-    assert page.locator("table.ranks tbody tr").count() == 10
+    assert page.locator("table.ranks:not(.leads) tbody tr").count() == 10
     assert page.locator("button").count() == 0
     context.close()

@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.board.charts import Bar, Dot, Line, bar_chart, line_chart, scatter_chart, thinned
+from harness.board.charts import Bar, Line, bar_chart, line_chart, thinned
 from harness.board.scales import Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
+from harness.board.scatter import Dot, scatter_chart
 from harness.board.strips import Strip, strip_plot, strip_reach
 from harness.board.svg import Label
 

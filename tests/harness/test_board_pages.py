@@ -195,7 +195,7 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
         *(item.sha256 for item in entry.downloads),
     ):
         assert text in page, text
-    assert len(entry.downloads) == 8  # five logs, claim, manifest, system description
+    assert len(entry.downloads) == 14  # five logs, as many of power, idle, claim, manifest, system description
 
 
 def test_downloads_are_the_submitted_bytes_in_the_shape_of_a_tree(site: Path, board: Board, tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_charts_and_their_tables_say_the_same(site: Path) -> None:
 
     assert toy.count('<polyline class="line') == 5 * 6  # five ranked results in closed, one in open
     assert toy.count("<td>result_") == 5 * 6
-    assert "No result here has a price" in _page(site, "benchmarks/speech_standard.html")
-    assert 'class="front"' in toy
+    assert "No result here has a price" in _page(site, "benchmarks/speech_standard--cost.html")
+    assert 'class="front"' in (site / "benchmarks/toy_mini--cost.html").read_text()
     assert speech.count('<polyline class="line') == 5 * 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
@@ -15,7 +16,7 @@ import yaml
 from harness import ranking
 from harness.board.index import Board, read_board
 from harness.findings import Fault, Rule
-from harness.prices import Price, PriceBook
+from harness.prices import Electricity, Price, PriceBook, PriceBooks
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, RuleSet
 from harness.runlog import RunLog
 from harness.scoring import Leaderboard, Row
@@ -78,26 +79,41 @@ def ruleset(**changes: Any) -> RuleSet:
     """`toy_mini` (more is better), `speech_standard` (less is better) and one without results, under two checks."""
     rules = [TOY, SPEECH, fabricate.benchmark_rules(workload="empty")]
     codes = changes.pop("codes", {"TST001": "error", "TST002": "warning"})
-    return fabricate.ruleset(codes, **{"benchmarks": {item.name: item for item in rules}, **changes})
+    fields = {"benchmarks": {item.name: item for item in rules}, "prices": PriceBooks((prices(),)), **changes}
+    return fabricate.ruleset(codes, **fields)
 
 
 def prices() -> PriceBook:
-    """One price: 36 US dollars an hour, a cent a second."""
-    price = Price("cloud", "big-node", "here", "on_demand", Decimal(36), None, "2026-10-01", "a price list", "A")
-    return PriceBook((price,), "p" * 64)
+    """A big node at 36 US dollars an hour, a cent a second; a third of it as spot; a small one; one of one's own."""
+    fields: dict[str, Any] = {"granularity_s": 1, "minimum_s": 60}
+
+    def price(sku: str, purchase: str, usd: str, **more: Any) -> Price:
+        return Price(
+            "cloud", sku, "here", purchase, Decimal(usd), None, "2026-10-01", "a price list", "A", **{**fields, **more}
+        )
+
+    wall = Electricity(Decimal("0.30"), Decimal("1.2"), Decimal("0.30"))
+    rows = (
+        price("big-node", "on_demand", "36"),
+        price("big-node", "spot", "12"),
+        price("small-node", "on_demand", "9.5"),
+        price("cellar", "on_prem", "4.25", electricity=wall),
+    )
+    return PriceBook(rows, "p" * 64, "2026-01-01")
 
 
 def board_of(tree: Path, law: RuleSet | None = None, rules: Mapping[str, Rule] | None = None) -> Board:
     """The tree under the tests' rules."""
-    law, rules, book = law or ruleset(), RULES if rules is None else rules, prices()
+    law, rules = law or ruleset(), RULES if rules is None else rules
+    books = law.prices
 
     def rate(result: Result) -> Row:
-        return ranking.row(result, law, rules.values(), book.usd_per_hour, TODAY)
+        return ranking.row(result, law, rules.values(), books, TODAY)
 
     def rank(rows: Iterable[Row]) -> Leaderboard:
         return ranking.leaderboard(law.version, law.digest, list(rows))
 
-    return read_board(tree, law, rules, book, rate, rank)
+    return read_board(tree, law, rules, books, rate, rank)
 
 
 def submit(
@@ -109,8 +125,10 @@ def submit(
     division: str = "closed",
     block_s: float = 2.0,
     curve: tuple[float, ...] = (0.5, 0.8, 0.95),
-    energy_j: float | None = None,
-    energy_source: str = "measured",
+    power: str | None = None,
+    watts: float = 300.0,
+    damage: Callable[[str], str] | None = None,
+    billing: str | None = None,
     sku: str | None = None,
     notes: str = "",
     submitted: str = "2026-11-20",
@@ -120,7 +138,11 @@ def submit(
     batch_size: int = 100,
     spread: float = 0.012,
 ) -> Path:
-    """A submission in the tree's shape, its runs a little apart in speed and curve; returns the result's folder."""
+    """A submission in the tree's shape, its runs a little apart in speed and curve; returns the result's folder.
+
+    power: which of `fabricate.meters` its node has, each of which reads some `watts` while it trains, four fifths of
+    them while it evaluates and a quarter while nothing runs. damage: what becomes of the text of each power log.
+    """
     description = {**fabricate.SYSTEM, "submitter": submitter, "system_name": system, "division": division}
     if sku is not None:
         description["tta_price_sku"] = sku
@@ -137,12 +159,31 @@ def submit(
             system=description,
             division=division,
             batch_size=batch_size,
+            mono_ns=None if power is None else fabricate.MONO_NS + 60_000_000_000 * index,
         )
-        if energy_j is not None:
-            joules = energy_j * (1 + 0.01 * index)
-            fabricate.find(steps, "tta_energy").value = {"energy_j": joules, "source": energy_source, "meter": "m"}
         steps = change(index, steps) if change else steps
-        fabricate.write_log(place / f"result_{index}.txt", steps, fabricate.WALL_START_MS + 60_000 * index)
+        path, wall_start_ms = place / f"result_{index}.txt", fabricate.WALL_START_MS + 60_000 * index
+        fabricate.write_log(path, steps, wall_start_ms)
+        if power is not None:
+            text = fabricate.power_text(
+                fabricate.find(steps, "run_start").at_s,
+                fabricate.find(steps, "run_stop").at_s,
+                fabricate.meters(power),
+                run_id=fabricate.find(steps, "tta_format").value["run_id"],
+                mono_ns=fabricate.find(steps, "tta_clock").value["mono_ns"],
+                wall_start_ms=wall_start_ms,
+                watts=power_curve(steps, watts * (1 + 0.01 * index)),
+            )
+            log = place / "power" / path.stem / "node_0.txt"
+            log.parent.mkdir(parents=True)
+            log.write_text(damage(text) if damage else text)
+            fabricate.restate_energy(path, steps, wall_start_ms)
+    if power is not None:
+        idle = fabricate.power_text(-70.0, -10.0, fabricate.meters(power), watts=lambda at_s: watts / 4)
+        (place / "power" / "idle").mkdir()
+        (place / "power" / "idle" / "node_0.txt").write_text(idle)
+    if billing is not None:
+        (place / "billing.yaml").write_text(billing)
     (home / "systems").mkdir(parents=True, exist_ok=True)
     system_path = home / "systems" / f"{system}.json"
     system_path.write_text(json.dumps(description))
@@ -158,9 +199,40 @@ def submit(
         "notes": notes,
     }
     (place / CLAIM_NAME).write_text(yaml.safe_dump(claim, allow_unicode=True))
-    files = {path.name: FileEntry("file", 0, sha256_of(path)) for path in place.iterdir()}
+    files = {
+        path.relative_to(place).as_posix(): FileEntry("file", 0, sha256_of(path))
+        for path in place.rglob("*")
+        if path.is_file()
+    }
     (place / MANIFEST_NAME).write_text(manifest_text(files))
     return place
+
+
+def power_curve(steps: list[Step], watts: float) -> Callable[[float], float]:
+    """Watts by time: full while a block trains, less while it evaluates, little otherwise; a slow ripple on top."""
+    spans = [
+        (start.at_s, stop.at_s, share)
+        for name, share in (("block", 1.0), ("eval", 0.8))
+        for start, stop in zip(
+            [step for step in steps if step.key == f"{name}_start"],
+            [step for step in steps if step.key == f"{name}_stop"],
+            strict=True,
+        )
+    ]
+
+    def at(at_s: float) -> float:
+        share = next((share for from_s, to_s, share in spans if from_s <= at_s < to_s), 0.3)
+        return watts * share * (1 + 0.02 * math.sin(5 * at_s))
+
+    return at
+
+
+def gap(text: str) -> str:
+    """A power log without its readings from the 30th to the 60th."""
+    lines = text.splitlines(keepends=True)
+    readings = [number for number, line in enumerate(lines) if '"seq": ' in line]
+    lost = set(readings[30:60])
+    return "".join(line for number, line in enumerate(lines) if number not in lost)
 
 
 def abort(index: int, steps: list[Step]) -> list[Step]:
@@ -173,15 +245,16 @@ def abort(index: int, steps: list[Step]) -> list[Step]:
 def rich_tree(tree: Path) -> Path:
     """Several submitters on two benchmarks: ranked close and far, normalised, invalid, hostile, not readable."""
     tree.mkdir(parents=True, exist_ok=True)
-    submit(tree, "acme", "box1", energy_j=4200.0, sku=SKU, notes="First light.\nTwo fans at full speed.")
-    submit(tree, "acme", "box2", block_s=2.004, energy_j=3900.0, energy_source="estimated")
+    submit(tree, "acme", "box1", power="node", watts=560.0, sku=SKU, notes="First light.\nTwo fans at full speed.")
+    submit(tree, "acme", "box2", block_s=2.004, power="model", watts=520.0)
     submit(
         tree,
         "Nordlicht-Rechenzentrum_und_Supercomputing",
         "sixteen-node-liquid-cooled-development-cluster-rev-B",
         block_s=0.61,
         spread=0.004,
-        energy_j=61_000.0,
+        power="node",
+        watts=25_000.0,
         sku=SKU,
         batch_size=200,
         curve=(0.62, 0.85, 0.93),
@@ -193,7 +266,8 @@ def rich_tree(tree: Path) -> Path:
         block_s=7.7,
         spread=0.03,
         curve=(0.31, 0.52, 0.66, 0.74, 0.81, 0.86, 0.888, 0.904),
-        energy_j=0.0,
+        power="node",
+        watts=0.0,
         sku=SKU,
     )
     submit(tree, "tiny-lab", "laptop", change=abort, submitted="2026-11-12")
@@ -210,12 +284,48 @@ def rich_tree(tree: Path) -> Path:
         notes=f"{HOSTILE}\njavascript:alert(1) \u202etxt.exe\x1b[31m",
         submitted="=1+1",
     )
-    submit(tree, "acme", "box1-speech", SPEECH, block_s=31.0, curve=(0.41, 0.22, 0.15, 0.11), energy_j=1.2e6)
-    submit(tree, "tiny-lab", "laptop-speech", SPEECH, block_s=190.0, curve=(0.41, 0.22, 0.15, 0.11))
+    curve = (0.41, 0.22, 0.15, 0.11)
+    submit(tree, "acme", "box1-speech", SPEECH, block_s=31.0, curve=curve, power="node", watts=8_000.0)
+    submit(tree, "tiny-lab", "laptop-speech", SPEECH, block_s=190.0, curve=curve)
     broken = tree / "tiny-lab" / "results" / "laptop" / "unheard_of"
     broken.mkdir()
     (broken / "result_0.txt").write_text("nothing of ours\n")
     return tree
+
+
+BILL = """\
+purchase: spot
+interruptions: 2
+attempts:
+  - {node: n0, provisioned: 2025-11-21T00:00:00Z, released: 2025-11-21T01:10:00Z}
+  - {node: n0, provisioned: 2025-11-21T02:00:00Z, released: 2025-11-21T02:30:00.5Z}
+notes: one run was lost with its machine
+"""
+
+
+def energy_tree(tree: Path) -> Path:
+    """One benchmark whose results differ in energy and cost: metered in all ways and in none, priced in all ways."""
+    tree.mkdir(parents=True, exist_ok=True)
+    own = "cloud/cellar/here/on_prem"
+    small = "cloud/small-node/here/on_demand"
+    submit(tree, "acme", "wall-a", power="wall", watts=560.0, sku=SKU, billing=BILL)
+    submit(tree, "acme", "bmc-b", power="node", watts=330.0, block_s=3.0, sku=small)
+    submit(tree, "birch", "bmc-tied", power="node", watts=332.0, block_s=3.01, sku=small)
+    submit(tree, "birch", "cellar", power="wall", watts=700.0, block_s=4.1, sku=own)
+    submit(tree, "acme", "counters", power="counters", watts=210.0, block_s=2.2, sku=SKU)
+    submit(tree, "elm", "counters-slow", power="counters", watts=105.0, block_s=4.4)
+    submit(tree, "elm", "sampled", power="sampled", watts=250.0, block_s=2.6, sku="cloud/big-node/here/spot")
+    submit(tree, "elm", "modelled", power="model", watts=150.0, sku="cloud/no-such/here/on_demand")
+    submit(tree, "fir", "with-a-gap", power="node", watts=300.0, block_s=4.0, damage=gap, sku=small)
+    submit(tree, "fir", "not-metered", block_s=1.9, sku=SKU)
+    submit(tree, "fir", "missed", power="node", watts=500.0, curve=(0.4, 0.6, 0.7, 0.75), sku=small, change=give_up)
+    return tree
+
+
+def give_up(index: int, steps: list[Step]) -> list[Step]:
+    """All runs run out of their budget."""
+    fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
+    return steps
 
 
 def escaped(text: str) -> str:

@@ -31,6 +31,8 @@ VERBS = (
     "target",
     "baseline",
     "summary",
+    "agent",
+    "power",
 )
 HEAVY = ("torch", "mlflow", "transformers", "accelerate", "omegaconf", "numpy", "scipy", "datasets", "rich", "jinja2")
 ESCAPE = "\x1b[31m"
@@ -85,6 +87,11 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 OPEN = ("run", "image_classification", "--division", "open", "--module")
+METER = ("run", "image_classification", "--data", "data", "--meter")
+BRING = (
+    *("power", "import", "clocked", "--run", "0", "--csv", "watts.csv", "--time-column", "time"),
+    *("--power-column", "watts", "--class", "A", "--accuracy", "1"),
+)
 BAD: list[tuple[list[str], str]] = [
     ([], "required: VERB"),
     (["chek", "."], "invalid choice: 'chek'"),
@@ -157,6 +164,38 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "image_classification", "opt_momentum=!!bool x"], "must be one finite number"),
     (["run", "image_classification", "--quiet", "opt_momentum"], "written KEY=VALUE"),
     (["run", "image_classification", "--suite"], "expected one argument"),
+    ([*METER, "nvlm"], "unknown meter 'nvlm'; did you mean 'nvml'?"),
+    ([*METER, "nvml,nvml"], "names nvml twice"),
+    ([*METER, "nvml,auto"], "auto stands alone"),
+    ([*METER, "none,nvml"], "none stands alone"),
+    ([*METER, ""], "unknown meter ''"),
+    ([*METER, "redfish"], "redfish: needs a file that says where it is"),
+    ([*METER, ESCAPE], r"x1b[31m'; there are: auto, estimate"),
+    ([*METER, "nowhere.yaml"], "nowhere.yaml: there is no such file"),
+    ([*METER, "./void"], "there is no such file"),
+    ([*METER, "key.yaml"], "unknown key 'metres'; did you mean 'meters'?"),
+    ([*METER, "kind.yaml"], "unknown kind of meter 'redfsh'; did you mean 'redfish'?"),
+    ([*METER, "typo.yaml"], "unknown key 'passwort'; did you mean 'password_env'?"),
+    ([*METER, "node.yaml", "--power-nodes", "2"], "--power-listen"),
+    ([*METER, "powercap"], "powercap: "),
+    ([*METER, "estimate"], "declares no tta_idle_power_w"),
+    ([*METER, "node.yaml"], "is of node 1; the nodes are 0 to 0"),
+    (["run", "image_classification", "--idle", "60"], "--idle 60.0: there is nothing to read without --meter"),
+    (["run", "image_classification", "--meter-period", "0"], "'0' is not a number from 0.02 to 60"),
+    (["run", "image_classification", "--idle", "nan"], "'nan' is not a number"),
+    (["run", "image_classification", "--power-nodes", "2"], "nothing to read without --meter"),
+    ([*METER, "nvml", "--power-listen", "127.0.0.1:1"], "on one node nobody connects"),
+    (["run", "--all", "--power-nodes", "2", "--meter", "auto"], "--power-nodes 2 is for one workload"),
+    (["agent"], "required: --connect, --node"),
+    (["agent", "--connect", "x:1", "--node", "0"], "'0' is not a whole number from 1 up"),
+    (["agent", "--connect", "127.0.0.1:9", "--node", "1"], "the environment has no TTA_POWER_TOKEN"),
+    (["power", "export"], "invalid choice: 'export'"),
+    ([*BRING, "--class", "C"], "invalid choice: 'C'"),
+    ([*BRING, "--accuracy", "0"], "--accuracy"),
+    ([*BRING, "--run", "7"], "there is no such run"),
+    ([*BRING, "--csv", "nowhere.csv"], "nowhere.csv: is not a file"),
+    ([*BRING, "--time-column", "tiem"], "no column 'tiem'; there are: time, watts"),
+    ([*BRING, "--node", "3"], "--node 3: the log names 1 nodes"),
     (["submit", "run"], "required: --to"),
     (["submit", "nowhere", "--to", "."], "is not a folder that `tta run` wrote"),
     (["submit", "run", "--to", "nowhere"], "nowhere: is not a folder"),
@@ -194,8 +233,16 @@ def things(tmp_path: Path) -> None:
     (tmp_path / "none.py").write_text("class Net: ...\n\n\ndef _build_model(): ...\n")
     (tmp_path / "syntax.py").write_text("import math\n\ndef build_model(:\n")
     (tmp_path / "nul.py").write_bytes(b"x = '\0'\n")
+    meters = "meters: [{kind: redfish, url: 'https://bmc/x'"
+    (tmp_path / "key.yaml").write_text("metres: []\n")
+    (tmp_path / "kind.yaml").write_text("meters: [{kind: redfsh}]\n")
+    (tmp_path / "typo.yaml").write_text(meters + ", passwort: x}]\n")
+    (tmp_path / "node.yaml").write_text(meters + ", node: 1}]\n")
+    (tmp_path / "watts.csv").write_text("time,watts\n2026-01-01T00:00:00Z,5\n2026-01-01T00:00:01Z,6\n")
     write_log(tmp_path / "log", events())
     write_result(tmp_path / "run", num_runs=1)
+    (tmp_path / "clocked").mkdir()
+    write_log(tmp_path / "clocked" / "result_0.txt", events(mono_ns=10**12))
     write_result(tmp_path / "bare", num_runs=1)
     (tmp_path / "bare" / "system.json").unlink()
     write_result(tmp_path / "hostile", num_runs=1, system={**SYSTEM, "system_name": "../../etc"})

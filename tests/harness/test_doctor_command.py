@@ -14,6 +14,8 @@ import pytest
 from harness.commands import doctor
 from harness.commands.doctor import BUSY_FRACTION, LOW_DISK_BYTES, MAX_CLOCK_STEP_NS, MIN_OPEN_FILES
 from harness.errors import ExitStatus, OutputError, UsageError
+from harness.meters import Survey
+from harness.power import MeterSpec
 from harness.system import (
     FIELDS,
     Accelerator,
@@ -45,7 +47,17 @@ HEALTHY = Machine(
     python="3.11.7",
     packages={"torch": "2.14.1", "mlflow": None},
 )
-METERS = {"none": None, "estimate": "no wattage"}
+METERS = {
+    "powercap": Survey(
+        None,
+        (
+            MeterSpec("powercap:package-0", "cpu_package", "package", "C", "energy_j", 1.0, "a file"),
+            MeterSpec("powercap:package-1", "cpu_package", "package", "C", "energy_j", 1.0, "a file"),
+            MeterSpec("powercap:package-0/dram", "dram", "package", "C", "energy_j", 1.0, "a file"),
+        ),
+    ),
+    "estimate": Survey("no wattage"),
+}
 
 
 def machine(**changes: Any) -> Machine:
@@ -118,8 +130,8 @@ def test_meter_that_is_unavailable_says_why() -> None:
     """Every meter is listed, with the reason of each that cannot be read."""
     text = doctor.as_text(doctor.examine(HEALTHY, METERS, SYSTEM))
 
-    assert "not set up: no wattage" in text
-    assert "energy is then not measured" in text
+    assert "not available: no wattage" in text
+    assert "measures cpu_package (package), class C, 2 of them; measures dram (package), class C" in text
 
 
 def test_text_is_aligned_and_printable() -> None:
@@ -155,7 +167,10 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert set(document) == {"machine", "meters", "looks", "system_description", "written"}
     assert document["written"] == str(output)
     assert document["system_description"] == json.loads(output.read_text())
-    assert document["meters"]["none"] == {"available": True, "reason": None}
+    assert list(document["meters"]) == ["powercap", "nvml", "ipmi", "zeus", "estimate", "redfish", "snmp"]
+    assert "needs a file" in document["meters"]["snmp"]["reason"]
+    for found in document["meters"].values():
+        assert found["available"] == (found["reason"] is None) == bool(found["meters"])
     assert "tta_idle_power_w" in document["meters"]["estimate"]["reason"]
 
 

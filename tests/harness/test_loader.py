@@ -11,6 +11,7 @@ import pytest
 from harness import loader, registry
 from harness.errors import RulesError, UsageError
 from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, ReferenceRecipe, RuleSet
+from harness.runenergy import EnergyLimits
 from tests.fabricate import benchmark_rules
 
 RULESET = """\
@@ -181,6 +182,13 @@ def test_mistake_in_a_workloads_rules_is_one_line_with_file_and_key(
         ("answer_grace_s: 30", "answer_grace_s: .nan", "answer_grace_s: nan is not a finite number"),
         ("{closed: 1800, open: 14400}", "{closed: soon, open: 1}", "max_init_s.closed: Value 'soon'"),
         ("{closed: 1800, open: 14400}", "5", "max_init_s"),
+        ("codes:", "energy: {min_coverage: 1.5}\ncodes:", "energy: min_coverage is 1.5; it must be from 0 to 1"),
+        ("codes:", "energy: {max_gap_s: 0}\ncodes:", "energy: max_gap_s is 0; it must be above zero"),
+        ("codes:", "energy: {min_samples: 1}\ncodes:", "energy: min_samples is 1; it must be at least 2"),
+        ("codes:", "energy: {min_sample: 60}\ncodes:", "energy: min_sample: .*'min_sample'"),
+        ("codes:", "energy: {node_classes: [A, E]}\ncodes:", "the class 'E' cannot be ranked"),
+        ("codes:", "energy: {node_classes: [A, C]}\ncodes:", "the class 'C' stands there twice"),
+        ("codes:", "energy: [1]\ncodes:", "energy: must be a mapping"),
         ("LOG001: error", "LOG001: fatal", "unknown severity 'fatal'; there are: error, note, warning"),
         ("LOG001: error", "LOG001: [error]", "unknown severity"),
         ("LOG001: error", "LOG001: null", "unknown severity"),
@@ -285,6 +293,16 @@ def test_rules_that_come_with_the_harness_load() -> None:
         assert loader.load_ruleset(folder, name).benchmarks
         if (folder / loader.PRICES_FILE).exists():
             assert loader.load_books(folder).current.prices
+
+
+def test_energy_block_is_what_is_asked_of_a_measurement(tmp_path: Path) -> None:
+    """What it does not name is as it is without the block; version 1 spells out the same numbers."""
+    plain = load(tmp_path)
+    strict = load(tmp_path, ruleset=changed(RULESET, "codes:", "energy: {max_gap_s: 1, node_classes: [A]}\ncodes:"))
+
+    assert plain.energy == EnergyLimits()
+    assert strict.energy == EnergyLimits(max_gap_s=1.0, node_classes=("A",))
+    assert loader.load_ruleset(registry.ruleset_folder("v1"), "v1").energy == EnergyLimits()
 
 
 def test_codes_in_force_are_checks_that_exist() -> None:

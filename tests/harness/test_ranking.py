@@ -42,8 +42,7 @@ def run_of(seconds: float | None) -> RunResult:
         evaluations=(),
         ledger={},
         run_s=seconds,
-        energy_j=None,
-        energy_source="none",
+        energy=None,
         usd=None,
     )
 
@@ -61,8 +60,7 @@ def row_of(name: str, times: Sequence[float | None], drop: int = 1, factor: floa
         raw_seconds=seconds,
         normalised_by=factor,
         samples=3000,
-        energy_j=None,
-        energy_source="none",
+        energy=None,
         usd=None,
         runs=tuple(run_of(time) for time in times),
         dropped=tuple(order[:drop] + order[len(order) - drop :]),

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.meters.null import NullMeter
 
 from harness import runlog
 from harness.errors import DataError, Interrupted, OutputError, UsageError
 from harness.logwriter import LogWriter
-from harness.meters import Reading
-from harness.plan import Outcome, Plan, WorkerLost
+from harness.plan import Outcome, Plan, Power, WorkerLost
+from harness.recording import NotMetered
 from harness.referee import Referee
 from harness.ruleset import Timing
 from harness.runlog import RunLog
 from tests.fabricate import SYSTEM, benchmark_rules, events
-from tests.scripted import FakeClock, ScriptedWorker, SilentView
+from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView
 
 
 def play(
@@ -26,7 +26,7 @@ def play(
     qualities: list[float],
     rules: Any = None,
     interrupt_after_s: float = math.inf,
-    meter: Any = None,
+    power: Power | None = None,
     clock: FakeClock | None = None,
     full_curve: bool = False,
     num_devices: int = 1,
@@ -59,7 +59,7 @@ def play(
         log=LogWriter(path, clock),
         clock=clock,
         worker=script,
-        meter=meter or NullMeter(),
+        power=power or NotMetered(),
         view=SilentView(),
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
         drop_caches=lambda: (True, {"method": "none"}),
@@ -95,8 +95,9 @@ def test_equal_to_the_target_counts_and_just_below_does_not(tmp_path: Path) -> N
 def test_log_has_the_events_that_the_fixtures_have(tmp_path: Path) -> None:
     """The fabricated logs of the other tests and the referee's own have the same keys in the same order."""
     _, log, _ = play(tmp_path / "log", [0.5, 0.8, 0.95])
+    steps = events(qualities=(0.5, 0.8, 0.95), mono_ns=5_000_000_000_000)
 
-    assert [event.key for event in log.events] == [step.key for step in events(qualities=(0.5, 0.8, 0.95))]
+    assert [event.key for event in log.events] == [step.key for step in steps]
     assert log.defects == ()
 
 
@@ -290,25 +291,84 @@ def test_data_are_named_to_the_worker_only_after_run_start(tmp_path: Path) -> No
     assert "/nowhere" not in str(opened)
 
 
-class ConstantMeter:
-    """10 W, always."""
-
-    name, source, scope = "constant", "measured", "node"
-
-    def probe(self) -> str | None:
-        return None
-
-    def read(self, elapsed_ns: int) -> Reading:
-        return Reading(elapsed_ns, power_w=10.0)
-
-
 def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
-    """10 W over the run is ten joules a second; without a meter it is not measured, which is not 0."""
-    _, log, _ = play(tmp_path / "a", [0.5, 0.95], meter=ConstantMeter())
-    _, unmetered, _ = play(tmp_path / "b", [0.5, 0.95])
+    """10 W over the run is ten joules a second, whatever was drawn before and after; and it says how it is known."""
+    power = ScriptedPower([10.0])
 
-    assert log.value("tta_energy")["energy_j"] == pytest.approx(10 * (0.2 + 2 * 2.5))
-    assert unmetered.value("tta_energy") == {"energy_j": None, "source": "none", "meter": "none"}
+    _, log, _ = play(tmp_path / "log", [0.5, 0.95], power=power)
+
+    energy = log.value("tta_energy")
+    assert energy["energy_j"] == pytest.approx(10 * (0.2 + 2 * 2.5))
+    assert (energy["source"], energy["class"], energy["scope"]) == ("measured", "B", "node (ac)")
+    assert (energy["coverage"], energy["meters"], energy["method"]) == (1.0, ["ipmi:bmc0"], "tta-1")
+    assert energy["void"] == ["few_samples"]  # the run has 5.2 s
+    assert 0 < energy["u95_j"] <= 0.06 * energy["energy_j"]
+    assert power.calls == ["begin", "end"]
+
+
+def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> None:
+    """Null and class N, never 0; the run reaches its target as any other."""
+    outcome, log, _ = play(tmp_path / "log", [0.5, 0.95])
+
+    energy = log.value("tta_energy")
+    assert outcome.is_reached
+    assert (energy["energy_j"], energy["source"], energy["class"]) == (None, "none", "N")
+    assert energy["void"] == energy["meters"] == []
+    assert log.defects == ()
+
+
+def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Path) -> None:
+    """Three nodes of 100, 200 and 300 W; where their agents are lost after 4 s, time and status are as they were."""
+    rules = benchmark_rules(max_seconds=1000.0)
+    whole, log, _ = play(tmp_path / "a", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0]))
+    lost, cut, _ = play(
+        tmp_path / "b", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0], lost_at_s=4.0)
+    )
+
+    assert whole == lost
+    assert log.value("tta_energy")["energy_j"] == pytest.approx(600 * (whole.run_s or 0))
+    assert log.value("tta_energy")["void"] == []
+    assert {"coverage", "gap"} <= set(cut.value("tta_energy")["void"])
+
+
+def test_clock_of_the_log_can_be_laid_over_the_power_logs(tmp_path: Path) -> None:
+    """Where elapsed_ns is zero on the system's clock stands right after the header, before the worker starts."""
+    _, log, _ = play(tmp_path / "log", [0.95])
+
+    keys = [event.key for event in log.events]
+    assert log.value("tta_clock") == {"mono_ns": 5_000_000_000_000}
+    assert keys.index("tta_clock") == keys.index("cache_clear") + 1 == keys.index("tta_world") - 1
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {("prepare", 0): {"ok": False, "kind": "crashed", "message": "boom"}},
+        {("open", 0): {"ok": False, "kind": "usage", "message": "no"}},
+        {("train", 1): WorkerLost("killed", "oom")},
+    ],
+)
+def test_meters_end_however_the_run_ends(tmp_path: Path, answers: Any) -> None:
+    """A crash, a refusal, a lost worker: the power logs are closed, once."""
+    power = ScriptedPower([10.0])
+
+    with contextlib.suppress(UsageError):
+        play(tmp_path / "log", [0.1], power=power, answers=answers)
+
+    assert power.calls == ["begin", "end"]
+    energy = runlog.read(tmp_path / "log").value("tta_energy")
+    assert (energy["source"] == "measured") == (("train", 1) in answers)
+
+
+def test_meters_end_when_the_run_is_interrupted(tmp_path: Path) -> None:
+    """The last reading is taken, and what was drawn until then stands in the log."""
+    power = ScriptedPower([10.0])
+
+    with pytest.raises(Interrupted):
+        play(tmp_path / "log", [0.1], power=power, interrupt_after_s=5.0)
+
+    assert power.calls == ["begin", "end"]
+    assert runlog.read(tmp_path / "log").value("tta_energy")["energy_j"] > 0
 
 
 def test_existing_log_is_never_written_over(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import runlog
+from harness import powerfolders, runlog
 from harness.errors import LogError
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, Timing
 from harness.runlog import RunLog
@@ -240,17 +240,23 @@ def test_evaluation_is_taken_off_where_the_rules_do_not_count_it(folder: Path) -
     assert result.run_s == pytest.approx(7.7)
 
 
-def test_energy_absent_zero_and_not_a_number_are_three_things(folder: Path) -> None:
-    """None, 0.0 and an error."""
-    steps = fabricate.events()
-    energy = find(steps, "tta_energy").value
-    assert run_result(log_of(folder, steps), benchmark_rules()).energy_j is None
-    energy.update(energy_j=0, source="measured")
-    assert run_result(log_of(folder, steps), benchmark_rules()).energy_j == 0.0
-    for wrong in ("5", -1.0, True):
-        energy["energy_j"] = wrong
-        with pytest.raises(LogError, match="energy_j"):
-            run_result(log_of(folder, steps), benchmark_rules())
+def test_energy_is_added_up_from_the_power_logs_and_never_believed(folder: Path) -> None:
+    """300 W for 7.7 s; whatever `tta_energy` says, with power logs or without."""
+    steps = fabricate.events(mono_ns=fabricate.MONO_NS)
+    find(steps, "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "m"}
+    claimed = run_result(log_of(folder, steps), benchmark_rules())
+    measured = run_result(metered(folder, steps, 300.0), benchmark_rules())
+
+    assert (claimed.energy, claimed.energy_j, claimed.energy_source, claimed.energy_class) == (None, None, "none", "N")
+    assert measured.energy_j == pytest.approx(300 * 7.7)
+    assert (measured.energy_source, measured.energy_class) == ("measured", "B")
+
+
+def test_energy_of_zero_is_not_an_energy_that_is_missing(folder: Path) -> None:
+    """A meter that says 0 W throughout is a measurement (and a broken meter)."""
+    result = run_result(metered(folder, fabricate.events(mono_ns=fabricate.MONO_NS), 0.0), benchmark_rules())
+
+    assert (result.energy_j, result.energy_source) == (0.0, "measured")
 
 
 def test_cost_is_exact(folder: Path) -> None:
@@ -352,31 +358,96 @@ def test_runs_of_different_batch_sizes_have_no_common_reference(folder: Path) ->
     assert score(logs, rules, TIMING, "open").seconds == pytest.approx(7.7)
 
 
-def with_energy(folder: Path, joules: Sequence[float | None], source: str = "measured") -> list[RunLog]:
-    """Runs of 1, 2, 3, 4, 5 s a block with these energies."""
+def metered(folder: Path, steps: list[Step], watts: float, kind: str = "node", name: str = "result_0.txt") -> RunLog:
+    """A run with the power log of one node that drew `watts` throughout."""
+    path = fabricate.write_log(folder / name, steps)
+    text = fabricate.power_text(
+        find(steps, "run_start").at_s,
+        find(steps, "run_stop").at_s,
+        fabricate.meters(kind),
+        run_id=find(steps, "tta_format").value["run_id"],
+        watts=lambda at_s: watts,
+    )
+    place = folder / "power" / path.stem / "node_0.txt"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return powerfolders.with_power(runlog.read(path))
+
+
+def with_energy(folder: Path, watts: Sequence[float | None], kind: str = "node") -> list[RunLog]:
+    """Runs of 2, 3, 4, 5, 6 s a block that drew so much; None: not metered."""
     logs = []
-    for index, energy_j in enumerate(joules):
-        steps = fabricate.events(index, block_s=1.0 + index)
-        find(steps, "tta_energy").value.update(energy_j=energy_j, source=source)
-        logs.append(log_of(folder, steps, f"result_{index}.txt"))
+    for index, power_w in enumerate(watts):
+        steps = fabricate.events(index, block_s=2.0 + index, mono_ns=fabricate.MONO_NS)
+        name = f"result_{index}.txt"
+        logs.append(log_of(folder, steps, name) if power_w is None else metered(folder, steps, power_w, kind, name))
     return logs
 
 
 def test_energy_is_averaged_over_the_runs_the_time_is_averaged_over(folder: Path) -> None:
-    """The first and the last are dropped by time, whatever they used; one unknown among the kept makes it unknown."""
-    dropped_unknown = score(with_energy(folder, (None, 10.0, 20.0, 60.0, None)), NO_REFERENCE, TIMING, "closed")
-    kept_unknown = score(with_energy(folder, (1.0, 10.0, None, 60.0, 5.0)), NO_REFERENCE, TIMING, "closed")
-    estimated = score(with_energy(folder, (1.0,) * 5, "estimated"), NO_REFERENCE, TIMING, "closed")
+    """The first and the last are dropped by time, whatever they used: 10.7, 13.7 and 16.7 s are kept."""
+    found = score(with_energy(folder, (None, 100.0, 200.0, 300.0, None)), NO_REFERENCE, TIMING, "closed").energy
 
-    assert (dropped_unknown.energy_j, dropped_unknown.energy_source) == (30.0, "measured")
-    assert (kept_unknown.energy_j, kept_unknown.energy_source) == (None, "none")
-    assert (estimated.energy_j, estimated.energy_source) == (1.0, "estimated")
+    assert found is not None
+    assert found.joules == pytest.approx((1070 + 2740 + 5010) / 3)
+    assert found.mean_w == pytest.approx(200.0)
+    assert (found.void, found.may_rank, found.meter_class, found.board) == ((), True, "B", "node")
+    assert found.low_j is not None
+    assert found.high_j is not None
+    assert found.low_j < (1070 + 2740 + 5010) / 3 * 0.98 < (1070 + 2740 + 5010) / 3 * 1.02 < found.high_j
+
+
+def test_one_run_that_was_not_metered_voids_the_energy(folder: Path) -> None:
+    """Among those that are kept; its joules are not guessed from the others."""
+    found = score(with_energy(folder, (100.0, 100.0, None, 100.0, 100.0)), NO_REFERENCE, TIMING, "closed")
+
+    assert found.energy is not None
+    assert (found.energy_j, found.energy_source, found.energy.low_j) == (None, "none", None)
+    assert found.energy.void == ("unmetered",)
+    assert not found.energy.may_rank
+
+
+def test_a_modelled_energy_is_shown_and_never_ranked(folder: Path) -> None:
+    """It has joules, and no board."""
+    found = score(with_energy(folder, (100.0,) * 5, "model"), NO_REFERENCE, TIMING, "closed")
+
+    assert found.energy is not None
+    assert found.energy_source == "estimated"
+    assert (found.energy.board, found.energy.may_rank, found.energy.meter_class) == (None, False, "E")
+    assert found.energy_j == pytest.approx(100 * 13.7)
+
+
+def test_energy_is_normalised_as_the_time_is(folder: Path) -> None:
+    """One factor for both, and for the interval."""
+    logs = with_energy(folder, (100.0,) * 5)
+    slow = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (4000,) * 20),))
+    found, plain = (score(logs, rules, TIMING, "closed") for rules in (slow, NO_REFERENCE))
+
+    assert found.normalised_by > 1
+    assert found.energy is not None
+    assert plain.energy is not None
+    assert found.energy_j == pytest.approx(100 * 13.7 * found.normalised_by)
+    assert found.energy.high_j == pytest.approx((plain.energy.high_j or 0) * found.normalised_by)
+
+
+def test_one_void_run_voids_the_score(folder: Path) -> None:
+    """Among those that are kept; what is left out by its time may be as it likes."""
+    logs = with_energy(folder, (100.0,) * 5)
+    late = powerfolders.read_nodes(folder / "power" / "result_2", powerfolders.Budget())
+    cut = replace(late[0], samples={name: series[:60] for name, series in late[0].samples.items()})
+    for index, void in ((2, ("coverage", "few_samples", "gap")), (0, ())):
+        changed = [replace(log, nodes=(replace(cut, run_id=log.nodes[0].run_id),)) if i == index else log
+                   for i, log in enumerate(logs)]  # fmt: skip
+        energy = score(changed, NO_REFERENCE, TIMING, "closed").energy
+        assert energy is not None
+        assert energy.void == void
 
 
 def test_the_order_of_the_runs_does_not_matter(folder: Path) -> None:
     """Energies of equal times included."""
-    logs = [*with_energy(folder, (5.0, 10.0, 20.0, 60.0)), *logs_of(folder, (2.0,))]
-    logs = [*logs[1:4], log_of(folder, fabricate.events(8, block_s=2.0), "result_8.txt"), logs[4]]
+    logs = with_energy(folder, (50.0, 60.0, 70.0, 80.0))
+    same = fabricate.events(8, block_s=3.0, mono_ns=fabricate.MONO_NS)
+    logs.append(metered(folder, same, 200.0, name="result_8.txt"))
     found = score(logs, NO_REFERENCE, TIMING, "closed")
 
     for seed in range(10):

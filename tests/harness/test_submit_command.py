@@ -273,3 +273,55 @@ def test_board_carries_the_module_and_the_share_of_waiting(place: Path) -> None:
     assert copy.read_text() == MODULE
     [folder] = (place / "site" / "files").iterdir()
     assert main(["check", str(folder), "--ruleset", "v1"]) == 0
+
+
+def test_power_logs_are_placed_sealed_and_verified(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the runs and of the idle baseline, and nothing else below power/; who changes one later is found out."""
+    write_result(place / "metered", power="node", num_nodes=2)
+    (place / "metered" / "power" / "notes.txt").write_text("room 12")
+    (place / "metered" / "power" / "result_7").mkdir()
+    (place / "metered" / "power" / "result_7" / "node_0.txt").write_text("of a run that was put aside")
+    assert submit(place, result="metered") == 0
+
+    folder = place / "tree" / "acme" / "results" / "box1" / "toy_mini"
+    logs = sorted(path.relative_to(folder).as_posix() for path in (folder / "power").rglob("*.txt"))
+    names = [*(f"result_{index}" for index in range(5)), "idle"]
+    assert logs == sorted(f"power/{name}/node_{node}.txt" for name in names for node in (0, 1))
+    assert all(f"  {name}\n" in (folder / "MANIFEST.sha256").read_text() for name in logs)
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 0
+
+    log = folder / logs[-1]
+    log.write_text(log.read_text().replace('"power_reading", "value": 3', '"power_reading", "value": 2'))
+    capsys.readouterr()
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 1
+    said = capsys.readouterr().out
+    assert "PKG003" in said
+
+
+def test_score_shows_and_ranks_energy(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured with its interval and class, modelled apart, void with the reason, and not measured."""
+    for name, kind in (("a", "node"), ("b", "counters"), ("c", "model"), ("d", None), ("e", "node")):
+        write_result(place / name, power=kind, system={**SYSTEM, "system_name": name})
+    for index in range(5):
+        path = place / "e" / "power" / f"result_{index}" / "node_0.txt"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:60]))
+    folders = [str(place / name) for name in "abcde"]
+
+    main(["score", *folders, "--ruleset", "v1"])
+    text = capsys.readouterr().out
+    main(["score", *folders, "--ruleset", "v1", "--format", "json"])
+    rows = {row["system"]: row for row in json.loads(capsys.readouterr().out)["tables"][0]["rows"]}
+
+    assert "2.5 kJ ± 0.1 (class B)" in text
+    assert "5.0 kJ ± 0.1 (class C)" in text
+    assert "estimated 2.5 kJ" in text
+    assert "not measured" in text
+    assert "void: coverage" in text
+    assert "by energy, whole nodes: node (ac)" in text
+    assert "by energy, parts of nodes: cpu_package (package) + gpu (board)" in text
+    assert rows["a"]["energy_place"] == {"board": "node", "scope": "node (ac)", "rank": 1}
+    assert [rows[name]["energy_place"] for name in "cde"] == [None, None, None]
+    assert rows["d"]["score"]["energy"] is None
+    assert rows["d"]["score"]["energy_j"] is None
+    assert rows["a"]["score"]["energy"]["may_rank"] is True
+    assert "gap" in rows["e"]["score"]["energy"]["void"]

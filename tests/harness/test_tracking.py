@@ -15,7 +15,8 @@ import pytest
 from harness import following, sqlitefile
 from harness.commands import sync
 from harness.errors import ExitStatus, LogError, MissingDependencyError, OutputError
-from harness.following import Follower, Tail, logs_in
+from harness.following import Follower, logs_in
+from harness.logtail import Tail
 from harness.picture import MAX_PARAMS, RunPicture
 from harness.tracking import Added, Held, Store
 from harness.trackingview import experiment_tags, is_newer
@@ -153,19 +154,19 @@ def test_what_was_not_measured_is_absent(uri: str, result: Path) -> None:
     """Energy that no meter measured and a price that nobody named are no metrics; least of all 0."""
     sync.run([result], uri)
 
-    assert not {"result/energy_j", "result/usd", "power/watts"} & set(content(uri)["0" * 32]["metrics"])
+    absent = {"result/energy_j", "result/coverage", "result/cost_list", "result/cost_billed", "power/watts"}
+    assert not absent & set(content(uri)["0" * 32]["metrics"])
 
 
-def test_power_and_energy_that_were_measured(uri: str, tmp_path: Path) -> None:
-    """Power readings become a curve, and the energy a total."""
+def test_the_energy_of_a_log_without_power_logs(uri: str, tmp_path: Path) -> None:
+    """A log from before there were power logs has the total that it states, and no curve."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_energy").value.update(energy_j=1234.5, source="measured")
-    steps.insert(30, fabricate.Step(steps[29].at_s, "power_reading", 180.0, {"source": "measured"}))
     sync.run([write_one(tmp_path, steps)], uri)
 
     run = only_run(uri)
     assert run["metrics"]["result/energy_j"] == 1234.5
-    assert [point[1] for point in run["points"] if point[0] == "power/watts"] == [180.0]
+    assert "power/watts" not in run["metrics"]
 
 
 def test_a_second_pass_changes_nothing(uri: str, result: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_lines_say_where_the_run_is(capsys: pytest.CaptureFixture[str]) -> None:
     view.tick(60 * SECOND_NS)
     view.tick(61 * SECOND_NS)
     progress.run_start_ns, progress.samples, progress.quality, progress.best = 60 * SECOND_NS, 1000, 0.5, 0.5
-    progress.samples_per_s, progress.power_w = 500.0, 70.4
+    progress.samples_per_s, progress.power_w, progress.power_source = 500.0, 70.4, "measured"
     view.evaluation(70 * SECOND_NS)
     view.end(REACHED)
 
@@ -69,6 +69,28 @@ def test_lines_say_where_the_run_is(capsys: pytest.CaptureFixture[str]) -> None:
         "run 2: target reached: accuracy 0.95 after 3,000 samples; 7.50 s on the clock",
     ]
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "power_w", "shown"),
+    [
+        ("none", None, "not measured"),
+        ("measured", None, "–"),
+        ("measured", 1234.4, "1,234 W"),
+        ("measured", 0.0, "0 W"),
+        ("estimated", 210.0, "210 W, estimated"),
+    ],
+)
+def test_panel_tells_what_is_drawn_from_what_is_not_known(source: Any, power_w: float | None, shown: str) -> None:
+    """Nothing is metered, nothing is known yet, nothing is drawn: three things; and a model is called one."""
+    stream, progress = Terminal(), Progress(power_source=source, power_w=power_w)
+    view = LiveView(stream, None)
+    view.begin(plan(), progress)
+    view.evaluation(SECOND_NS)
+    view.end(REACHED)
+
+    line = next(line for line in stream.getvalue().splitlines() if "power" in line)
+    assert line.rstrip().endswith(shown)
 
 
 def test_quiet_view_speaks_only_of_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:

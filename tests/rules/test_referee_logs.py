@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import judging, registry, submission
+from harness.energyevent import energy_value
 from harness.errors import DataError, Interrupted
+from harness.loggedenergy import energy_of
 from harness.plan import WorkerLost
 from tests import fabricate
 from tests.fabricate import benchmark_rules
-from tests.harness.test_referee import ConstantMeter, play
+from tests.harness.test_referee import play
 from tests.rules.box import TODAY, codes
+from tests.scripted import FakeClock, ScriptedPower
 
 NAN = float("nan")
 BLOCK = {"ok": True, "num_samples": 1000, "data_wait_s": 0.1}
@@ -31,7 +35,6 @@ def found(path: Path, rules: Any = None) -> dict[str, str]:
     [
         ({"qualities": [0.5, 0.8, 0.95]}, {}),
         ({"qualities": [0.9]}, {}),
-        ({"qualities": [0.5, 0.8, 0.95], "meter": ConstantMeter()}, {}),
         ({"qualities": [0.5, 0.95], "batch_size": 100}, {"eval_every_samples": 950}),
         ({"qualities": [0.5, 0.95]}, {"eval_every_samples": 70}),
         ({"qualities": [0.5, 0.95, 0.7, 0.91, 0.92]}, {"confirm_evaluations": 1}),
@@ -40,13 +43,40 @@ def found(path: Path, rules: Any = None) -> dict[str, str]:
     ],
 )
 def test_a_success_has_no_findings(tmp_path: Path, script: dict[str, Any], changes: dict[str, Any]) -> None:
-    """With a meter, with odd cadences, with confirmation, at the last sample, past the last second."""
+    """With odd cadences, with confirmation, at the last sample, past the last second."""
     rules = benchmark_rules(**changes)
 
     outcome, _, _ = play(tmp_path / "log", rules=rules, **script)
 
     assert outcome.is_reached
     assert found(tmp_path / "log", rules) == {}
+
+
+def test_what_the_referee_adds_up_is_what_the_judge_adds_up(tmp_path: Path) -> None:
+    """From the same power logs, over a minute: nothing disagrees, and nothing is void."""
+    rules = benchmark_rules(max_seconds=1000.0)
+    power, clock = ScriptedPower([100.0]), FakeClock()
+    play(tmp_path / "log", [0.5] * 30 + [0.95], rules=rules, power=power, clock=clock)
+    (log,) = submission.read_result(tmp_path / "log").runs
+    host, run_id = log.value("tta_world")[0]["host"], log.field("tta_format", "run_id")
+    again = ScriptedPower([100.0])
+    again.begin(clock, "")
+    nodes = tuple(replace(node, host=host, run_id=run_id) for node in again.end())
+    log = replace(log, nodes=nodes)
+    result = replace(submission.read_result(tmp_path / "log"), runs=(log,), num_nodes=1)
+
+    findings = judging.judge(result, fabricate.ruleset(codes(), rules), registry.checks().values(), TODAY)
+    energy = energy_of(log, fabricate.ruleset({}).energy, 1)
+
+    assert energy is not None
+    assert energy_value(energy) == log.value("tta_energy")
+    assert {finding.code for finding in findings if finding.severity == "error"} == set()
+    assert {finding.code for finding in findings if finding.code[:3] == "PWR"} <= {
+        "PWR008",
+        "PWR016",
+        "PWR017",
+        "PWR021",
+    }
 
 
 @pytest.mark.parametrize(

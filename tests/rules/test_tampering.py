@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from harness.events import TOKEN, digest_of
 from harness.submission import sha256_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
+from tests.rules.fixtures import pwr
 from tests.rules.fixtures.qua import block
 from tests.rules.fixtures.tim import compress
 
@@ -34,29 +37,32 @@ class Tampering:
     manner: str
     act: Callable[[Box], None]
     expected: tuple[Found, ...]
+    box: dict[str, Any] = field(default_factory=dict)
 
 
 TAMPERINGS: list[Tampering] = []
 
 
-def by(manner: str, name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+def by(
+    manner: str, name: str, *expected: Found, **box: Any
+) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
     def add(act: Callable[[Box], None]) -> Callable[[Box], None]:
-        TAMPERINGS.append(Tampering(name, manner, act, expected))
+        TAMPERINGS.append(Tampering(name, manner, act, expected, box))
         return act
 
     return add
 
 
-def naive(name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("naive", name, *expected)
+def naive(name: str, *expected: Found, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("naive", name, *expected, **box)
 
 
-def careful(name: str, *expected: Found) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("careful", name, *expected)
+def careful(name: str, *expected: Found, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("careful", name, *expected, **box)
 
 
-def unseen(name: str) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("unseen", name)
+def unseen(name: str, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
+    return by("unseen", name, **box)
 
 
 def edited(box: Box, key: str, old: str, new: str, nth: int = 0, index: int = 0) -> None:
@@ -696,18 +702,115 @@ def _(box: Box) -> None:
     path.write_text(path.read_text() + "0" * 64 + "  ../box2/result_0.txt\n")
 
 
-@careful("the energy is halved", Found("PWR003", "tta_energy"))
+# Energy. `pwr.restate` is what a careful forger does: `tta_energy` agrees with the power logs as they are.
+
+
+@careful("the energy is halved", Found("PWR003", "tta_energy"), options=pwr.NODE)
 def _(box: Box) -> None:
-    steps = box.runs[0]
-    for anchor, nth in (("init_stop", 0), ("eval_accuracy", 2)):
-        put(steps, Step(0, "power_reading", 300.0, {"unit": "W"}), anchor, nth)
-    find(steps, "tta_energy").value = {"energy_j": 1155.0, "source": "measured", "meter": "nvml"}
-    recount(steps)
+    value = find(box.runs[0], "tta_energy").value
+    value["energy_j"] /= 2
 
 
 @careful("an energy is made up", Found("PWR001", "tta_energy"))
 def _(box: Box) -> None:
     find(box.runs[0], "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "nvml"}
+
+
+@naive("a power log is scaled", Found("PKG003", 2, MANIFEST), Found("PWR003", "tta_energy"), options=pwr.NODE)
+def _(box: Box) -> None:
+    box.is_written = True
+    pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
+
+
+@careful("a power log is scaled, and nothing else", Found("PWR003", "tta_energy"), options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
+
+
+@careful("a power log ends before the run does", Found("PWR004", None, "node_0.txt"), options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.without(box, 9.0, 20.0))
+    pwr.restate(box)
+
+
+@careful("a power log is cut off in a line", Found("PWR014", 70, "node_0.txt"), options=pwr.NODE)
+def _(box: Box) -> None:
+    path = pwr.power_log(box)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:69]) + "\n" + lines[69][:40])
+    pwr.restate(box)
+
+
+@careful("a costly stretch is cut out of a power log", Found("PWR005", None, "node_0.txt"), options=pwr.LONGER)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.without(box, 4.0, 7.0))
+    pwr.restate(box)
+
+
+@careful("the log of a frugal node is copied for another", Found("PWR009", None, "node_1.txt"), options=pwr.TWO)
+def _(box: Box) -> None:
+    shutil.copyfile(pwr.power_log(box), pwr.power_log(box, node=1))
+    pwr.edit(pwr.power_log(box, node=1), pwr.header_changed(node="node_1", host="h1", machine="machine-1"))
+    pwr.restate(box, num_nodes=2)
+
+
+@careful("a node is left out of the power logs", Found("PWR008", None, "result_0"), options=pwr.TWO)
+def _(box: Box) -> None:
+    pwr.power_log(box, node=1).unlink()
+    pwr.restate(box, num_nodes=2)
+
+
+@careful("the readings of a node are moved by ten minutes", Found("PWR004", None, "node_0.txt"), options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), moved(600.0))
+    pwr.restate(box)
+
+
+@careful("a counter is set back in the middle of a run", Found("PWR012", None, "node_0.txt"), options=pwr.COUNTERS)
+def _(box: Box) -> None:
+    pwr.a_counter_began_anew(box)
+
+
+@careful("the class of the meters is claimed higher in the log", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
+def _(box: Box) -> None:
+    find(box.runs[0], "tta_energy").value["class"] = "A"
+
+
+@careful("a poor meter is made class A, its accuracy left out", Found("PWR010", None, "node_0.txt"), options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.spec_changed(meter_class="A", accuracy_pct=None))
+    pwr.restate(box)
+
+
+@careful(
+    "the power logs of two runs change places",
+    Found("PWR016", 1, "node_0.txt"),
+    Found("PWR003", "tta_energy"),
+    options=pwr.NODE,
+)
+def _(box: Box) -> None:
+    first, second = (pwr.power_log(box, index).read_bytes() for index in (0, 1))
+    pwr.power_log(box, 0).write_bytes(second)
+    pwr.power_log(box, 1).write_bytes(first)
+
+
+@careful("the energy of the costly run is left out", Found("PWR020", None), options=pwr.NODE)
+def _(box: Box) -> None:
+    shutil.rmtree(pwr.power_log(box).parent)
+    pwr.restate(box)
+
+
+def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
+    """Moves every reading in time, on both clocks."""
+
+    def change(records: list[pwr.Record]) -> list[pwr.Record]:
+        for record in records:
+            record["time_ms"] += round(seconds * 1000)
+            if "mono_ns" in record["metadata"]:
+                record["metadata"]["mono_ns"] += round(seconds * 1e9)
+        return records
+
+    return change
 
 
 # What a submission cannot show of itself. Whoever writes a whole submission anew, each number in agreement with all
@@ -769,10 +872,71 @@ def _(box: Box) -> None:
         find(box.runs[index], "tta_format").value["index"] = index
 
 
+# Of energy: power logs are texts, and whoever has the node that writes them can write what they like. A witness finds
+# it (another meter at the same node, or the same machine metered again), and what such machines are known to draw.
+
+
+@unseen("the readings of a power log are scaled, and the energy with them", options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
+    pwr.restate(box)
+
+
+@unseen("a counter counts half of what it counted", options=pwr.COUNTERS)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
+    pwr.restate(box)
+
+
+@unseen("a node's own sensor is declared an analyser", options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.spec_changed(meter_class="A"))
+    pwr.restate(box)
+
+
+@unseen("a meter is declared more accurate than it is", options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), pwr.spec_changed(accuracy_pct=0.1))
+    pwr.restate(box)
+
+
+@unseen("an accelerator is left out of the meters", options=pwr.COUNTERS)
+def _(box: Box) -> None:
+    """The scope says what was metered, and not how many there are."""
+    for index in range(5):
+        path = pwr.power_log(box, index)
+        pwr.edit(path, lambda records: [item for item in records if "GPU-0" not in json.dumps(item)])
+        pwr.restate(box, index)
+
+
+@unseen("the readings of a node are moved by half a second", options=pwr.NODE)
+def _(box: Box) -> None:
+    pwr.edit(pwr.power_log(box), moved(0.5))
+    pwr.restate(box)
+
+
+@unseen("the power log of another run is given this one's name and time", options=pwr.NODE)
+def _(box: Box) -> None:
+    """A little of it, too: the very same readings twice would be seen only within one run."""
+    own = find(box.runs[0], "tta_format").value["run_id"]
+    shutil.copyfile(pwr.power_log(box, 1), pwr.power_log(box, 0))
+    pwr.edit(pwr.power_log(box), pwr.header_changed(run_id=own))
+    pwr.edit(pwr.power_log(box), moved(-60.0))
+    pwr.restate(box)
+
+
+@unseen("a modelled energy is declared a meter's", options={"power": "model"})
+def _(box: Box) -> None:
+    for index in range(5):
+        changes = {"meter_class": "B", "accuracy_pct": 1.0, "scope": "ac"}
+        pwr.edit(pwr.power_log(box, index), pwr.spec_changed(**changes))
+        pwr.restate(box, index)
+
+
 @pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda item: f"{item.manner}: {item.name}")
 def test_a_tampering_is_found(tampering: Tampering, tmp_path: Path) -> None:
     """By the check that is named, with file and line; or honestly by none."""
-    box = Box(tmp_path)
+    box = Box(tmp_path, **tampering.box)
     tampering.act(box)
     if not box.is_written:
         box.write()

@@ -1,117 +1,38 @@
-"""YAML -> the frozen dataclasses of the law. The only file that imports omegaconf.
-
-Unknown keys are refused with a suggestion, wrong types with the place. Interpolations are refused, not
-resolved: `${oc.env:SECRET}` in a file that somebody sends must not read the environment.
-"""
+"""YAML -> the frozen dataclasses of the law. The only package that imports omegaconf."""
 
 from __future__ import annotations
 
 import hashlib
-import math
-import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import yaml
-from omegaconf import DictConfig, OmegaConf, read_write
-from omegaconf.errors import OmegaConfBaseException
-
-from harness.errors import RulesError, UsageError, printable, unknown_name
+from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
+from harness.loader.overrides import parse_overrides
+from harness.loader.typed import build, list_of, load_yaml, only
 from harness.pricefile import gather, read_book
 from harness.prices import PriceBook, PriceBooks
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing, Waiver
+from harness.runenergy import EnergyLimits
+
+__all__ = [
+    "PRICES_FILE",
+    "PRICES_FOLDER",
+    "RULESET_FILE",
+    "load_books",
+    "load_prices",
+    "load_ruleset",
+    "load_yaml",
+    "parse_overrides",
+]
 
 RULESET_FILE = "ruleset.yaml"
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
-# `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
-_YAML_ERRORS = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
+RANKED_CLASSES = ("A", "B", "C", "D")  # what is modelled, or measured by nothing, is on no board
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
-
-T = TypeVar("T")
-
-
-def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file: duplicate keys, tags, interpolations and aliases without bound refused.
-
-    Raises:
-        RulesError: it cannot be read, or is not such a mapping.
-    """
-    try:
-        if not path.is_file():
-            raise RulesError(f"{path}: there is no such file")
-        if path.stat().st_size > 4 << 20:
-            raise RulesError(f"{path}: has more than 4 MiB; no rules file has as much")
-        config = OmegaConf.load(path)
-        content = OmegaConf.to_container(config, resolve=False)
-    except OSError as error:
-        # OmegaConf's own for a document that is one number has no strerror.
-        raise RulesError(f"{path}: cannot be read: {error.strerror or printable(error)}") from None
-    except _YAML_ERRORS as error:
-        raise RulesError(f"{path}: not YAML: {' '.join(printable(error, 400).split())}") from None
-    except OmegaConfBaseException as error:
-        raise RulesError(f"{path}: {_first_line(error)}") from None
-    if not isinstance(content, dict) or not isinstance(config, DictConfig):
-        raise RulesError(f"{path}: must be a mapping of names to values")
-    _refuse_not_plain(content, str(path))
-    return {str(key): value for key, value in content.items()}
-
-
-def _refuse_not_plain(value: object, place: str) -> None:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _refuse_not_plain(item, f"{place}: {printable(key)}")
-    elif isinstance(value, list):
-        for item in value:
-            _refuse_not_plain(item, place)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise RulesError(f"{place}: {value} is not a finite number")
-    elif isinstance(value, str) and "${" in value:
-        raise RulesError(f"{place}: {printable(value)!r} is an interpolation; rules are plain values")
-
-
-def parse_overrides(arguments: list[str]) -> dict[str, Any]:
-    """`KEY=VALUE` arguments as names and typed values (`1e-3` a number, `true` a truth value).
-
-    Raises:
-        UsageError: an argument is not of that form, names something twice, or is in Hydra's or a flag's form.
-    """
-    overrides: dict[str, Any] = {}
-    for argument in arguments:
-        shown = printable(argument)
-        name, equals, text = argument.partition("=")
-        if argument.startswith(("+", "~")):
-            plain = printable(name.lstrip("+~"))
-            raise UsageError(f"{shown!r}: keys are neither added nor removed here; write {plain}=VALUE")
-        if argument.startswith("-"):
-            plain = printable(name.lstrip("-"))
-            raise UsageError(f"{shown!r}: a hyperparameter is written without dashes: {plain}=VALUE")
-        if not equals:
-            raise UsageError(f"{shown!r}: a hyperparameter is written KEY=VALUE")
-        if not name.isidentifier():
-            raise UsageError(f"{shown!r}: {printable(name)!r} is no hyperparameter's name (letters, digits and _ only)")
-        if name in overrides:
-            raise UsageError(f"{shown!r}: {name} is given twice")
-        overrides[name] = _scalar(name, text)
-    return overrides
-
-
-def _scalar(name: str, text: str) -> Any:
-    if "${" in text:
-        raise UsageError(f"{name}={printable(text)}: interpolations are not resolved; give the value itself")
-    try:
-        value = OmegaConf.to_container(OmegaConf.create(f"value: {text}"), resolve=False)
-    except (*_YAML_ERRORS, OmegaConfBaseException):
-        value = None
-    found = value.get("value") if isinstance(value, dict) and list(value) == ["value"] else None
-    if not isinstance(found, int | float | str | bool) or (isinstance(found, float) and not math.isfinite(found)):
-        raise UsageError(f"{name}={printable(text)}: the value must be one finite number, word, true or false")
-    if isinstance(found, int) and not isinstance(found, bool) and not re.fullmatch(r"[+-]?(0|[1-9][0-9_]{0,17})", text):
-        # YAML 1.1 reads 0100 as 64 and 1:30 as 90.
-        raise UsageError(f"{name}={printable(text)}: write a whole number with decimal digits, at most 18 of them")
-    return found
 
 
 def load_ruleset(folder: Path, version: str) -> RuleSet:
@@ -122,7 +43,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     """
     path = folder / RULESET_FILE
     top = load_yaml(path)
-    only(top, {"divisions", "timing", "codes", "waivers"}, str(path))
+    only(top, {"divisions", "timing", "energy", "codes", "waivers"}, str(path))
     codes, divisions = top.get("codes"), top.get("divisions")
     if not isinstance(codes, dict) or not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
@@ -148,11 +69,38 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         benchmarks=benchmarks,
         waivers=_waivers(top.get("waivers"), f"{path}: waivers"),
         prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
+        energy=_energy_limits(top.get("energy"), f"{path}: energy"),
     )
 
 
+def _energy_limits(content: object, place: str) -> EnergyLimits:
+    """The `energy` block; without one, the limits are those of `EnergyLimits`."""
+    limits = build(EnergyLimits, content or {}, place)
+    for claim in _broken_limits(limits):
+        raise RulesError(f"{place}: {claim}")
+    return limits
+
+
+def _broken_limits(limits: EnergyLimits) -> Iterator[str]:
+    """What in these limits no measurement can keep, or would let a modelled energy rank."""
+    for name in ("min_coverage", "max_estimated_share", "max_uncertainty_share"):
+        if not 0 <= getattr(limits, name) <= 1:
+            yield f"{name} is {getattr(limits, name):g}; it must be from 0 to 1"
+    for name in ("max_gap_s", "max_clock_error_s", "max_accuracy_pct", "told_clock_error_s", "told_step_s"):
+        if getattr(limits, name) <= 0:
+            yield f"{name} is {getattr(limits, name):g}; it must be above zero"
+    if limits.min_samples < 2:
+        yield f"min_samples is {limits.min_samples}; it must be at least 2"
+    classes = [*limits.node_classes, *limits.component_classes]
+    for name in classes:
+        if name not in RANKED_CLASSES:
+            yield f"the class {printable(name, 20)!r} cannot be ranked; it must be one of {', '.join(RANKED_CLASSES)}"
+        elif classes.count(name) > 1:
+            yield f"the class {name!r} stands there twice"
+
+
 def _waivers(content: object, place: str) -> tuple[Waiver, ...]:
-    waivers = _list_of(Waiver, content, place)
+    waivers = list_of(Waiver, content, place)
     for waiver in waivers:
         try:
             is_date = date.fromisoformat(waiver.until).isoformat() == waiver.until  # 20261231 is ISO, too
@@ -200,21 +148,14 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
         )
         found[-1] = replace(
             found[-1],
-            reference_recipes=_list_of(ReferenceRecipe, rules.get("reference_recipes"), f"{place}: reference_recipes"),
-            reference_convergence=_list_of(
+            reference_recipes=list_of(ReferenceRecipe, rules.get("reference_recipes"), f"{place}: reference_recipes"),
+            reference_convergence=list_of(
                 ReferenceConvergence, rules.get("reference_convergence"), f"{place}: reference_convergence"
             ),
         )
         for claim in found[-1].broken_claims():
             raise RulesError(f"{place}: {claim}")
     return found
-
-
-def _list_of(kind: type[T], content: object, place: str) -> tuple[T, ...]:
-    # OmegaConf leaves what is in a tuple of dataclasses as it is: dicts, unchecked.
-    if content is not None and not isinstance(content, list):
-        raise RulesError(f"{place}: must be a list")
-    return tuple(build(kind, item, f"{place}[{i}]") for i, item in enumerate(content or []))
 
 
 def _constraint(content: object, place: str) -> dict[str, Any]:
@@ -244,41 +185,6 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
 def _is_pair(value: object) -> bool:
     numbers = [item for item in value if isinstance(item, int | float)] if isinstance(value, list) else []
     return numbers == value and len(numbers) == 2 and not any(isinstance(item, bool) for item in numbers)
-
-
-def only(content: dict[str, Any], known: set[str], place: str) -> None:
-    """Refuses a key that is not in `known`, with a suggestion."""
-    for key in content:
-        if key not in known:
-            raise RulesError(f"{place}: {unknown_name('key', str(key), known)}")
-
-
-def build(kind: type[T], content: object, place: str) -> T:
-    """`content` as the dataclass `kind`, its types checked.
-
-    Raises:
-        RulesError: an unknown or missing key, or a value of the wrong type; names `place`.
-    """
-    if not isinstance(content, dict):
-        raise RulesError(f"{place}: must be a mapping")
-    try:
-        schema = OmegaConf.structured(kind)
-        with read_write(schema):  # a frozen dataclass makes a read-only schema
-            merged = OmegaConf.merge(schema, OmegaConf.create(content))
-        missing = sorted(OmegaConf.missing_keys(merged))
-        if missing:
-            raise RulesError(f"{place}: {missing[0]!r} is missing")
-        return cast(T, OmegaConf.to_object(merged))
-    except OmegaConfBaseException as error:
-        raise RulesError(f"{place}: {_first_line(error)}") from None
-    except TypeError as error:  # OmegaConf's own for a mapping where a list should be
-        raise RulesError(f"{place}: {printable(error)}") from None
-
-
-def _first_line(error: OmegaConfBaseException) -> str:
-    """OmegaConf's messages have several lines; the first says what, `full_key` says where."""
-    what = printable(str(error).splitlines()[0], 300).rstrip(".")
-    return f"{error.full_key}: {what}" if error.full_key else what
 
 
 def load_prices(path: Path) -> PriceBook:

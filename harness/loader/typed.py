@@ -1,0 +1,104 @@
+"""YAML files as plain mappings, and mappings as typed dataclasses.
+
+Unknown keys are refused with a suggestion, wrong types with the place. Interpolations are refused, not
+resolved: `${oc.env:SECRET}` in a file that somebody sends must not read the environment.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import yaml
+from omegaconf import DictConfig, OmegaConf, read_write
+from omegaconf.errors import OmegaConfBaseException
+
+from harness.errors import RulesError, printable, unknown_name
+
+# `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
+YAML_ERRORS = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
+
+T = TypeVar("T")
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file: duplicate keys, tags, interpolations and aliases without bound refused.
+
+    Raises:
+        RulesError: it cannot be read, or is not such a mapping.
+    """
+    try:
+        if not path.is_file():
+            raise RulesError(f"{path}: there is no such file")
+        if path.stat().st_size > 4 << 20:
+            raise RulesError(f"{path}: has more than 4 MiB; no rules file has as much")
+        config = OmegaConf.load(path)
+        content = OmegaConf.to_container(config, resolve=False)
+    except OSError as error:
+        # OmegaConf's own for a document that is one number has no strerror.
+        raise RulesError(f"{path}: cannot be read: {error.strerror or printable(error)}") from None
+    except YAML_ERRORS as error:
+        raise RulesError(f"{path}: not YAML: {' '.join(printable(error, 400).split())}") from None
+    except OmegaConfBaseException as error:
+        raise RulesError(f"{path}: {_first_line(error)}") from None
+    if not isinstance(content, dict) or not isinstance(config, DictConfig):
+        raise RulesError(f"{path}: must be a mapping of names to values")
+    _refuse_not_plain(content, str(path))
+    return {str(key): value for key, value in content.items()}
+
+
+def _refuse_not_plain(value: object, place: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_not_plain(item, f"{place}: {printable(key)}")
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_not_plain(item, place)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise RulesError(f"{place}: {value} is not a finite number")
+    elif isinstance(value, str) and "${" in value:
+        raise RulesError(f"{place}: {printable(value)!r} is an interpolation; rules are plain values")
+
+
+def list_of(kind: type[T], content: object, place: str) -> tuple[T, ...]:
+    """A list of mappings as dataclasses; nothing is an empty list."""
+    # OmegaConf leaves what is in a tuple of dataclasses as it is: dicts, unchecked.
+    if content is not None and not isinstance(content, list):
+        raise RulesError(f"{place}: must be a list")
+    return tuple(build(kind, item, f"{place}[{i}]") for i, item in enumerate(content or []))
+
+
+def only(content: dict[str, Any], known: set[str], place: str) -> None:
+    """Refuses a key that is not in `known`, with a suggestion."""
+    for key in content:
+        if key not in known:
+            raise RulesError(f"{place}: {unknown_name('key', str(key), known)}")
+
+
+def build(kind: type[T], content: object, place: str) -> T:
+    """`content` as the dataclass `kind`, its types checked.
+
+    Raises:
+        RulesError: an unknown or missing key, or a value of the wrong type; names `place`.
+    """
+    if not isinstance(content, dict):
+        raise RulesError(f"{place}: must be a mapping")
+    try:
+        schema = OmegaConf.structured(kind)
+        with read_write(schema):  # a frozen dataclass makes a read-only schema
+            merged = OmegaConf.merge(schema, OmegaConf.create(content))
+        missing = sorted(OmegaConf.missing_keys(merged))
+        if missing:
+            raise RulesError(f"{place}: {missing[0]!r} is missing")
+        return cast(T, OmegaConf.to_object(merged))
+    except OmegaConfBaseException as error:
+        raise RulesError(f"{place}: {_first_line(error)}") from None
+    except TypeError as error:  # OmegaConf's own for a mapping where a list should be
+        raise RulesError(f"{place}: {printable(error)}") from None
+
+
+def _first_line(error: OmegaConfBaseException) -> str:
+    """OmegaConf's messages have several lines; the first says what, `full_key` says where."""
+    what = printable(str(error).splitlines()[0], 300).rstrip(".")
+    return f"{error.full_key}: {what}" if error.full_key else what

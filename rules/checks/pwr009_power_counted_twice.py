@@ -1,0 +1,54 @@
+"""One meter stands in two power logs.
+
+## What it does
+Looks for one device, or one machine's meter, in two power logs of a run, which is added once; and for two logs with
+the very same readings, which are added as they stand.
+
+## Why it matters
+Two ranks on one node each write down the node's accelerators. And a log that is copied stands for a node that nobody
+metered.
+
+## Example
+node_1.txt is a copy of node_0.txt with another host in its first line.
+
+## Instead
+One power log a node, each written on its node.
+
+## Source
+Ours. In each of the five published runs of MLPerf Training v4.0's 8-node resnet with power, the files of two nodes are
+the same byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.energyfaults import NOT_RANKED, voided
+from harness.findings import Fault
+from harness.power import NodePower, Sample
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for run in voided(result, ruleset, "counted_twice", "same_trace"):
+        doubled = [item for item in run.energy.excluded if item[2].startswith("counted already")]
+        for node, meter, why in doubled[:1]:
+            more = f" (and {len(doubled) - 1} more meters)" if len(doubled) > 1 else ""
+            yield Fault(run.path(node), None, f"{meter} was {why}{more}; it is added once; {NOT_RANKED}")
+        if "same_trace" in run.energy.void:
+            one, other = _twins(run.log.nodes)
+            yield Fault(run.path(other), None, f"it has the very same times and readings as {one}; {NOT_RANKED}")
+
+
+def _twins(nodes: Sequence[NodePower]) -> tuple[str, str | None]:
+    """The first two logs that share the readings of a meter."""
+    seen: dict[tuple[Sample, ...], str] = {}
+    for node in nodes:
+        for samples in node.samples.values():
+            first = seen.setdefault(samples, node.node)
+            if first != node.node and len(samples) > 1:
+                return first, node.node
+    return "another", None

@@ -1,0 +1,58 @@
+"""A power log has lines or marks that are not as they must be.
+
+## What it does
+Reports what the reader of a run's power logs found: each kind of defect once, with how often it is there and in how
+many logs. The kinds are those of harness/powerlog.py.
+
+## Why it matters
+Nothing is repaired, and a line that cannot be understood is a reading that is missing. A `power_measurement_stop` that
+bears the time of the start has made a program of MLPerf's divide by zero.
+
+## Example
+metadata "" instead of an object; the text "null"; nodes numbered from 1; a last line without an end.
+
+## Instead
+Hand in the logs as the power agent wrote them.
+
+## Source
+The published logs of MLPerf Training v4.0 with power, in which all of these examples stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.energyfaults import metered
+from harness.findings import Fault
+from harness.power import NodePower
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+_OTHERS = frozenset({"time_backwards", "time_doubled"})  # PWR013's, and told by PWR021
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for run in metered(result, ruleset):
+        yield from _damage(run.log.nodes)
+    if result.runs:
+        yield from _damage(result.runs[0].idle)
+
+
+def _damage(nodes: tuple[NodePower, ...]) -> Iterator[Fault]:
+    """One fault a kind, at the first of its lines."""
+    counts: Counter[str] = Counter()
+    num_logs: Counter[str] = Counter()
+    for node in nodes:
+        counts.update(node.defect_counts)
+        num_logs.update(node.defect_counts.keys())
+    for kind in sorted(set(counts) - _OTHERS):
+        node, defect = next((node, found[0]) for node in nodes if (found := node.defects_of(kind)))
+        times = f"{counts[kind]:,} times " if counts[kind] > 1 else ""
+        yield Fault(
+            str(node.path),
+            defect.lineno or None,
+            f"{kind}: {defect.message} ({times}in {num_logs[kind]} of {len(nodes)} power logs)",
+            {"kind": kind, "count": counts[kind], "num_logs": num_logs[kind]},
+        )
