@@ -7,18 +7,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from harness.errors import UsageError, printable, unknown_name
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Direction = Literal["max", "min"]
 HyperparameterValue = int | float | str | bool
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 
-R = TypeVar("R", bound="DataclassInstance")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], worklo
         UsageError: a name is unknown or missing, or a value is not of its field's kind; numbers are finite and from
             0 up, and a whole number may stand for a float.
     """
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in values:
         if name not in kinds:
             raise UsageError(unknown_name(f"hyperparameter of {workload}", name, kinds))
