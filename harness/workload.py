@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from harness.errors import UsageError, printable, unknown_name
 
 Direction = Literal["max", "min"]
 HyperparameterValue = int | float | str | bool
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,29 @@ class RunConfig:
     num_devices: int = 1
     precision: str = "fp32"
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], workload: str) -> R:
+    """The hyperparameters `values` as the dataclass `kind`, whose fields are ints, floats, strs and bools.
+
+    Raises:
+        UsageError: a name is unknown or missing, or a value is not of its field's kind; numbers are finite and from
+            0 up, and a whole number may stand for a float.
+    """
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in kinds:
+            raise UsageError(unknown_name(f"hyperparameter of {workload}", name, kinds))
+    if missing := [name for name in kinds if name not in values]:
+        raise UsageError(f"{workload}: hyperparameters missing: {', '.join(missing)}")
+    for name, expected in kinds.items():
+        value = values[name]
+        is_kind = isinstance(value, _KINDS[expected]) and isinstance(value, bool) == (expected == "bool")
+        if not is_kind:
+            raise UsageError(f"{workload}: {name} is {printable(value)!r}, expected {expected}")
+        if isinstance(value, int | float) and not 0 <= value < 1e9:
+            raise UsageError(f"{workload}: {name} is {value}, expected a finite number of at least 0")
+    return kind(**values)
 
 
 class Session(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from harness.errors import UsageError, printable, unknown_name
-from harness.workload import HyperparameterValue
+from harness.errors import UsageError, printable
+from harness.workload import HyperparameterValue, read_recipe
 
 NAME = "image_classification"
 
@@ -33,20 +33,7 @@ class Recipe:
 
         has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
         """
-        kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in kinds:
-                raise UsageError(unknown_name(f"hyperparameter of {NAME}", name, kinds))
-        if missing := [name for name in kinds if name not in values]:
-            raise UsageError(f"{NAME}: hyperparameters missing: {', '.join(missing)}")
-        allowed: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
-        for name, kind in kinds.items():
-            value = values[name]
-            if not isinstance(value, allowed[kind]) or (kind != "bool" and isinstance(value, bool)):
-                raise UsageError(f"{NAME}: {name} is {printable(value)!r}, expected {kind}")
-            if kind in ("int", "float") and not 0 <= value < 1e9:  # type: ignore[operator]
-                raise UsageError(f"{NAME}: {name} is {value}, expected a finite number of at least 0")
-        recipe = cls(**values)  # type: ignore[arg-type]
+        recipe = read_recipe(cls, values, NAME)
         if recipe.opt_name != "sgd" and not has_own_optimizer:
             raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: sgd")
         if recipe.global_batch_size < 2:

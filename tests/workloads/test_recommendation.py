@@ -1,0 +1,987 @@
+"""Recommendation: its data, its loaders, and one training run as the referee drives it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError, UsageError
+from harness.workload import Metric, RunConfig, Workload
+from workloads.recommendation import WORKLOAD
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+
+import torch
+
+from workloads.recommendation import baselines, data, mini, movielens
+from workloads.recommendation.model import GatedTower, build_model, build_optimizer
+from workloads.recommendation.recipe import Recipe
+from workloads.recommendation.workload import TrainingSession, hits
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).with_name("recommendation_golden.json")
+MINI = {
+    "global_batch_size": 512,
+    "opt_name": "adamw",
+    "opt_base_learning_rate": 0.012,
+    "opt_end_learning_rate": 0.0006,
+    "opt_learning_rate_warmup_steps": 60,
+    "opt_learning_rate_training_steps": 800,
+    "opt_adamw_beta_1": 0.9,
+    "opt_adamw_beta_2": 0.99,
+    "opt_adamw_epsilon": 1e-8,
+    "opt_weight_decay": 0.1,
+    "dropout": 0.0,
+    "history_length": 16,
+}
+STANDARD = {**MINI, "global_batch_size": 64, "opt_base_learning_rate": 0.004, "dropout": 0.2, "history_length": 50}
+
+
+@pytest.fixture(scope="module")
+def mini_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mini")
+    WORKLOAD.prepare_data("mini", folder, None)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """One thread: sums are taken in one order, and a machine with other work does not slow the tests twentyfold."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(folder: Path, suite: str = "mini", seed: int = 3, num_devices: int = 1, **changed: Any) -> RunConfig:
+    values = {**(MINI if suite == "mini" else STANDARD), **changed}
+    metadata = json.loads((folder / "metadata.json").read_text())
+    return RunConfig(WORKLOAD.name, suite, "closed", seed, values, metadata, num_devices)
+
+
+def started(folder: Path, **arguments: Any) -> TrainingSession:
+    session = WORKLOAD.open(config(folder, **arguments))
+    session.prepare()
+    session.start(folder)
+    return session
+
+
+def losses(session: TrainingSession, num_steps: int) -> list[float]:
+    return [session.train_block(1).mean_loss for _ in range(num_steps)]
+
+
+def tiny() -> data.Interactions:
+    """32 users, 40 items: user u takes u, u + 1, ... (mod 40), 5 + u % 4 of them, in hour t % 4 on device u % 3."""
+    lengths = np.array([5 + u % 4 for u in range(32)])
+    return data.leave_two_out(
+        np.array([(u + t) % 40 for u in range(32) for t in range(lengths[u])]),
+        np.array([(t % 4, u % 3) for u in range(32) for t in range(lengths[u])]),
+        lengths,
+        np.array([(u % 6, u % 8) for u in range(32)]),
+        np.arange(40)[:, None] % 4 == np.arange(4),
+        (4, 3),
+        (6, 8),
+    )
+
+
+def tiny_dir(folder: Path, suite: str = "mini") -> Path:
+    folder.mkdir(exist_ok=True)
+    data.write(folder, suite, tiny(), "tiny")
+    return folder
+
+
+def read_back(folder: Path) -> data.Interactions:
+    return data.read_interactions(folder, (4, 3), (6, 8))
+
+
+# ---- what is imported, and the contract
+
+
+def test_import_brings_no_machine_learning_library() -> None:
+    """Naming the workload costs no second: torch and its like come with the session."""
+    code = (
+        "import sys; from workloads.recommendation import WORKLOAD; "
+        "print([m for m in ('torch', 'sklearn', 'scipy', 'accelerate', 'numpy') if m in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_workload_meets_the_protocol() -> None:
+    """The referee's view of it: a name, a metric whose direction is told."""
+    assert isinstance(WORKLOAD, Workload)
+    assert WORKLOAD.name == "recommendation"
+    assert WORKLOAD.metric == Metric("hit_rate_at_10", "fraction", "max")
+
+
+# ---- the mini data
+
+
+def test_mini_data_have_the_golden_digests(mini_dir: Path) -> None:
+    """Every byte of the contest is the same on every machine."""
+    golden = json.loads(GOLDEN.read_text())["sha256"]
+
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(mini_dir.iterdir())}
+
+    assert found == golden
+
+
+def test_mini_generator_does_not_look_at_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but its own seed decides."""
+    monkeypatch.setattr(mini, "NUM_USERS", 1000)
+    np.random.seed(1)
+    first = mini.generate_mini()
+    np.random.seed(2)
+
+    second = mini.generate_mini()
+
+    for name in data.ARRAYS:
+        assert np.array_equal(getattr(first, name), getattr(second, name))
+
+
+def test_mini_nobody_takes_an_item_twice_and_no_test_item_is_trained_on(mini_dir: Path) -> None:
+    """Training, validation and test of a user are disjoint: what is asked for was never shown for this user."""
+    made = read_back(mini_dir)
+
+    users = np.repeat(np.arange(len(made.held_items)), np.diff(made.train_offsets))
+    pairs = np.concatenate([users, np.arange(12000), np.arange(12000)]) * 1000
+    pairs += np.concatenate([made.train_items, made.held_items[:, 0], made.held_items[:, 1]])
+    assert len(np.unique(pairs)) == len(pairs)
+
+
+def test_mini_has_heavy_tails(mini_dir: Path) -> None:
+    """A tenth of the items make near half of what is taken, and a tenth of the users near a third."""
+    made = read_back(mini_dir)
+    taken = np.sort(np.bincount(made.train_items, minlength=1000))[::-1]
+    activity = np.sort(np.diff(made.train_offsets))[::-1]
+
+    assert 0.4 < taken[:100].sum() / taken.sum() < 0.6
+    assert 0.25 < activity[:1200].sum() / activity.sum() < 0.4
+    assert activity.max() == 98
+    assert taken.min() > 20
+
+
+def test_mini_powers_of_two_are_rounded_rightly() -> None:
+    """Eighths of an octave in whole numbers, and no weight that could overflow a sum."""
+    assert mini.EIGHTHS.tolist() == [round(64 * 2 ** (k / 8)) for k in range(8)]
+    assert (64 << mini.OCTAVES) * mini.NUM_ITEMS * 2**30 < 2**63
+
+
+def test_signed_permutations_are_orthogonal() -> None:
+    """A code turned is a code."""
+    for matrix in mini._signed_permutations(np.random.RandomState(0), 5):
+        assert np.array_equal(matrix @ matrix.T, np.eye(mini.NUM_BITS))
+
+
+def test_split_holds_out_the_last_two() -> None:
+    """The last is the test, the one before the validation; contexts go with them."""
+    made = tiny()
+
+    assert made.train_items[:6].tolist() == [0, 1, 2, 1, 2, 3]
+    assert made.train_offsets[:3].tolist() == [0, 3, 7]
+    assert made.held_items[:2].tolist() == [[3, 4], [5, 6]]
+    assert made.held_contexts[1].tolist() == [[0, 1], [1, 1]]
+
+
+def test_mini_refuses_a_source(tmp_path: Path) -> None:
+    """A source that would be ignored is an error."""
+    with pytest.raises(UsageError, match="makes its own data"):
+        WORKLOAD.prepare_data("mini", tmp_path, tmp_path)
+
+
+def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
+    """A typing error is met with a suggestion."""
+    with pytest.raises(UsageError, match="did you mean 'standard'"):
+        WORKLOAD.prepare_data("standrd", tmp_path, None)
+
+
+# ---- hyperparameters and configuration
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"global_batchsize": 3}, "did you mean 'global_batch_size'"),
+        ({"global_batch_size": 128.0}, "expected int"),
+        ({"global_batch_size": True}, "expected int"),
+        ({"global_batch_size": 0}, "at least 1"),
+        ({"global_batch_size": 113}, "larger than the training set of 112"),
+        ({"opt_name": "adam"}, "there is: adamw"),
+        ({"opt_base_learning_rate": -0.1}, "finite number"),
+        ({"opt_base_learning_rate": math.nan}, "finite number"),
+        ({"opt_adamw_beta_2": 1.0}, "below 1"),
+        ({"dropout": 1.0}, "below 1"),
+        ({"history_length": 2}, "at least 3"),
+        ({"opt_learning_rate_warmup_steps": 800}, "must be below"),
+    ],
+)
+def test_wrong_hyperparameter_is_a_usage_error(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    """One sentence that says what was given and what may be."""
+    with pytest.raises(UsageError, match=message):
+        WORKLOAD.open(config(tiny_dir(tmp_path), **{"global_batch_size": 12, **changed}))
+
+
+def test_missing_hyperparameter_is_named() -> None:
+    """There are no defaults in code."""
+    with pytest.raises(UsageError, match="missing: dropout"):
+        Recipe.parse({key: value for key, value in MINI.items() if key != "dropout"})
+
+
+def test_batch_that_devices_cannot_share_is_refused(tmp_path: Path) -> None:
+    """Every rank has the same share of every batch."""
+    with pytest.raises(UsageError, match="20 cannot be shared by 3 devices"):
+        WORKLOAD.open(config(tiny_dir(tmp_path), num_devices=3, global_batch_size=20))
+
+
+def test_world_that_is_not_the_one_declared_is_refused(tmp_path: Path) -> None:
+    """One process cannot stand for two devices."""
+    session = WORKLOAD.open(config(tiny_dir(tmp_path), num_devices=2, global_batch_size=20))
+
+    with pytest.raises(UsageError, match="1 processes were started for 2 devices"):
+        session.prepare()
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="has an accelerator")
+def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
+    """Gradient scaling needs an accelerator; the sentence says what there is instead."""
+    run = dataclasses.replace(config(tiny_dir(tmp_path), global_batch_size=20), precision="fp16")
+
+    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+        WORKLOAD.open(run).prepare()
+
+
+def test_metadata_that_lack_a_key_are_refused(tmp_path: Path) -> None:
+    """An old data folder is told apart."""
+    run = config(tiny_dir(tmp_path))
+    metadata = {key: value for key, value in run.metadata.items() if key != "side_sizes"}
+
+    with pytest.raises(DataError, match="lacks 'side_sizes'"):
+        WORKLOAD.open(RunConfig(run.workload, run.suite, run.division, 0, run.hyperparameters, metadata))
+
+
+def test_learning_rate_rises_falls_and_stays() -> None:
+    """A triangle with a floor: a run past its horizon still learns."""
+    steps = {"opt_learning_rate_warmup_steps": 3, "opt_learning_rate_training_steps": 7}
+    recipe = Recipe.parse({**MINI, **steps, "opt_base_learning_rate": 0.4, "opt_end_learning_rate": 0.004})
+
+    rates = [recipe.learning_rate(step) for step in range(9)]
+
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.301, 0.202, 0.103, 0.004, 0.004])
+
+
+# ---- the metric
+
+
+def test_item_is_a_hit_up_to_the_tenth_place() -> None:
+    """Nine better items leave it in, ten do not; items already taken do not count."""
+    scores = torch.arange(20.0).repeat(3, 1)
+    taken = torch.zeros(3, 20, dtype=torch.bool)
+    taken[2, 19] = True
+
+    assert hits(scores, torch.tensor([10, 9, 9]), taken).tolist() == [True, False, True]
+
+
+def test_ties_are_no_hits() -> None:
+    """A constant score hits nothing, and ten items tied at the top are one too many for the eleventh only."""
+    scores = torch.zeros(2, 20)
+    scores[1, :10] = 1.0
+    none = torch.zeros(2, 20, dtype=torch.bool)
+
+    assert hits(scores, torch.tensor([3, 3]), none).tolist() == [False, True]
+    scores[1, 10] = 1.0
+    assert hits(scores, torch.tensor([3, 3]), none).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_no_numbers_are_no_hits(value: float) -> None:
+    """A network that has diverged scores nothing, whatever it diverged to."""
+    scores = torch.full((1, 20), value)
+    taken = torch.zeros(1, 20, dtype=torch.bool)
+
+    assert hits(scores, torch.tensor([0]), taken).tolist() == [False]
+    mixed = torch.arange(20.0)[None].clone()
+    mixed[0, 19] = math.nan  # the target
+    assert hits(mixed, torch.tensor([19]), taken).tolist() == [False]
+
+
+def test_hit_rate_agrees_with_scikit_learn_and_with_a_sort(mini_dir: Path) -> None:
+    """The metric is scikit-learn's top-10 accuracy over what was not taken, also with a last chunk that is not full."""
+    pytest.importorskip("sklearn")
+    from sklearn.metrics import top_k_accuracy_score
+
+    session = started(mini_dir)
+    session.train_block(40 * 512)
+    for name in ("test_users_U", "test_places_U", "test_contexts_UF", "test_items_U", "taken_UI"):
+        setattr(session, name, getattr(session, name)[:1237])
+    session.num_test = 1237
+
+    quality = session.evaluate()
+
+    users = session.test_users_U
+    with torch.inference_mode():
+        session.network.eval()
+        history = session.line_P[session.test_places_U[:, None] + session.back_L]
+        inputs = (history, session.test_contexts_UF, session.sides_US[users], session.attributes_IA)
+        scores = session.network(*inputs).masked_fill(session.taken_UI, -1e9)
+    wanted = session.test_items_U
+    assert quality.num_examples == 1237
+    assert quality.value == top_k_accuracy_score(wanted, scores, k=10, labels=np.arange(1000))
+    assert quality.value == (scores.topk(10).indices == wanted[:, None]).any(1).double().mean().item()
+    assert 0.02 < quality.value < 0.98
+
+
+# ---- one run
+
+
+def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
+    """Fifty steps from seed 3; the tolerance is for other processors' order of summation."""
+    golden = json.loads(GOLDEN.read_text())["loss"]
+
+    curve = losses(started(mini_dir), len(golden))
+
+    assert curve == pytest.approx(golden, rel=0.01)
+    assert curve[:5] == pytest.approx(golden[:5], rel=1e-4)
+
+
+def test_two_runs_are_equal_and_warm_up_and_evaluation_leave_no_trace(
+    mini_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without the warm-up, with and without evaluations between, the losses are the same to the last bit."""
+    plain = losses(started(mini_dir, dropout=0.1), 8)
+    monkeypatch.setattr(TrainingSession, "_warm_up", lambda self: None)
+    session = started(mini_dir, dropout=0.1)
+
+    evaluated = []
+    for _ in range(8):
+        evaluated += losses(session, 1)
+        if len(evaluated) in (2, 5):
+            assert session.evaluate() == session.evaluate()
+
+    assert evaluated == plain
+
+
+def test_seeds_differ(tmp_path: Path) -> None:
+    """The seed reaches the weights and the order."""
+    tiny_dir(tmp_path)
+    first, second = (losses(started(tmp_path, seed=seed, global_batch_size=20), 1) for seed in (1, 2))
+
+    assert first != second
+
+
+def test_block_counts_whole_batches_over_the_end_of_an_epoch(tmp_path: Path) -> None:
+    """112 interactions in batches of 50: two batches an epoch, 12 dropped, and what was used is what is counted."""
+    session = started(tiny_dir(tmp_path), global_batch_size=50)
+
+    block = session.train_block(220)
+    empty = session.train_block(0)
+
+    assert block.num_samples == 250
+    assert session.epoch == 2
+    assert session.step == 5
+    assert math.isfinite(block.mean_loss)
+    assert block.data_wait_s > 0
+    assert empty.num_samples == 0
+
+
+def test_an_epoch_asks_for_every_training_interaction_once_and_for_no_held_one(tmp_path: Path) -> None:
+    """Two epochs: each has every place but the users' first, in another order, and never validation or test."""
+    session = started(tiny_dir(tmp_path), global_batch_size=28)
+    made = tiny()
+
+    first, second = ([p for _ in range(4) for p in _places(session)] for _ in range(2))
+
+    assert sorted(first) == sorted(second) == session.places_N.tolist()
+    assert first != second
+    asked = sorted(
+        zip(session.owner_P[session.places_N].tolist(), session.line_P[session.places_N].tolist(), strict=True)
+    )
+    bounds = made.train_offsets
+    wanted = [(u, int(i)) for u in range(32) for i in made.train_items[bounds[u] + 1 : bounds[u + 1]]]
+    assert asked == sorted(wanted)
+
+
+def _places(session: TrainingSession) -> list[int]:
+    """Which places of the line the next batch asks for."""
+    before = session.cursor
+    _, items = session._next_batch()
+    first = session.cursor - session.recipe.global_batch_size
+    assert before in (first, session.num_train)
+    places = session.order_N[first : session.cursor]
+    assert session.line_P[places].tolist() == items.tolist()
+    return places.tolist()
+
+
+def test_batch_shows_only_what_came_before(tmp_path: Path) -> None:
+    """The history is the user's own, latest last, empty before the first; context and side belong to the target."""
+    session = started(tiny_dir(tmp_path), global_batch_size=112, history_length=4)
+
+    (history, contexts, sides), items = session._next_batch()
+
+    for row, context, side, item in zip(
+        history.tolist(), contexts.tolist(), sides.tolist(), items.tolist(), strict=True
+    ):
+        shown = [i for i in row if i != 40]
+        assert row == [40] * (4 - len(shown)) + shown
+        assert shown == [(item - k) % 40 for k in range(len(shown), 0, -1)]
+        assert len(shown) >= 1
+        # Of user u (sides and devices tell u mod 24) the item is u + t, and the hour t mod 4.
+        users = [u for u in range(32) if (u % 6, u % 8) == tuple(side)]
+        assert any(context == [(item - u) % 40 % 4, u % 3] for u in users)
+
+
+def test_test_is_asked_after_the_validation_item(tmp_path: Path) -> None:
+    """The evaluation sees everything but the item it looks for, in its own context, and nothing of it is ranked."""
+    session = started(tiny_dir(tmp_path), global_batch_size=20, history_length=4)
+    made = tiny()
+
+    shown = session.line_P[session.test_places_U[:, None] + session.back_L]
+
+    assert shown[:, -1].tolist() == made.held_items[:, 0].tolist()
+    assert shown[:, -2].tolist() == made.train_items[made.train_offsets[1:] - 1].tolist()
+    assert session.test_items_U.tolist() == made.held_items[:, 1].tolist()
+    assert session.test_contexts_UF.tolist() == made.held_contexts[:, 1].tolist()
+    assert session.taken_UI.sum(1).tolist() == [4 + u % 4 for u in range(32)]
+    assert not session.taken_UI[torch.arange(32), session.test_items_U].any()
+
+
+def test_test_items_do_not_reach_training(tmp_path: Path) -> None:
+    """With other test items the losses are the same to the last bit; with others to train on they are not."""
+    plain = losses(started(tiny_dir(tmp_path), global_batch_size=20), 5)
+    held = np.load(tmp_path / "held_items.npy")
+    held[:, 1] = 39
+    np.save(tmp_path / "held_items.npy", held)
+
+    assert losses(started(tmp_path, global_batch_size=20), 5) == plain
+    np.save(tmp_path / "train_items.npy", (np.load(tmp_path / "train_items.npy") + 1) % 40)
+    assert losses(started(tmp_path, global_batch_size=20), 5) != plain
+
+
+def test_network_learns_the_next_number(tmp_path: Path) -> None:
+    """Everybody takes the following number: soon nearly every test item is among ten of the 40; a guess hits 28 %."""
+    session = started(tiny_dir(tmp_path), global_batch_size=50, opt_learning_rate_warmup_steps=0)
+    session.train_block(100 * 50)
+
+    assert session.evaluate().value > 0.8
+
+
+def test_diverged_run_returns_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+    """The session does not judge: the referee sees the loss and ends the run; the metric stays a number, of nothing."""
+    session = started(
+        tiny_dir(tmp_path), global_batch_size=50, opt_base_learning_rate=1e8, opt_learning_rate_warmup_steps=0
+    )
+
+    loss = session.train_block(60 * 50).mean_loss
+
+    assert not math.isfinite(loss) or loss > 1e6
+    quality = session.evaluate()
+    assert quality.num_examples == 32
+    assert 0.0 <= quality.value < 0.5
+
+
+def test_parts_of_a_submission_are_used(tmp_path: Path) -> None:
+    """In the open division the model, the optimiser and the schedule are the submitter's."""
+    called: list[str] = []
+
+    def model(suite: str, sizes: Any, recipe: Recipe) -> torch.nn.Module:
+        called.append(f"model {suite} {sizes['num_items']}")
+        return build_model(suite, sizes, recipe)
+
+    def optimizer(network: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+        called.append("optimizer")
+        return build_optimizer(network, recipe)
+
+    def rate(recipe: Recipe, step: int) -> float:
+        called.append(f"rate {step}")
+        return 0.0
+
+    parts = {"build_model": model, "build_optimizer": optimizer, "learning_rate": rate}
+    session = WORKLOAD.open(dataclasses.replace(config(tiny_dir(tmp_path), global_batch_size=20), parts=parts))
+    session.prepare()
+    session.start(tmp_path)
+    session.train_block(40)
+
+    assert called == ["model mini 40", "optimizer", "rate 0", "rate 1"]
+    assert set(parts) == set(WORKLOAD.parts)
+
+
+def test_pool_ignores_what_is_not_there() -> None:
+    """A history of one item gives the same scores however long the empty past before it."""
+    sizes = {"num_items": 40, "num_attributes": 4, "context_sizes": [4, 3], "side_sizes": [6, 8]}
+    torch.manual_seed(0)
+    network = GatedTower(sizes, Recipe.parse({**MINI, "history_length": 6}), 8, 16).eval()
+    other = GatedTower(sizes, Recipe.parse({**MINI, "history_length": 5}), 8, 16).eval()
+    weights = {k: v[..., :5] if k == "ages" else v for k, v in network.state_dict().items()}
+    other.load_state_dict(weights)
+    rest = (torch.tensor([[1, 2]]), torch.tensor([[3, 4]]), torch.ones(40, 4))
+
+    longer = network(torch.tensor([[40, 40, 40, 40, 40, 7]]), *rest)
+
+    assert torch.allclose(longer, other(torch.tensor([[40, 40, 40, 40, 7]]), *rest))
+    assert longer.shape == (1, 40)
+    assert torch.isfinite(network(torch.full((1, 6), 40), *rest)).all()
+
+
+def test_scores_stay_single_precision_under_autocast() -> None:
+    """Rounded to three digits, many items would tie with the one looked for."""
+    sizes = {"num_items": 40, "num_attributes": 4, "context_sizes": [4, 3], "side_sizes": [6, 8]}
+    network = GatedTower(sizes, Recipe.parse(MINI), 8, 16)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = network(
+            torch.zeros(2, 16, dtype=torch.int64), *torch.zeros(2, 2, 2, dtype=torch.int64), torch.ones(40, 4)
+        )
+
+    assert scores.dtype == torch.float32
+
+
+def test_start_refuses_data_that_are_not_as_announced(tmp_path: Path) -> None:
+    """Fewer users than the metadata's."""
+    session = WORKLOAD.open(config(tiny_dir(tmp_path), global_batch_size=20))
+    session.prepare()
+    for name in ("held_items", "held_contexts", "user_sides", "train_offsets"):
+        array = np.load(tmp_path / f"{name}.npy")
+        np.save(tmp_path / f"{name}.npy", array[:-1])
+    bound = np.load(tmp_path / "train_offsets.npy")[-1]
+    for name in ("train_items", "train_contexts"):
+        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:bound])
+
+    with pytest.raises(DataError, match=r"num_users is 31; metadata\.json says 32"):
+        session.start(tmp_path)
+
+
+def test_closed_session_can_be_closed_unprepared(tmp_path: Path) -> None:
+    """A run that failed early is still put away."""
+    WORKLOAD.open(config(tiny_dir(tmp_path), global_batch_size=20)).close()
+
+
+@pytest.mark.parametrize("name", data.ARRAYS)
+@pytest.mark.parametrize("damage", ["missing", "cut", "text", "dtype", "count", "value"])
+def test_damaged_array_is_named(tmp_path: Path, name: str, damage: str) -> None:
+    """Whatever is wrong with a file, the sentence says which."""
+    path = tiny_dir(tmp_path) / f"{name}.npy"
+    whole, array = path.read_bytes(), np.load(path)
+    match damage:
+        case "missing":
+            path.unlink()
+        case "cut":
+            path.write_bytes(whole[:-5])
+        case "text":
+            path.write_text("items")
+        case "dtype":
+            np.save(path, array.astype(np.float64))
+        case "count":
+            np.save(path, array[:-2])
+        case "value":
+            array.reshape(-1)[-1] = 100
+            np.save(path, array)
+
+    # What is one too short or too long among its fellows may as well be the fellows' fault.
+    with pytest.raises(DataError, match=r"\.npy" if damage == "count" else name):
+        read_back(tmp_path)
+
+
+# ---- baselines
+
+
+def test_views_show_what_is_known_when_it_is_asked() -> None:
+    """The validation's view lacks two interactions, the test's one; pairs lie within a user."""
+    validation, test = (baselines.view(tiny(), num_held) for num_held in (2, 1))
+
+    assert validation.target_U[:3].tolist() == [3, 5, 7]
+    assert test.target_U[:3].tolist() == [4, 6, 8]
+    assert test.last_U[:3].tolist() == [3, 5, 7]
+    assert test.previous_U[:3].tolist() == [2, 4, 6]
+    assert len(validation.next_N) == len(tiny().train_items) - 32
+    assert ((test.next_N - test.last_N) % 40 == 1).all()
+    known = test.previous_N < 40
+    assert ((test.next_N - test.previous_N)[known] % 40 == 2).all()
+    assert test.recent(0.5)[0, :5].tolist() == [0.125, 0.25, 0.5, 1.0, 0.0]
+    assert test.groups_U["context"][1] == 1 * 3 + 1
+
+
+def test_baselines_know_a_chain_and_a_crowd() -> None:
+    """Where everybody takes the following number, a Markov chain is nearly perfect and popularity is not."""
+    views = [baselines.view(tiny(), num_held) for num_held in (2, 1)]
+
+    score = {name: baselines.tuned(function, {k: v[:1] for k, v in grid.items()}, *views)
+             for name, (function, grid) in baselines.METHODS.items()
+             if name in ("most_popular", "markov", "markov_second_order", "linear")}  # fmt: skip
+
+    assert min(score["markov"], score["markov_second_order"], score["linear"]) > 0.9
+    assert score["most_popular"] < 0.6
+
+
+def test_baselines_hit_rate_is_the_metrics() -> None:
+    """The same rule of ties: a constant hits nothing."""
+    test = baselines.view(tiny(), 1)
+    random = np.random.RandomState(0).rand(32, 40).astype(np.float32)
+
+    taken = torch.from_numpy(test.recent(1.0) > 0)
+    assert test.hit_rate(np.zeros((32, 40), np.float32)) == 0.0
+    assert (
+        test.hit_rate(random) == hits(torch.from_numpy(random), torch.from_numpy(test.target_U), taken).float().mean()
+    )
+
+
+def test_baselines_refuse_a_folder_without_data(tmp_path: Path) -> None:
+    """One sentence."""
+    with pytest.raises(DataError, match=r"metadata\.json cannot be read"):
+        WORKLOAD.baselines("mini", tmp_path)
+
+
+# ---- MovieLens' layouts, invented content
+
+COUNTS = (1200, 40, 60)  # ratings, users, movies
+
+
+def invent(counts: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings (user, movie, stars, time; numbers from 1), shuffled, and the movies' groups. It is not MovieLens.
+
+    Activity and popularity have heavy tails; a user goes through groups of alike movies one after the other, with
+    wrong turns, and many ratings share a second.
+    """
+    num_ratings, num_users, num_movies = counts
+    random = np.random.RandomState(7)
+    lengths = np.minimum(20 + (30 / (random.rand(num_users) + 0.02)).astype(np.int64), num_movies // 2)
+    while (missing := num_ratings - lengths.sum()) != 0:
+        who = random.randint(0, num_users, size=min(abs(missing), num_users))
+        lengths[np.unique(who)] += np.sign(missing)
+        lengths = np.clip(lengths, 20, num_movies - 5)
+    group = random.randint(0, max(4, num_movies // 40), size=num_movies)
+    fame = -np.log(random.permutation(num_movies) + 10.0)
+    rows = []
+    for user in range(num_users):
+        liking = random.gumbel(size=group.max() + 1)
+        drawn = fame + 2 * liking[group] + random.gumbel(size=num_movies)
+        chosen = np.argsort(-drawn)[: lengths[user]]
+        turn = random.permutation(group.max() + 1)
+        order = np.argsort(turn[group[chosen]] + 1.0 * random.rand(len(chosen)) + 40 * (random.rand(len(chosen)) < 0.1))
+        seconds = 978_300_000 + random.randint(0, 10**7) + np.cumsum(random.randint(0, 3, size=len(chosen)) * 7)
+        stars = random.randint(1, 6, size=len(chosen))
+        rows.append(np.stack([np.full(len(chosen), user + 1), chosen[order] + 1, stars, seconds], axis=1))
+    ratings = np.concatenate(rows)
+    return ratings[random.permutation(len(ratings))], group
+
+
+def write_1m(folder: Path, counts: tuple[int, int, int] = COUNTS) -> Path:
+    """`ratings.dat`, `users.dat`, `movies.dat` of invented content."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ratings, group = invent(counts)
+    genres = [f"{movielens.GENRES[g % 18]}|{movielens.GENRES[(g + 5) % 18]}" for g in group]
+    files = {
+        "ratings.dat": ["::".join(map(str, row)) for row in ratings.tolist()],
+        "users.dat": [f"{u + 1}::{'MF'[u % 2]}::{movielens.AGES[u % 7]}::{u % 21}::0{u:04d}" for u in range(counts[1])],
+        "movies.dat": [f"{i + 1}::Café {i}: the Movie ({1930 + i % 70})::{genres[i]}" for i in range(counts[2])],
+    }
+    for name, lines in files.items():
+        (folder / name).write_bytes("".join(line + "\n" for line in lines).encode("latin-1"))
+    return folder
+
+
+def write_100k(folder: Path) -> Path:
+    """The same content as `u.data`, `u.user`, `u.item`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ratings, group = invent(COUNTS)
+    flags = ["|".join(["0", *("1" if k in (g % 18, (g + 5) % 18) else "0" for k in range(18))]) for g in group]
+    ages = [7, 18, 34, 35, 49, 51, 73]
+    jobs = movielens.OCCUPATIONS_100K
+    files = {
+        "u.data": ["\t".join(map(str, row)) for row in ratings.tolist()],
+        "u.user": [f"{u + 1}|{ages[u % 7]}|{'MF'[u % 2]}|{jobs[u % 21]}|0{u:04d}" for u in range(COUNTS[1])],
+        "u.item": [
+            f"{i + 1}|Café {i} (1995)|01-Jan-1995||http://us.imdb.com/?{i}|{flags[i]}" for i in range(COUNTS[2])
+        ],
+    }
+    for name, lines in files.items():
+        (folder / name).write_bytes("".join(line + "\r\n" for line in lines).encode("latin-1"))
+    return folder
+
+
+def read_small(folder: Path, which: int = 0, counts: tuple[int, int, int] = COUNTS) -> data.Interactions:
+    return movielens.read_layout(movielens.LAYOUTS[which], lambda name: movielens._content(folder / name), counts)
+
+
+def test_two_layouts_hold_the_same_interactions(tmp_path: Path) -> None:
+    """Both formats of the same ratings come out equal, line ends and age bands and occupations included."""
+    first, second = read_small(write_1m(tmp_path / "1m")), read_small(write_100k(tmp_path / "100k"), 1)
+
+    for name in data.ARRAYS:
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+
+
+def test_movielens_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Every rating once, in the order of time, with hour and weekday, the user's side and the movie's genres."""
+    made = read_small(write_1m(tmp_path))
+    ratings, group = invent(COUNTS)
+    rated = np.unique(ratings[:, 1])
+    times = {(u, int(np.searchsorted(rated, i))): t for u, i, _, t in ratings.tolist()}
+
+    for user in range(40):
+        own = [*made.train_items[made.train_offsets[user] : made.train_offsets[user + 1]], *made.held_items[user]]
+        seconds = [times.pop((user + 1, int(item))) for item in own]
+        assert seconds == sorted(seconds)
+        assert made.held_contexts[user, 1].tolist() == [seconds[-1] // 3600 % 24, seconds[-1] // 86400 % 7]
+        assert made.user_sides[user].tolist() == [user % 2, user % 7, user % 21]
+    assert times == {}
+    assert made.item_attributes.shape == (len(rated), 18)
+    assert made.item_attributes[0].nonzero()[0].tolist() == sorted(
+        [group[rated[0] - 1] % 18, (group[rated[0] - 1] + 5) % 18]
+    )
+
+
+def test_order_of_lines_does_not_matter_and_ties_are_mixed(tmp_path: Path) -> None:
+    """Sorted lines give the same bytes, and within a second movies stand neither up nor down."""
+    made = read_small(write_1m(tmp_path))
+    lines = (tmp_path / "ratings.dat").read_bytes().splitlines(keepends=True)
+    (tmp_path / "ratings.dat").write_bytes(b"".join(sorted(lines)))
+
+    again = read_small(tmp_path)
+
+    assert np.array_equal(made.train_items, again.train_items)
+    assert np.array_equal(made.held_items, again.held_items)
+    (tmp_path / "ratings.dat").write_bytes(
+        b"".join(b"::".join([*line.split(b"::")[:3], b"978300000\n"]) for line in lines)
+    )
+    tied = read_small(tmp_path)
+    rises = np.diff(tied.train_items.astype(int)) > 0
+    assert 0.4 < rises.mean() < 0.6
+
+
+def test_layout_is_recognised_and_counts_are_the_official_ones(tmp_path: Path) -> None:
+    """A small copy is recognised in each layout, also from the folder above, and refused for its size."""
+    write_1m(tmp_path / "a" / "ml-1m")
+    write_100k(tmp_path / "b")
+
+    with pytest.raises(DataError, match=r"ratings\.dat: 1,200 lines; ml-1m has 1,000,209"):
+        movielens.read(tmp_path / "a")
+    with pytest.raises(DataError, match=r"u\.data: 1,200 lines; ml-100k has 100,000"):
+        movielens.read(tmp_path / "b")
+    with pytest.raises(DataError, match="no layout of MovieLens"):
+        movielens.read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("ratings.dat", None, None, r"ratings\.dat cannot be read"),
+        ("movies.dat", None, None, r"movies\.dat cannot be read"),
+        ("users.dat", b"1::", b"", r"users\.dat, line 1: not of the layout"),
+        ("ratings.dat", b"::", b",", r"ratings\.dat, line 1: not of the layout"),
+        ("ratings.dat", b"::5::", b"::6::", r"ratings\.dat, line \d+: not of the layout"),
+        ("users.dat", b"::18::", b"::19::", r"users\.dat, line 2: not of the layout"),
+        ("movies.dat", b"::Action|", b"::Akction|", "unknown genre 'Akction'"),
+        ("movies.dat", b"\n2::", b"\n1::", r"movies\.dat: number 1 is given twice"),
+        ("users.dat", b"\n2::", b"\n99::", r"ratings\.dat: number 2 is not in users\.dat"),
+        ("movies.dat", b"\n7::", b"\n99::", r"ratings\.dat: number 7 is not in movies\.dat"),
+    ],
+)
+def test_damaged_file_is_named(tmp_path: Path, name: str, old: bytes | None, new: bytes, message: str) -> None:
+    """Missing, in another format, or with a number nobody has: one sentence with file and line."""
+    path = write_1m(tmp_path) / name
+    if old is None:
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        assert old in content
+        path.write_bytes(content.replace(old, new, 1))
+
+    with pytest.raises(DataError, match=message):
+        read_small(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 5000, -3])
+def test_file_cut_off_is_refused(tmp_path: Path, kept: int) -> None:
+    """Half a download is not half a data set, wherever it ends."""
+    path = write_1m(tmp_path) / "ratings.dat"
+    path.write_bytes(path.read_bytes()[:kept])
+
+    with pytest.raises(DataError, match=r"ratings\.dat"):
+        read_small(tmp_path)
+
+
+def test_user_with_two_ratings_and_movie_rated_twice_are_refused(tmp_path: Path) -> None:
+    """Neither can be split as the card says."""
+    lines = (write_1m(tmp_path) / "ratings.dat").read_text().splitlines(keepends=True)
+    few = [line for line in lines if not line.startswith("3::")] + [line for line in lines if line.startswith("3::")][
+        :2
+    ]
+    (tmp_path / "ratings.dat").write_text("".join(few))
+    with pytest.raises(DataError, match="user 3 has 2 ratings"):
+        read_small(tmp_path, counts=(len(few), 40, 60))
+
+    (tmp_path / "ratings.dat").write_text("".join([*lines[:-1], lines[0]]))
+    with pytest.raises(DataError, match="rated the same movie twice"):
+        read_small(tmp_path)
+
+
+def test_file_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound on what is taken into memory, in a folder and in an archive."""
+    monkeypatch.setattr(movielens, "MAX_FILE_BYTES", 1000)
+
+    with pytest.raises(DataError, match="more than 1,000 bytes"):
+        read_small(write_1m(tmp_path))
+
+
+# ---- the archive
+
+
+def archive_of(folder: Path, counts: tuple[int, int, int] = COUNTS, lacking: str = "") -> Path:
+    path = folder / "served.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(write_1m(folder / "files", counts).iterdir()):
+            if file.name != lacking:
+                archive.write(file, f"ml-1m/{file.name}")
+    return path
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_archive_is_read_without_being_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is served is what is read, and nothing but the archive is left in the folder of downloads."""
+    served = archive_of(tmp_path)
+    small = dataclasses.replace(movielens.LAYOUTS[0], counts=COUNTS)
+    monkeypatch.setattr(movielens, "LAYOUTS", (small,))
+
+    made, layout = movielens.download(tmp_path / "downloads", served.as_uri(), sha256(served))
+
+    assert layout == "ml-1m"
+    assert np.array_equal(made.train_items, read_small(tmp_path / "files").train_items)
+    assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["ml-1m.zip"]
+
+
+def test_archive_that_is_not_the_official_one_is_refused(tmp_path: Path) -> None:
+    """The digest is checked before anything is read."""
+    with pytest.raises(DataError, match="it was not kept"):
+        movielens.download(tmp_path / "downloads", archive_of(tmp_path).as_uri())
+
+
+def test_damaged_archive_is_refused(tmp_path: Path) -> None:
+    """No archive at all, one that lacks a file, and one with a member that does not unpack."""
+    served = archive_of(tmp_path, lacking="users.dat")
+    with pytest.raises(DataError, match=r"has no file ml-1m/users\.dat"):
+        movielens.download(tmp_path / "a", served.as_uri(), sha256(served))
+    content = bytearray(archive_of(tmp_path).read_bytes())
+    content[2000:2100] = bytes(100)
+    served.write_bytes(content)
+    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged|not of the layout"):
+        movielens.download(tmp_path / "b", served.as_uri(), sha256(served))
+    served.write_bytes(b"no archive")
+    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged"):
+        movielens.download(tmp_path / "c", served.as_uri(), sha256(served))
+
+
+def test_no_network_is_one_sentence(tmp_path: Path) -> None:
+    """A refused connection."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    with pytest.raises(DataError, match="could not be downloaded"):
+        movielens.download(tmp_path / "downloads", f"http://127.0.0.1:{port}/ml-1m.zip")
+
+
+# ---- the standard suite
+
+
+def test_standard_session_trains_on_its_layout(tmp_path: Path) -> None:
+    """The same session on files in MovieLens' format: the loss falls, and the movies looked for come up."""
+    made = read_small(write_1m(tmp_path / "source"))
+    (tmp_path / "out").mkdir()
+    data.write(tmp_path / "out", "standard", made, "ml-1m")
+    session = started(tmp_path / "out", suite="standard", opt_learning_rate_warmup_steps=5)
+    before = session.evaluate()
+
+    curve = losses(session, 80)
+
+    after = session.evaluate()
+    assert curve[0] == pytest.approx(math.log(len(made.item_attributes)), abs=1.5)
+    assert np.mean(curve[-5:]) < curve[0] - 0.5
+    assert before.num_examples == after.num_examples == 40
+    assert after.value > 0.2
+
+
+# ---- two processes
+
+TWO_PROCESSES = """
+import json, sys
+from pathlib import Path
+import torch
+from tests.workloads.test_recommendation import started
+mini, tiny, out = (Path(p) for p in sys.argv[1:])
+torch.set_num_threads(1)
+session = started(tiny, num_devices=2, global_batch_size=20)
+batches = [session._next_batch()[1].tolist() for _ in range(6)]
+session = started(mini, num_devices=2)
+block = session.train_block(20000)
+quality = session.evaluate()
+weights = sum(p.double().sum().item() for p in session.network.parameters())
+(out / f"{session.rank}.json").write_text(json.dumps(dict(batches=batches, loss=block.mean_loss, value=quality.value,
+    num_examples=quality.num_examples, num_samples=block.num_samples, users=session.test_users_U.tolist(),
+    weights=weights)))
+if session.rank == 0:
+    torch.save(session.network.state_dict(), out / "network.pt")
+session.close()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
+    """Shards never overlap, gradients are shared, the count is exact, and the course is that of one process."""
+    small = tiny_dir(tmp_path / "tiny")
+    (tmp_path / "two.py").write_text(TWO_PROCESSES)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [str(tmp_path / "two.py"), str(mini_dir), str(small), str(tmp_path)]
+
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    alone = started(small, global_batch_size=20)
+    for step in range(6):
+        assert ranks[0]["batches"][step] + ranks[1]["batches"][step] == alone._next_batch()[1].tolist()
+    assert sorted(ranks[0]["users"] + ranks[1]["users"]) == list(range(12000))
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    assert [r["num_examples"] for r in ranks] == [12000, 12000]
+    assert [r["num_samples"] for r in ranks] == [20480, 20480]
+    single = started(mini_dir)
+    assert ranks[0]["loss"] == pytest.approx(single.train_block(20000).mean_loss, rel=1e-3)
+    single.network.load_state_dict(torch.load(tmp_path / "network.pt", weights_only=True))
+    assert ranks[0]["value"] == ranks[1]["value"] == pytest.approx(single.evaluate().value, abs=2 / 12000)
+
+
+def write_golden(folder: Path) -> None:
+    """Regenerate what the golden tests compare with: `python -m tests.workloads.test_recommendation`."""
+    WORKLOAD.prepare_data("mini", folder, None)
+    torch.set_num_threads(1)
+    golden = {
+        "loss": [round(loss, 6) for loss in losses(started(folder), 50)],
+        "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
+    }
+    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        write_golden(Path(name))

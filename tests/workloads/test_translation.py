@@ -1,0 +1,1097 @@
+"""Translation: its data, its loaders, and one training run as the referee drives it."""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError, UsageError
+from harness.workload import Metric, RunConfig, Workload
+from workloads.translation import WORKLOAD
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+pytest.importorskip("sacrebleu")
+pytest.importorskip("babel")
+pytest.importorskip("num2words")
+
+import sacrebleu
+import torch
+
+from workloads.translation import data, mini, multi30k
+from workloads.translation.baselines import Dictionary, _edits, _filled
+from workloads.translation.model import build_model, build_optimizer
+from workloads.translation.recipe import Recipe
+from workloads.translation.subwords import END, PAD, SPECIAL, START, UNKNOWN, Subwords, learn, words_of
+from workloads.translation.workload import TrainingSession
+
+ROOT = Path(__file__).parents[2]
+MULTI30K = Path(__file__).parents[3] / "shared" / "data" / "multi30k_en_de"
+GOLDEN = Path(__file__).with_name("translation_golden.json")
+MINI = {
+    "global_batch_size": 32,
+    "opt_name": "adamw",
+    "opt_base_learning_rate": 0.003,
+    "opt_end_learning_rate": 0.0001,
+    "opt_learning_rate_warmup_steps": 40,
+    "opt_learning_rate_training_steps": 700,
+    "opt_adamw_beta_1": 0.9,
+    "opt_adamw_beta_2": 0.98,
+    "opt_adamw_epsilon": 1e-8,
+    "opt_adamw_weight_decay": 0.0,
+    "label_smoothing": 0.1,
+    "dropout": 0.0,
+}
+STANDARD = {**MINI, "global_batch_size": 8, "dropout": 0.1}
+
+
+@pytest.fixture(scope="module")
+def mini_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mini")
+    WORKLOAD.prepare_data("mini", folder, None)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(mini_dir: Path) -> TrainingSession:
+    """A session that says something, after 100 steps; tests may evaluate it and not train it."""
+    torch.set_num_threads(1)
+    session = started(mini_dir, opt_learning_rate_training_steps=100)
+    session.train_block(100 * 32)
+    return session
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """One thread: sums are taken in one order, and a machine with other work does not slow the tests twentyfold."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(folder: Path, suite: str = "mini", seed: int = 3, num_devices: int = 1, **changed: Any) -> RunConfig:
+    values = {**(MINI if suite == "mini" else STANDARD), **changed}
+    metadata = json.loads((folder / "metadata.json").read_text("utf-8"))
+    return RunConfig(WORKLOAD.name, suite, "closed", seed, values, metadata, num_devices)
+
+
+def started(folder: Path, **arguments: Any) -> TrainingSession:
+    session = WORKLOAD.open(config(folder, **arguments))
+    session.prepare()
+    session.start(folder)
+    return session
+
+
+def losses(session: TrainingSession, num_steps: int) -> list[float]:
+    return [session.train_block(1).mean_loss for _ in range(num_steps)]
+
+
+def letters(number: int) -> str:
+    """0 to 675 as two letters."""
+    return chr(97 + number // 26) + chr(97 + number % 26)
+
+
+def toy_pairs(numbers: range) -> list[tuple[str, str]]:
+    """English `ab x.`, German `ba y y.` with none to two y: lengths differ, and every pair tells its number."""
+    return [(f"{letters(n)} x.", f"{letters(n)[::-1]}{' y' * (n % 3)}.") for n in numbers]
+
+
+def toy_dir(folder: Path, num_train: int = 250, num_test: int = 37, suite: str = "mini") -> Path:
+    folder.mkdir(exist_ok=True)
+    splits = {"train": toy_pairs(range(num_train)), "test": toy_pairs(range(num_train, num_train + num_test))}
+    data.write(folder, suite, splits, "toy")
+    return folder
+
+
+def numbers(session: TrainingSession, sources_NS: torch.Tensor) -> list[int]:
+    """Which toy pairs a batch was made of."""
+    found = []
+    for row in sources_NS.tolist():
+        first = session.subwords.decode(row)[:2]
+        found.append((ord(first[0]) - 97) * 26 + ord(first[1]) - 97)
+    return found
+
+
+# ---- what is imported, and the contract
+
+
+def test_import_brings_no_machine_learning_library() -> None:
+    """Naming the workload costs no second: torch and its like come with the session."""
+    code = (
+        "import sys; from workloads.translation import WORKLOAD; print([m for m in "
+        "('torch', 'transformers', 'sacrebleu', 'babel', 'num2words', 'accelerate', 'numpy') if m in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_workload_meets_the_protocol() -> None:
+    """The referee's view of it: a name, a metric whose direction is told."""
+    assert isinstance(WORKLOAD, Workload)
+    assert WORKLOAD.name == "translation"
+    assert WORKLOAD.metric == Metric("bleu", "BLEU", "max")
+
+
+# ---- the mini data
+
+
+def test_mini_data_have_the_golden_digests(mini_dir: Path) -> None:
+    """Every byte of the contest is the same on every machine."""
+    golden = json.loads(GOLDEN.read_text())["sha256"]
+
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(mini_dir.iterdir())}
+
+    assert found == golden
+
+
+def test_mini_data_again_are_the_same(mini_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the seed decides: a smaller contest is the beginning of the larger one."""
+    few = {"train": 300, "validation": 20, "test": 20}
+    monkeypatch.setattr(mini, "NUM_PAIRS", few)
+    monkeypatch.setattr(mini, "CORPUS_SHA256", None)
+    np.random.seed(99)
+
+    again = mini.corpus()
+
+    for split, num in few.items():
+        for column, language in enumerate(("en", "de")):
+            lines = (mini_dir / f"{split}.{language}").read_text("utf-8").splitlines()
+            assert [pair[column] for pair in again[split]] == lines[:num]
+
+
+def test_mini_values_are_disjoint() -> None:
+    """No number, day, minute or sum may be drawn for two splits, and none is lost."""
+    pools = mini.split_values()
+
+    for kind, num in mini.NUM_VALUES.items():
+        parts = [pools[split][kind] for split in mini.SHARES]
+        assert sorted(value for part in parts for value in part) == list(
+            range(mini.FIRST[kind], mini.FIRST[kind] + num)
+        )
+        assert len(parts[0]) == round(0.8 * num)
+
+
+def test_mini_phrases_are_drawn_from_the_values_of_their_split() -> None:
+    """What a test sentence says (its values) occurs in no training sentence."""
+    pools = mini.split_values()
+    used: dict[str, set[tuple[str, int]]] = {}
+    for split in mini.SHARES:
+        phrases = mini.Phrases(np.random.RandomState(0), pools[split])
+        for _ in range(10):
+            for frame in mini.FRAMES:
+                before = len(phrases.used)
+                frame(phrases)
+                assert len(phrases.used) > before, "a sentence without a value could be in two splits"
+        used[split] = set(phrases.used)
+        assert all(value in pools[split][kind] for kind, value in used[split])
+
+    assert not used["test"] & used["train"]
+    assert not used["validation"] & used["train"]
+
+
+def test_mini_sentences_are_disjoint(mini_dir: Path) -> None:
+    """No sentence twice, neither within a split nor in two, in neither language."""
+    for language in ("en", "de"):
+        texts = {s: (mini_dir / f"{s}.{language}").read_text("utf-8").splitlines() for s in mini.SHARES}
+        assert not set(texts["train"]) & set(texts["test"])
+        assert not set(texts["train"]) & set(texts["validation"])
+        assert not set(texts["validation"]) & set(texts["test"])
+    assert {split: len(lines) for split, lines in texts.items()} == mini.NUM_PAIRS
+
+
+def test_mini_numbers_of_the_test_set_are_not_in_training(mini_dir: Path) -> None:
+    """Looked at from the outside: no German number word from a hundred on is in both texts."""
+    words = {
+        split: {
+            word
+            for line in (mini_dir / f"{split}.de").read_text("utf-8").splitlines()
+            for word in line.lower().replace(",", " ").replace(".", " ").split()
+            if "hundert" in word and not word.startswith(("neunzehnhundert", "zweitausend"))  # years are parts of days
+        }
+        for split in ("train", "test")
+    }
+
+    assert len(words["test"]) > 200
+    assert not words["test"] & words["train"]
+
+
+class Fixed:
+    """Draws what it is told, in this order."""
+
+    def __init__(self, *draws: int) -> None:
+        self.draws = iter(draws)
+
+    def randint(self, _high: int) -> int:
+        return next(self.draws)
+
+
+def phrases_of(values: dict[str, list[int]], *draws: int) -> mini.Phrases:
+    return mini.Phrases(Fixed(*draws), values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        (
+            lambda: phrases_of({"tens": [21]}, 0, 0, 0).amount(),
+            ("twenty-one euros", "einundzwanzig Euro"),
+        ),
+        (
+            lambda: phrases_of({"millions": [345_612]}, 3, 0).number(),
+            (
+                "three hundred and forty-five thousand six hundred and twelve",
+                "dreihundertfünfundvierzigtausendsechshundertzwölf",
+            ),
+        ),
+        (lambda: phrases_of({"tens": [31]}, 0, 0, 3).span(False), ("in thirty-one days", "in einunddreißig Tagen")),
+        (lambda: phrases_of({"tens": [31]}, 0, 0, 0).span(True), ("thirty-one years ago", "vor einunddreißig Jahren")),
+        (lambda: phrases_of({"minute": [15 * 60 + 45]}, 0).time(), ("3:45 PM", "15:45")),
+        (
+            lambda: phrases_of({"minute": [60 + 5]}, 0).time_words(),
+            ("one oh five in the morning", "ein Uhr fünf"),
+        ),
+        (
+            lambda: phrases_of({"minute": [12 * 60]}, 0).time_words(),
+            ("twelve o'clock noon", "zwölf Uhr"),
+        ),
+        (lambda: phrases_of({"cents": [12_345]}, 0, 0).sum(), ("€123.45", "123,45 €")),
+        (
+            lambda: phrases_of({"thousands": [1_234]}, 2, 0, 0).measure(mini.LENGTHS),
+            ("one thousand two hundred and thirty-four kilometers", "eintausendzweihundertvierunddreißig Kilometer"),
+        ),
+        (
+            lambda: mini._on_day(phrases_of({"day": [0]}, 0)),
+            ("Monday, the first of January nineteen hundred", "Montag, dem ersten Januar neunzehnhundert"),
+        ),
+    ],
+)  # fmt: skip
+def test_phrase_is_worded(phrase: Callable[[], mini.Pair], expected: mini.Pair) -> None:
+    """Values whose words a reader can check."""
+    assert phrase() == expected
+
+
+def test_other_wording_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Babel or num2words said it otherwise, the contest would silently be another."""
+    monkeypatch.setattr(mini, "NUM_PAIRS", {"train": 30, "validation": 5, "test": 5})
+
+    with pytest.raises(
+        DataError, match=r"babel 2\..* and num2words .* give phrases of sha256 .*: another contest; it needs"
+    ):
+        WORKLOAD.prepare_data("mini", tmp_path, None)
+
+
+def test_metadata_say_what_the_model_needs(mini_dir: Path) -> None:
+    """What is known before the clock is right."""
+    metadata = json.loads((mini_dir / "metadata.json").read_text("utf-8"))
+    sources, targets = data.read_split(mini_dir, "train")
+
+    assert (metadata["num_train"], metadata["num_validation"], metadata["num_test"]) == (20000, 400, 400)
+    assert len(metadata["vocabulary"]) == len(set(metadata["vocabulary"])) == 800
+    assert metadata["max_excess"] == ((targets != PAD).sum(1) - (sources != PAD).sum(1)).max()
+    assert metadata["max_length"] == max(data.read_split(mini_dir, s)[k].shape[1] for s in mini.SHARES for k in (0, 1))
+
+
+def test_mini_refuses_a_source(tmp_path: Path) -> None:
+    """A source that would be ignored is an error."""
+    with pytest.raises(UsageError, match="makes its own data"):
+        WORKLOAD.prepare_data("mini", tmp_path, tmp_path)
+
+
+def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
+    """A typing error is met with a suggestion."""
+    with pytest.raises(UsageError, match="did you mean 'standard'"):
+        WORKLOAD.prepare_data("standrd", tmp_path, None)
+
+
+# ---- pieces of words
+
+
+def test_words_keep_the_space_before_them() -> None:
+    """Letters together, digits by two, every other sign alone; joined they are the text."""
+    assert words_of("Um 15:45 kam's.") == ["▁Um", "▁15", ":", "45", "▁kam", "'", "s", "."]
+    assert "".join(words_of("a  b_c\t(d)")).replace("▁", " ") == " a b_c (d)"
+
+
+def test_most_frequent_pair_is_merged_first_and_ties_go_by_the_letters() -> None:
+    """`ab` three times, then `cd` and `ef` twice each."""
+    vocabulary = learn(["xab yab zab cd", "cd ef", "ef"], 100)
+
+    merges = [piece for piece in vocabulary if len(piece) > 1 and piece not in SPECIAL]
+    assert vocabulary[:4] == list(SPECIAL)
+    assert merges[0] == "ab"
+    assert merges[1:] == ["cd", "ef", "▁cd", "▁ef"]
+
+
+def test_vocabulary_does_not_depend_on_the_order_of_the_texts() -> None:
+    """Counts decide, and ties are settled by the signs."""
+    texts = ["ein Haus", "zwei Häuser", "ein Hausboot", "zwei Boote"] * 2
+
+    assert learn(texts, 40) == learn(texts[::-1], 40)
+
+
+def test_unseen_word_is_said_in_pieces_and_unseen_sign_is_unknown() -> None:
+    """Words of the test set need not be in the vocabulary; their letters are."""
+    subwords = Subwords(learn(["vierzig dreißig", "vierzig"], 60))
+
+    assert subwords.decode(subwords.encode("dreivierzig")) == "dreivierzig"
+    assert UNKNOWN in subwords.encode("dreißig?")
+
+
+def test_decoding_ends_at_the_end() -> None:
+    """Special pieces are silent, and nothing after END is said."""
+    subwords = Subwords(learn(["ja nein"], 60))
+    said = subwords.encode("ja")
+
+    assert subwords.decode([START, *said, END, *said]) == "ja"
+
+
+def test_test_sentences_come_back_from_their_pieces(mini_dir: Path) -> None:
+    """Every reference can be said, to the letter."""
+    subwords = Subwords(json.loads((mini_dir / "metadata.json").read_text("utf-8"))["vocabulary"])
+
+    for split, language in (("test", "en"), ("test", "de"), ("validation", "de")):
+        lines = data.read_text(mini_dir, split, language)
+        assert [subwords.decode(subwords.encode(line)) for line in lines] == lines
+
+
+# ---- hyperparameters and configuration
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"global_batchsize": 3}, "did you mean 'global_batch_size'"),
+        ({"global_batch_size": 32.0}, "expected int"),
+        ({"global_batch_size": True}, "expected int"),
+        ({"global_batch_size": 0}, "at least 1"),
+        ({"global_batch_size": 20001}, "larger than the training set of 20000"),
+        ({"opt_name": "sgd"}, "there is: adamw"),
+        ({"opt_base_learning_rate": -0.1}, "finite number"),
+        ({"opt_base_learning_rate": math.nan}, "finite number"),
+        ({"opt_adamw_beta_2": 1.0}, "expected below 1"),
+        ({"dropout": 1.0}, "expected below 1"),
+        ({"opt_learning_rate_warmup_steps": 700}, "must be below"),
+    ],
+)
+def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str, Any], message: str) -> None:
+    """One sentence that says what was given and what may be."""
+    with pytest.raises(UsageError, match=message):
+        WORKLOAD.open(config(mini_dir, **changed))
+
+
+def test_missing_hyperparameter_is_named() -> None:
+    """There are no defaults in code."""
+    with pytest.raises(UsageError, match="missing: dropout"):
+        Recipe.parse({key: value for key, value in MINI.items() if key != "dropout"})
+
+
+def test_batch_that_devices_cannot_share_is_refused(mini_dir: Path) -> None:
+    """Every rank has the same share of every batch."""
+    with pytest.raises(UsageError, match="32 cannot be shared by 3 devices"):
+        WORKLOAD.open(config(mini_dir, num_devices=3))
+
+
+def test_world_that_is_not_the_one_declared_is_refused(mini_dir: Path) -> None:
+    """One process cannot stand for two devices."""
+    session = WORKLOAD.open(config(mini_dir, num_devices=2))
+
+    with pytest.raises(UsageError, match="1 processes were started for 2 devices"):
+        session.prepare()
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="has an accelerator")
+def test_half_precision_on_a_cpu_is_refused(mini_dir: Path) -> None:
+    """Gradient scaling needs an accelerator; the sentence says what there is instead."""
+    run = dataclasses.replace(config(mini_dir), precision="fp16")
+
+    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+        WORKLOAD.open(run).prepare()
+
+
+@pytest.mark.parametrize("key", ["vocabulary", "max_excess"])
+def test_metadata_that_lack_a_key_are_refused(mini_dir: Path, key: str) -> None:
+    """An old data folder is told apart."""
+    run = config(mini_dir)
+    metadata = {name: value for name, value in run.metadata.items() if name != key}
+
+    with pytest.raises(DataError, match=f"lacks '{key}'"):
+        WORKLOAD.open(dataclasses.replace(run, metadata=metadata))
+
+
+def test_learning_rate_rises_falls_and_stays() -> None:
+    """A triangle with a floor: a run past its horizon still learns."""
+    schedule = {"opt_learning_rate_warmup_steps": 3, "opt_learning_rate_training_steps": 7}
+    recipe = Recipe.parse({**MINI, "opt_base_learning_rate": 0.4, "opt_end_learning_rate": 0.004, **schedule})
+
+    rates = [recipe.learning_rate(step) for step in range(9)]
+
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.301, 0.202, 0.103, 0.004, 0.004])
+
+
+def test_parts_of_a_submission_take_the_place_of_ours(tmp_path: Path) -> None:
+    """The open division: its model, its optimiser and its schedule are the ones that are used."""
+    toy_dir(tmp_path)
+    called = []
+
+    def model(suite: str, num_pieces: int, max_length: int, recipe: Recipe) -> torch.nn.Module:
+        called.append((suite, num_pieces > 50, max_length > 8))
+        return build_model(suite, num_pieces, max_length, recipe)
+
+    def optimizer(network: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+        called.append("optimizer")
+        return build_optimizer(network, recipe)
+
+    def rate(recipe: Recipe, step: int) -> float:
+        called.append(step)
+        return 0.0
+
+    parts = {"build_model": model, "build_optimizer": optimizer, "learning_rate": rate}
+    session = WORKLOAD.open(dataclasses.replace(config(tmp_path), parts=parts))
+    session.prepare()
+    session.start(tmp_path)
+    before = [p.clone() for p in session.network.parameters()]
+
+    session.train_block(64)
+
+    assert called == [("mini", True, True), "optimizer", 0, 1]
+    assert all(torch.equal(a, b) for a, b in zip(before, session.network.parameters(), strict=True))
+
+
+# ---- one run
+
+
+def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
+    """Fifty steps from seed 3; the tolerance is for other processors' order of summation."""
+    golden = json.loads(GOLDEN.read_text())["loss"]
+
+    curve = losses(started(mini_dir), len(golden))
+
+    assert curve == pytest.approx(golden, rel=0.03)
+    assert curve[:5] == pytest.approx(golden[:5], rel=1e-3)
+
+
+def test_warm_up_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without the warm-up the losses are the same to the last bit, also where units are dropped out."""
+    toy_dir(tmp_path)
+    warm = losses(started(tmp_path, dropout=0.2), 8)
+    monkeypatch.setattr(TrainingSession, "_warm_up", lambda self: None)
+
+    cold = losses(started(tmp_path, dropout=0.2), 8)
+
+    assert warm == cold
+
+
+def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
+    """Evaluating between steps leaves the curve as it was, also with dropout, and so does evaluating twice."""
+    toy_dir(tmp_path)
+    plain = losses(started(tmp_path, dropout=0.2), 6)
+    session = started(tmp_path, dropout=0.2)
+
+    evaluated = []
+    for _ in range(6):
+        evaluated += losses(session, 1)
+        assert session.evaluate() == session.evaluate()
+
+    assert evaluated == plain
+
+
+def test_two_runs_are_bitwise_equal_and_seeds_differ(tmp_path: Path) -> None:
+    """The seed decides the weights and the order, and nothing else does."""
+    toy_dir(tmp_path)
+
+    assert losses(started(tmp_path, seed=1), 20) == losses(started(tmp_path, seed=1), 20)
+    assert losses(started(tmp_path, seed=1), 1) != losses(started(tmp_path, seed=2), 1)
+
+
+def test_block_counts_whole_batches_over_the_end_of_an_epoch(tmp_path: Path) -> None:
+    """250 pairs in batches of 100: two batches an epoch, 50 pairs dropped, and what was used is what is counted."""
+    session = started(toy_dir(tmp_path), global_batch_size=100)
+
+    block = session.train_block(450)
+    empty = session.train_block(0)
+
+    assert block.num_samples == 500
+    assert session.step == 5
+    assert session.cursor == 1  # of the third epoch
+    assert math.isfinite(block.mean_loss)
+    assert block.data_wait_s > 0
+    assert empty.num_samples == 0
+
+
+def test_an_epoch_shows_no_pair_twice_and_shuffles(tmp_path: Path) -> None:
+    """Two epochs: each a set without doubles, in another order."""
+    session = started(toy_dir(tmp_path), global_batch_size=50)
+
+    first, second = ([n for _ in range(5) for n in numbers(session, session._next_batch()[0])] for _ in range(2))
+
+    assert sorted(first) == sorted(second) == list(range(250))
+    assert first != second
+
+
+def test_targets_belong_to_their_sources_and_are_counted(tmp_path: Path) -> None:
+    """Bucketing moves a source together with its target; what is predicted is every piece but START and PAD."""
+    session = started(toy_dir(tmp_path), global_batch_size=50)
+
+    for _ in range(5):
+        sources_NS, targets_NT, num_predicted = session._next_batch()
+        asked = [toy_pairs(range(n, n + 1))[0][1] for n in numbers(session, sources_NS)]
+        assert [session.subwords.decode(row) for row in targets_NT.tolist()] == asked
+        assert num_predicted == int((targets_NT[:, 1:] != PAD).sum())
+        assert (targets_NT[:, 0] == START).all()
+        assert sources_NS.shape[1] % 4 == 0
+        assert targets_NT.shape[1] % 4 == 1
+
+
+def test_sentences_of_a_batch_have_about_one_length(mini_dir: Path) -> None:
+    """Little of what is computed is padding, and the shapes are few."""
+    session = started(mini_dir)
+    shapes, padding = set(), []
+
+    for _ in range(session.num_train // 32):
+        sources_NS, targets_NT, _ = session._next_batch()
+        shapes.add((sources_NS.shape[1], targets_NT.shape[1]))
+        padding.append(float((targets_NT == PAD).float().mean()))
+
+    assert np.mean(padding) < 0.15
+    assert len(shapes) < 60
+
+
+def test_loss_is_the_mean_over_the_pieces_of_the_batch(tmp_path: Path) -> None:
+    """Padding does not count: the loss of a step is torch's cross entropy over the pieces that there are."""
+    session = started(toy_dir(tmp_path), global_batch_size=50)
+    sources_NS, targets_NT, _ = session._next_batch()
+    session.cursor = 0
+    with torch.no_grad():
+        logits_NTV = session.network(sources_NS, targets_NT[:, :-1])
+    there_NT = targets_NT[:, 1:] != PAD
+
+    loss = session.train_block(50).mean_loss
+
+    expected = torch.nn.functional.cross_entropy(logits_NTV[there_NT], targets_NT[:, 1:][there_NT], label_smoothing=0.1)
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+# ---- evaluation
+
+
+def test_bleu_of_hand_made_cases() -> None:
+    """The last word of five is wrong: 4/5, 3/4, 2/3 and 1/2 of the n-grams are right; their geometric mean."""
+    bleu = TrainingSession._bleu
+
+    assert bleu(["a b c d e"], ["a b c d f"]) == pytest.approx(100 * 0.2**0.25)
+    assert bleu(["a b c d e"], ["a b c d e"]) == pytest.approx(100)
+    assert bleu(["", ""], ["a b c d e", "f"]) == 0.0
+    # Half as long as the reference: all n-grams are right, the brevity penalty is exp(1 - 2).
+    assert bleu(["a b c d"], ["a b c d e f g h"]) == pytest.approx(100 * math.exp(-1))
+
+
+def test_bleu_has_the_signature_that_the_data_name(mini_dir: Path) -> None:
+    """What was measured can be repeated by anyone with sacrebleu."""
+    metadata = json.loads((mini_dir / "metadata.json").read_text("utf-8"))
+    metric = sacrebleu.BLEU()
+    metric.corpus_score(["a b c d"], [["a b c d"]])
+
+    signature = str(metric.get_signature())
+
+    assert signature == f"{metadata['bleu_signature']}|version:{sacrebleu.__version__}"
+
+
+def test_quality_is_sacrebleu_of_the_translations(trained: TrainingSession, mini_dir: Path) -> None:
+    """The whole test set, in its own order, also where the last batch is not full; and it is neither 0 nor 100."""
+    quality = trained.evaluate()
+
+    translations = dict(zip(trained.test_order, trained.translate(), strict=True))
+    hypotheses = [translations[i] for i in range(400)]
+    references = (mini_dir / "test.de").read_text("utf-8").splitlines()
+    assert quality.num_examples == 400
+    assert quality.value == sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert 3 < quality.value < 60
+
+
+def test_batched_translation_is_that_of_each_sentence_alone(trained: TrainingSession) -> None:
+    """Step by step, with kept keys, without those that are done: what the whole network says again and again."""
+    sources_NS, limits_N = trained.test_sources_NS[:300:25], trained.test_lengths_N[:300:25] + trained.max_excess
+    batched = trained._translated(sources_NS, limits_N)
+    trained.network.eval()
+
+    for row, source_S, limit in zip(batched.tolist(), sources_NS, limits_N.tolist(), strict=True):
+        said = [START]
+        with torch.inference_mode():
+            while len(said) <= limit and said[-1] != END:
+                logits_1TV = trained.network(source_S[None, : int((source_S != PAD).sum())], torch.tensor([said]))
+                said.append(int(logits_1TV[0, -1].argmax()))
+        assert trained.subwords.decode(row) == trained.subwords.decode(said[1:])
+    trained.network.train()
+
+
+def test_translation_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
+    """A network that never says END: as many pieces as the source has and the excess that training showed, no more."""
+    session = started(toy_dir(tmp_path))
+    session.network.step = lambda state, pieces_N: torch.eye(session.num_pieces)[torch.full_like(pieces_N, 7)]
+    session.network.begin = lambda sources_NS: type("State", (), {"keep": lambda self, rows: None})()
+
+    said_NT = session._translated(session.test_sources_NS, session.test_lengths_N + session.max_excess)
+
+    assert ((said_NT == 7).sum(1) == session.test_lengths_N + session.max_excess).all()
+
+
+def test_network_sees_no_future_and_no_padding(trained: TrainingSession) -> None:
+    """Neither later target pieces nor PAD behind the source move a logit."""
+    source, target = trained.test_sources_NS[:1, :8], torch.tensor([[START, 9, 8, 7]])
+    trained.network.eval()
+
+    with torch.inference_mode():
+        logits = trained.network(source, target)
+        other = trained.network(source, torch.tensor([[START, 9, 30, 31]]))
+        padded = trained.network(torch.nn.functional.pad(source, (0, 4)), target)
+
+    trained.network.train()
+    assert torch.equal(logits[:, :2], other[:, :2])
+    assert not torch.equal(logits[:, 2:], other[:, 2:])
+    assert torch.allclose(logits, padded, atol=1e-5)
+
+
+def test_diverged_run_is_no_exception(tmp_path: Path) -> None:
+    """The session does not judge: the referee sees the loss and ends the run; evaluation still ends."""
+    session = started(toy_dir(tmp_path), opt_base_learning_rate=1e8, opt_learning_rate_warmup_steps=0)
+
+    losses(session, 20)
+    for parameter in session.network.parameters():
+        parameter.data.fill_(math.nan)
+    loss = session.train_block(32).mean_loss
+
+    assert math.isnan(loss)
+    assert session.evaluate().value == 0.0
+
+
+# ---- data that are not as they should be
+
+
+def test_start_refuses_pieces_that_were_not_announced(tmp_path: Path) -> None:
+    """The data of another vocabulary than the metadata's."""
+    toy_dir(tmp_path)
+    session = WORKLOAD.open(config(tmp_path))
+    session.prepare()
+    targets = np.load(tmp_path / "train_targets.npy")
+    targets[3, 1] = 900
+    np.save(tmp_path / "train_targets.npy", targets)
+
+    with pytest.raises(DataError, match=r"train_targets\.npy: pieces up to 900"):
+        session.start(tmp_path)
+
+
+def test_start_refuses_references_that_do_not_fit(tmp_path: Path) -> None:
+    """One German sentence too few, or none."""
+    toy_dir(tmp_path)
+    session = WORKLOAD.open(config(tmp_path))
+    session.prepare()
+    lines = (tmp_path / "test.de").read_text("utf-8").splitlines()[:-1]
+    (tmp_path / "test.de").write_text("\n".join(lines) + "\n", "utf-8")
+
+    with pytest.raises(DataError, match=r"test\.de: 36 sentences for 37 sources"):
+        session.start(tmp_path)
+    (tmp_path / "test.de").unlink()
+    with pytest.raises(DataError, match=r"test\.de is missing"):
+        session.start(tmp_path)
+
+
+def test_training_set_smaller_than_a_batch_is_refused_at_the_start(tmp_path: Path) -> None:
+    """The metadata announced more than there is."""
+    toy_dir(tmp_path)
+    session = WORKLOAD.open(config(tmp_path, global_batch_size=100))
+    session.prepare()
+    toy_dir(tmp_path, num_train=90)
+
+    with pytest.raises(UsageError, match="100 is larger than the training set of 90"):
+        session.start(tmp_path)
+
+
+def test_closed_session_can_be_closed_unprepared(mini_dir: Path) -> None:
+    """A run that failed early is still put away."""
+    WORKLOAD.open(config(mini_dir)).close()
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "text", "dtype", "count", "no end", "negative"])
+def test_damaged_array_is_named(tmp_path: Path, damage: str) -> None:
+    """Whatever is wrong with a file, the sentence says which."""
+    toy_dir(tmp_path)
+    path = tmp_path / "train_targets.npy"
+    whole, array = path.read_bytes(), np.load(path)
+    match damage:
+        case "missing":
+            path.unlink()
+        case "cut":
+            path.write_bytes(whole[:-5])
+        case "text":
+            path.write_text("targets")
+        case "dtype":
+            np.save(path, array.astype(np.float32))
+        case "count":
+            np.save(path, array[:-1])
+        case "no end":
+            array[17, array[17] == END] = PAD
+            np.save(path, array)
+        case "negative":
+            array[17, 0] = -1
+            np.save(path, array)
+
+    with pytest.raises(DataError, match="train"):
+        data.read_split(tmp_path, "train")
+
+
+def test_text_that_is_none_is_named(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8."""
+    (tmp_path / "test.de").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(DataError, match=r"test\.de is damaged"):
+        data.read_text(tmp_path, "test", "de")
+
+
+# ---- baselines
+
+
+def test_edit_distance_counts_words() -> None:
+    """One put in, one exchanged."""
+    assert _edits(["a", "b", "c"], ["a", "x", "c", "d"]) == 2
+    assert _edits([], ["a"]) == 1
+
+
+def test_dictionary_fills_a_template() -> None:
+    """`red car` from `blue house` and words seen elsewhere, in German order."""
+    pairs = [
+        (["blue", "house", "big"], ["groß", "blau", "haus"]),
+        (["red", "house", "big"], ["groß", "rot", "haus"]),
+        (["blue", "car", "big"], ["groß", "blau", "auto"]),
+        (["red", "house"], ["rot", "haus"]),
+        (["blue", "car"], ["blau", "auto"]),
+        (["car", "big"], ["groß", "auto"]),
+    ]
+
+    table = Dictionary(pairs)
+
+    assert {word: table.best[word] for word in ("red", "blue", "car", "house", "big")} == {
+        "red": "rot", "blue": "blau", "car": "auto", "house": "haus", "big": "groß",
+    }  # fmt: skip
+    assert _filled(table, pairs[0], ["red", "car", "big"], True) == ["groß", "rot", "auto"]
+    assert _filled(table, pairs[0], ["red", "car", "big"], False) == ["groß", "rot", "auto"]
+    assert table.best["unseen"] == "unseen"
+
+
+def test_baselines_are_between_nothing_and_all(tmp_path: Path) -> None:
+    """On toy pairs whose words are never seen twice nobody translates; a test pair out of training is looked up."""
+    splits = {"train": toy_pairs(range(60)), "test": toy_pairs(range(50, 60))}
+    data.write(tmp_path, "mini", splits, "toy")
+
+    scores = WORKLOAD.baselines("mini", tmp_path)
+
+    assert scores["nearest_sentence_edit_distance"] == pytest.approx(100)
+    assert scores["template_words"] == pytest.approx(100)
+    assert scores["copy_source"] < 50
+    assert all(0.0 <= score <= 100.0 for score in scores.values())
+
+
+# ---- Multi30k's layouts, small
+
+NUM_LINES = {"train": 12, "validation": 3, "test": 2}
+
+
+def small_multi30k() -> dict[str, list[tuple[str, str]]]:
+    return {
+        split: [
+            (f"A dog, number {letters(i)}, runs.", f"Ein Hund läuft,\u2028 Nummer {letters(i)}.") for i in range(num)
+        ]
+        for split, num in NUM_LINES.items()
+    }
+
+
+def texts(split: str, stem: str) -> dict[str, bytes]:
+    """File name to content, UTF-8."""
+    pairs = small_multi30k()[split]
+    return {f"{stem}.{lang}": "".join(f"{p[k]}\n" for p in pairs).encode() for k, lang in enumerate(("en", "de"))}
+
+
+def gz_dir(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, stem in multi30k.STEMS.items():
+        for name, content in texts(split, stem).items():
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+    return folder
+
+
+def plain_dir(folder: Path) -> Path:
+    folder.mkdir()
+    for split, stem in multi30k.STEMS.items():
+        for name, content in texts(split, stem).items():
+            (folder / name).write_bytes(content)
+    return folder
+
+
+def tar_dir(folder: Path, prefix: str = "") -> Path:
+    folder.mkdir()
+    for split, (archive, stem) in multi30k.ARCHIVES.items():
+        write_tar(folder / archive, {prefix + name: content + b"\n" for name, content in texts(split, stem).items()})
+    return folder
+
+
+def write_tar(path: Path, files: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w:gz") as members:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            members.addfile(info, io.BytesIO(content))
+
+
+def test_all_layouts_hold_the_same_sentences(tmp_path: Path) -> None:
+    """Packed, unpacked, in a clone of the repository, and in the archives of the shared task."""
+    expected = small_multi30k()
+
+    assert multi30k.read(gz_dir(tmp_path / "gz"), NUM_LINES) == expected
+    gz_dir(tmp_path / "clone" / "data" / "task1" / "raw")
+    assert multi30k.read(tmp_path / "clone", NUM_LINES) == expected
+    assert multi30k.read(plain_dir(tmp_path / "plain"), NUM_LINES) == expected
+    assert multi30k.read(tar_dir(tmp_path / "tar"), NUM_LINES) == expected
+    assert multi30k.read(tar_dir(tmp_path / "dotted", "./"), NUM_LINES) == expected
+
+
+def test_line_ends_of_dos_are_line_ends(tmp_path: Path) -> None:
+    """A checkout on Windows."""
+    folder = plain_dir(tmp_path / "plain")
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert multi30k.read(folder, NUM_LINES) == small_multi30k()
+
+
+def test_number_of_lines_must_be_the_official_one(tmp_path: Path) -> None:
+    """A small copy is refused for its size."""
+    with pytest.raises(DataError, match=r"train\.en\.gz: 12 lines, expected 29000"):
+        multi30k.read(gz_dir(tmp_path / "gz"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", r"none of val\.de\.gz, val\.de and validation\.tar\.gz"),
+        ("cut", r"val\.de\.gz is damaged"),
+        ("text", r"val\.de\.gz is damaged"),
+        ("bits", r"val\.de\.gz is damaged"),
+        ("latin", r"val\.de\.gz is damaged"),
+        ("empty line", r"val\.de\.gz: line 2 is empty"),
+        ("fewer", r"val\.de\.gz: 2 lines, expected 3"),
+        ("bomb", r"val\.de\.gz: more than 20,000,000 bytes"),
+    ],
+)
+def test_damaged_text_is_named(tmp_path: Path, damage: str, message: str) -> None:
+    """Gone, cut off, no gzip, a broken stream, another encoding, a line lost or blank, or far too long."""
+    folder = gz_dir(tmp_path / "gz")
+    path = folder / "val.de.gz"
+    whole = path.read_bytes()
+    lines = gzip.decompress(whole).split(b"\n")
+    match damage:
+        case "missing":
+            path.unlink()
+        case "cut":
+            path.write_bytes(whole[:-12])
+        case "text":
+            path.write_text("Ein Hund.")
+        case "bits":
+            path.write_bytes(whole[:20] + b"\x00\xff\x00\xff" + whole[24:])
+        case "latin":
+            path.write_bytes(gzip.compress("läuft\n".encode("latin-1") * 3))
+        case "empty line":
+            path.write_bytes(gzip.compress(b"\n".join([lines[0], b" ", *lines[2:]])))
+        case "fewer":
+            path.write_bytes(gzip.compress(b"\n".join(lines[1:])))
+        case "bomb":
+            path.write_bytes(gzip.compress(bytes(20_000_001)))
+
+    with pytest.raises(DataError, match=message):
+        multi30k.read(folder, NUM_LINES)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "member", "link", "size"])
+def test_damaged_archive_is_named(tmp_path: Path, damage: str) -> None:
+    """An archive that breaks off, is none, lacks a text, has a link in its place, or a member beyond all measure."""
+    folder = tar_dir(tmp_path / "tar")
+    path = folder / "training.tar.gz"
+    match damage:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:60])
+        case "text":
+            path.write_text("no archive")
+        case "member":
+            write_tar(path, {"other.en": b"x"})
+        case "link":
+            with tarfile.open(path, "w:gz") as members:
+                info = tarfile.TarInfo("train.en")
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                members.addfile(info)
+        case "size":
+            write_tar(path, {"first": bytes(20_000_001), **texts("train", "train")})
+
+    with pytest.raises(DataError, match=r"training\.tar\.gz"):
+        multi30k.read(folder, NUM_LINES)
+
+
+def test_folder_of_something_else_is_told(tmp_path: Path) -> None:
+    """The sentence names what was looked for."""
+    with pytest.raises(DataError, match=r"none of train\.en\.gz, train\.en and training\.tar\.gz; is this Multi30k"):
+        WORKLOAD.prepare_data("standard", tmp_path, tmp_path)
+
+
+def test_download_takes_the_files_by_their_digests(tmp_path: Path) -> None:
+    """From an address of its own: the same texts; a file of another digest is refused and not kept."""
+    source = gz_dir(tmp_path / "gz")
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in source.iterdir()}
+
+    with pytest.raises(DataError, match="12 lines, expected 29000"):
+        multi30k.download(tmp_path / "downloads", source.as_uri(), digests)
+    with pytest.raises(DataError, match="it was not kept"):
+        multi30k.download(tmp_path / "others", source.as_uri())
+
+    assert {path.name for path in (tmp_path / "downloads").iterdir()} == set(digests)
+    assert list((tmp_path / "others").iterdir()) == []
+
+
+def test_no_network_is_one_sentence(tmp_path: Path) -> None:
+    """A refused connection."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    with pytest.raises(DataError, match="could not be downloaded"):
+        multi30k.download(tmp_path, f"http://127.0.0.1:{port}")
+
+
+# ---- the standard suite
+
+
+def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
+    """The loss of a fresh network is that of guessing, and falls within a few steps."""
+    session = started(
+        toy_dir(tmp_path, suite="standard"),
+        suite="standard",
+        opt_learning_rate_warmup_steps=4,
+        opt_base_learning_rate=1e-3,
+    )
+
+    curve = losses(session, 16)
+
+    assert curve[0] == pytest.approx(math.log(session.num_pieces), abs=1.0)
+    assert curve[-1] < curve[0] - 0.8
+    assert session.evaluate().num_examples == 37
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MULTI30K.is_dir(), reason="no copy of Multi30k beside the repository")
+def test_real_multi30k_is_prepared(tmp_path: Path) -> None:
+    """The official files: their digests, their sizes, and no test sentence in training."""
+    for name, digest in multi30k.SHA256.items():
+        assert hashlib.sha256((MULTI30K / name).read_bytes()).hexdigest() == digest
+
+    WORKLOAD.prepare_data("standard", tmp_path, MULTI30K)
+
+    metadata = json.loads((tmp_path / "metadata.json").read_text("utf-8"))
+    assert (metadata["num_train"], metadata["num_validation"], metadata["num_test"]) == (29000, 1014, 1000)
+    assert len(metadata["vocabulary"]) == 8000
+    texts = {
+        split: set(zip(*(data.read_text(tmp_path, split, language) for language in ("en", "de")), strict=True))
+        for split in ("train", "test")
+    }
+    assert not texts["train"] & texts["test"]
+    golden = json.loads(GOLDEN.read_text())["standard_sha256"]
+    assert {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(tmp_path.iterdir())} == golden
+
+
+# ---- two processes
+
+TWO_PROCESSES = """
+import json, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from tests.workloads.test_translation import numbers, started
+mini, toy, out = (Path(p) for p in sys.argv[1:])
+session = started(toy, num_devices=2, global_batch_size=50)
+batches = [numbers(session, session._next_batch()[0]) for _ in range(6)]
+session = started(mini, num_devices=2)
+block = session.train_block(4000)
+quality = session.evaluate()
+weights = sum(p.double().sum().item() for p in session.network.parameters())
+(out / f"{session.rank}.json").write_text(json.dumps(dict(batches=batches, loss=block.mean_loss, value=quality.value,
+    order=session.test_order, num_examples=quality.num_examples, num_samples=block.num_samples, weights=weights)))
+torch.save(session.network.state_dict(), out / f"{session.rank}.pt")
+session.close()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
+    """Shards never overlap, gradients are those of one process, and the translations of both make one score."""
+    toy = toy_dir(tmp_path / "toy")
+    (tmp_path / "two.py").write_text(TWO_PROCESSES)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [str(tmp_path / "two.py"), str(mini_dir), str(toy), str(tmp_path)]
+
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    alone = started(toy, global_batch_size=50)
+    for step in range(6):
+        both = ranks[0]["batches"][step] + ranks[1]["batches"][step]
+        assert sorted(both) == sorted(numbers(alone, alone._next_batch()[0]))
+        assert len(set(both)) == 50
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    assert sorted(ranks[0]["order"] + ranks[1]["order"]) == list(range(400))
+    assert [r["num_examples"] for r in ranks] == [400, 400]
+    assert [r["num_samples"] for r in ranks] == [4000, 4000]
+    single = started(mini_dir)
+    assert ranks[0]["loss"] == pytest.approx(single.train_block(4000).mean_loss, rel=0.01)
+    single.network.load_state_dict(torch.load(tmp_path / "0.pt"))
+    assert ranks[0]["value"] == ranks[1]["value"]
+    assert ranks[0]["value"] == pytest.approx(
+        single.evaluate().value, abs=0.5
+    )  # batches of other sentences round otherwise
+
+
+def write_golden(folder: Path) -> None:
+    """Regenerate what the golden tests compare with: `python -m tests.workloads.test_translation`."""
+    torch.set_num_threads(1)
+    golden: dict[str, Any] = {}
+    for suite, key, source in (("mini", "sha256", None), ("standard", "standard_sha256", MULTI30K)):
+        (folder / suite).mkdir()
+        WORKLOAD.prepare_data(suite, folder / suite, source)
+        files = sorted((folder / suite).iterdir())
+        golden[key] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    golden["loss"] = [round(loss, 6) for loss in losses(started(folder / "mini"), 50)]
+    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        write_golden(Path(name))

@@ -1,0 +1,104 @@
+"""The data of detection: scenes of handwritten digits (mini), and what BCCD is turned into.
+
+Whatever the source, what lies in the data folder afterwards is the same: `<split>_images.npy` (uint8, NHWC),
+`<split>_boxes.npy` (float32, NM4: left, top, right, bottom in pixels from the upper left corner, right and bottom
+outside), `<split>_labels.npy` (int64, NM; -1 where an image has fewer than M objects), and `metadata.json`.
+
+Dimension letters: N images, H rows, W columns, C channels, M places for objects, 4 edges of a box.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError, UsageError, printable, unknown_name
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+Split = tuple[Bytes, Floats, Ints]  # images_NHWC, boxes_NM4, labels_NM
+
+SUITES = ("mini", "standard")
+
+
+def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
+    """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
+
+    Raises:
+        UsageError: no such suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or not laid out as the card says; or no network.
+    """
+    if suite not in SUITES:
+        raise UsageError(unknown_name("suite of detection", suite, SUITES))
+    if suite == "mini":
+        if source is not None:
+            raise UsageError("detection_mini makes its own data; leave the source out")
+        from workloads.detection.scenes import render
+
+        classes = [str(digit) for digit in range(10)]
+        write(data_dir, suite, render(), classes, "handwritten digits of scikit-learn, in scenes")
+        return
+    from workloads.detection.voc import CLASSES, download, read
+
+    splits = read(source) if source is not None else download(data_dir.parent / "downloads")
+    write(data_dir, suite, splits, list(CLASSES), "BCCD, VOC layout")
+
+
+def write(data_dir: Path, suite: str, splits: Mapping[str, Split], classes: list[str], source: str) -> None:
+    """Save the arrays and what may be known of them before the clock."""
+    images = splits["train"][0]
+    # Exact integer moments: a float mean over 30 million values depends on the order of summation.
+    counts = [np.bincount(images[..., c].reshape(-1), minlength=256) for c in range(images.shape[-1])]
+    total = images[..., 0].size
+    levels = np.arange(256)
+    means = [float(count @ levels) / total for count in counts]
+    stds = [(float(n @ levels**2) / total - m**2) ** 0.5 for n, m in zip(counts, means, strict=True)]
+    metadata: dict[str, object] = {
+        "suite": suite,
+        "source": source,
+        "classes": classes,
+        "image_shape": list(images.shape[1:]),
+        "channel_mean": [round(m, 6) for m in means],
+        "channel_std": [round(s, 6) for s in stds],
+    }
+    for name, (images, boxes, labels) in splits.items():
+        for kind, array in (("images", images), ("boxes", boxes), ("labels", labels)):
+            np.save(data_dir / f"{name}_{kind}.npy", array)
+        metadata[f"num_{name}"] = len(images)
+        metadata[f"max_objects_{name}"] = labels.shape[1]
+    (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_split(data_dir: Path, split: str) -> Split:
+    """One split as it was prepared.
+
+    Raises:
+        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+    """
+    arrays = []
+    for kind, dtype, ndim in (("images", np.uint8, 4), ("boxes", np.float32, 3), ("labels", np.int64, 2)):
+        path = data_dir / f"{split}_{kind}.npy"
+        try:
+            array = np.load(path)
+        except FileNotFoundError:
+            raise DataError(f"{path} is missing; prepare the data first") from None
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{path} is damaged: {printable(error)}") from None
+        if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
+            raise DataError(f"{path}: expected {ndim}-d {np.dtype(dtype)}, found {array.dtype} of shape {array.shape}")
+        arrays.append(array)
+    images, boxes, labels = arrays
+    if len(images) != len(labels) or boxes.shape != (*labels.shape, 4):
+        raise DataError(
+            f"{data_dir}: {len(images)} {split} images, boxes of shape {boxes.shape} and labels of shape {labels.shape}"
+        )
+    real = boxes[labels >= 0]
+    height, width = images.shape[1:3]
+    if not ((real[:, :2] >= 0) & (real[:, :2] < real[:, 2:]) & (real[:, 2:] <= (width, height))).all():
+        raise DataError(f"{data_dir}/{split}_boxes.npy: a box is empty or outside of its image")
+    return images, boxes, labels

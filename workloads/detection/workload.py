@@ -1,0 +1,272 @@
+"""Detection: one stage of FCOS until the COCO mAP on the test set is good enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: N images, H rows, W columns, C channels, M places for objects, D detections; the batch is this
+rank's share.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+import gc
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.detection.recipe import NAME, Recipe
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+EVAL_BATCH = {"mini": 40, "standard": 12}  # images at once
+NUM_WARM_UP_STEPS = 3
+
+
+class TrainingSession:
+    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
+        batch = self.recipe.global_batch_size
+        if batch % config.num_devices:
+            raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")
+        metadata: Mapping[str, Any] = config.metadata
+        keys = ("image_shape", "classes", "channel_mean", "channel_std", "num_train", "num_test", "max_objects_train")
+        for key in keys:
+            if key not in metadata:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self._check_fits(int(metadata["num_train"]))
+        height, width, channels = (int(n) for n in metadata["image_shape"])
+        self.image_shape = (height, width, channels)
+        self.num_classes = len(metadata["classes"])
+
+    def _check_fits(self, num_train: int) -> None:
+        batch = self.recipe.global_batch_size
+        if batch > num_train:
+            raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
+
+    def prepare(self) -> None:
+        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.detection import coco  # noqa: F401  (its libraries load before the clock)
+        from workloads.detection.model import build_model
+        from workloads.detection.muon import build_optimizer
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
+        torch.manual_seed(self.config.seed)
+        recipe = self.recipe
+        parts = self.config.parts
+        build = parts.get("build_model", build_model)
+        network = build(self.config.suite, self.image_shape, self.num_classes, recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
+        self.model, wrapped = self.accelerator.prepare(network, optimizer)
+        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but 3 % of a step.
+        self.is_scaled = self.accelerator.scaler is not None
+        self.optimizer = wrapped if self.is_scaled else optimizer
+        self.network = self.accelerator.unwrap_model(self.model)
+        self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
+        self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
+        # Permutations and coins come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+        # The libraries are no garbage: looking through them for some cost 0.16 s in every third evaluation.
+        gc.collect()
+        gc.freeze()
+
+    def _warm_up(self) -> None:
+        """Run the kernels of training and evaluation on noise, then put back weights, statistics and random states."""
+        import torch
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        share = self.recipe.global_batch_size // self.num_ranks
+        places = int(str(self.config.metadata["max_objects_train"]))
+        height, width, _ = self.image_shape
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            for size in [share] * NUM_WARM_UP_STEPS:
+                images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
+                labels_NM = torch.zeros(size, places, dtype=torch.int64, device=self.device)
+                boxes_NM4 = torch.tensor([0.0, 0.0, width, height], device=self.device).expand(size, places, 4)
+                self._train_step(self._normalised(images_NHWC), boxes_NM4, labels_NM, learning_rate=0.0)
+            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+            self._detections(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
+        self.network.load_state_dict(weights)
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read both splits onto the device.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+            UsageError: the training set is smaller than one global batch.
+        """
+        import torch
+
+        from workloads.detection.coco import TruthSet
+        from workloads.detection.data import read_split
+
+        held = {}
+        for split in ("train", "test"):
+            images, boxes, labels = read_split(data_dir, split)
+            if images.shape[1:] != self.image_shape or not -1 <= labels.min() <= labels.max() < self.num_classes:
+                raise DataError(
+                    f"{data_dir}/{split}_images.npy: images of {images.shape[1:]} with labels {labels.min()} to "
+                    f"{labels.max()}; metadata.json says {self.image_shape} and {self.num_classes} classes"
+                )
+            held[split] = images, boxes, labels
+        self.images_NHWC, self.boxes_NM4, self.labels_NM = (torch.from_numpy(x).to(self.device) for x in held["train"])
+        images, boxes, labels = held["test"]
+        self.truth = TruthSet(boxes, labels, self.num_classes)
+        # Every rank takes each num_ranks-th test image: no padding, so no image is counted twice.
+        self.test_images_NHWC = torch.from_numpy(images[self.rank :: self.num_ranks]).to(self.device)
+        self.num_train, self.num_test = len(self.labels_NM), len(labels)
+        self._check_fits(self.num_train)
+        self._new_epoch()
+
+    def _new_epoch(self) -> None:
+        """Draw the order and the flips of all training images; what does not fill a last batch is dropped."""
+        import torch
+
+        self.cursor = 0
+        self.order_N = torch.randperm(self.num_train, generator=self.draws).to(self.device)
+        if self.recipe.data_flip:
+            self.flips_2N = torch.randint(0, 2, (2, self.num_train), generator=self.draws).bool().to(self.device)
+
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """This rank's share of the next global batch: images_NCHW, boxes_NM4, labels_NM."""
+        from workloads.detection.boxes import flipped
+
+        batch = self.recipe.global_batch_size
+        if self.cursor + batch > self.num_train:
+            self._new_epoch()
+        share = batch // self.num_ranks
+        first = self.cursor + self.rank * share
+        self.cursor += batch
+        chosen_N = self.order_N[first : first + share]
+        images_NHWC, boxes_NM4 = self.images_NHWC[chosen_N], self.boxes_NM4[chosen_N]
+        if self.recipe.data_flip:
+            down_N, across_N = self.flips_2N[:, first : first + share]
+            images_NHWC, boxes_NM4 = flipped(images_NHWC, boxes_NM4, across_N, axis=2)
+            images_NHWC, boxes_NM4 = flipped(images_NHWC, boxes_NM4, down_N, axis=1)
+        return self._normalised(images_NHWC), boxes_NM4, self.labels_NM[chosen_N]
+
+    def _normalised(self, images_NHWC: Tensor) -> Tensor:
+        """uint8 NHWC to float NCHW of mean 0 and deviation 1; the permuted view is channels-last as it is."""
+        return ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
+
+    def _train_step(self, images_NCHW: Tensor, boxes_NM4: Tensor, labels_NM: Tensor, learning_rate: float) -> Tensor:
+        """One update; this rank's part of the global loss times the number of ranks, on the device."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss: Tensor
+        loss, num_points = self.network.loss(self.model(images_NCHW), boxes_NM4, labels_NM)
+        # The loss of a global batch is a mean over its points with an object, wherever they are computed. DDP takes
+        # the mean of the gradients over ranks, which the number of ranks makes a sum.
+        num_points = self.accelerator.reduce(num_points, reduction="sum")
+        loss = loss * self.num_ranks / num_points.clamp(min=1)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.is_scaled:
+            self.accelerator.backward(loss)
+        else:
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        data_wait_s = 0.0
+        self.model.train()
+        for _ in range(steps):
+            asked = perf_counter()
+            batch = self._next_batch()
+            data_wait_s += perf_counter() - asked
+            total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """COCO mAP on the whole test set; every rank detects on its images, and each scores the detections of all."""
+        import numpy as np
+        import torch
+        from accelerate.utils import gather_object
+
+        if self.num_ranks > 1:
+            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            for buffer in self.network.buffers():
+                torch.distributed.broadcast(buffer, 0)
+        rows_D7 = self._detections(self.test_images_NHWC)
+        rows_D7[:, 0] = rows_D7[:, 0] * self.num_ranks + self.rank
+        if self.num_ranks > 1:
+            rows_D7 = np.concatenate(gather_object([rows_D7]))
+        return Quality(self.truth.mean_average_precision(rows_D7), self.num_test)
+
+    def _detections(self, images_NHWC: Tensor) -> npt.NDArray[Any]:
+        """(D, 7) float64: index of the image, left, top, width, height, score, class; only what is finite."""
+        import torch
+
+        size = EVAL_BATCH[self.config.suite]
+        parts = []
+        self.network.eval()
+        with torch.inference_mode(), self.accelerator.autocast():
+            for first in range(0, len(images_NHWC), size):
+                outputs = self.network(self._normalised(images_NHWC[first : first + size]))
+                boxes_ND4, scores_ND, labels_ND = self.network.detect(outputs)
+                images_ND = torch.arange(first, first + len(scores_ND), device=self.device)[:, None].expand_as(
+                    scores_ND
+                )
+                sizes_ND2 = boxes_ND4[..., 2:] - boxes_ND4[..., :2]
+                rows = [images_ND[..., None], boxes_ND4[..., :2], sizes_ND2, scores_ND[..., None], labels_ND[..., None]]
+                parts.append(torch.cat([row.double() for row in rows], -1).flatten(0, 1))
+        self.network.train()
+        rows_D7 = torch.cat(parts).cpu().numpy()
+        kept: npt.NDArray[Any] = rows_D7[(rows_D7[:, 5] > 0) & (abs(rows_D7) < float("inf")).all(1)]
+        return kept
+
+    def close(self) -> None:
+        """Leave the process group and let go of the data."""
+        if hasattr(self, "accelerator"):
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()
+        gc.unfreeze()

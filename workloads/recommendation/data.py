@@ -1,0 +1,178 @@
+"""The data of recommendation: a shop of drifting tastes (mini), and what MovieLens is turned into.
+
+Whatever the source, what lies in the data folder afterwards is the same (`ARRAYS`), and `metadata.json`. Every user's
+interactions are in the order of time; the last is the test, the one before it the validation, the rest is training.
+
+Dimension letters: U users, I items, T interactions of the training part (all users, one after the other),
+F context fields, S side fields of a user, A attributes of an item.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError, UsageError, printable, unknown_name
+
+Ints = npt.NDArray[np.int64]
+SUITES = ("mini", "standard")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interactions:
+    """Who took what, when, and what is known about them. Nobody takes an item twice.
+
+    train_offsets: (U + 1,) where a user's interactions begin in train_items and train_contexts.
+    train_items (T,), train_contexts (T, F): what was taken, and in which context.
+    held_items (U, 2), held_contexts (U, 2, F): the last two interactions, validation and test.
+    user_sides (U, S), item_attributes (I, A): known beforehand; attributes are 0 or 1.
+    context_sizes, side_sizes: how many values each field has.
+    """
+
+    train_offsets: Ints
+    train_items: npt.NDArray[np.int32]
+    train_contexts: npt.NDArray[np.uint8]
+    held_items: npt.NDArray[np.int32]
+    held_contexts: npt.NDArray[np.uint8]
+    user_sides: npt.NDArray[np.uint8]
+    item_attributes: npt.NDArray[np.uint8]
+    context_sizes: tuple[int, ...]
+    side_sizes: tuple[int, ...]
+
+
+ARRAYS: dict[str, tuple[type, int]] = {
+    "train_offsets": (np.int64, 1),
+    "train_items": (np.int32, 1),
+    "train_contexts": (np.uint8, 2),
+    "held_items": (np.int32, 2),
+    "held_contexts": (np.uint8, 3),
+    "user_sides": (np.uint8, 2),
+    "item_attributes": (np.uint8, 2),
+}
+
+
+def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
+    """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
+
+    Raises:
+        UsageError: no such suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the layouts of the card; or no network.
+    """
+    if suite not in SUITES:
+        raise UsageError(unknown_name("suite of recommendation", suite, SUITES))
+    from workloads.recommendation.mini import generate_mini
+    from workloads.recommendation.movielens import download, read
+
+    if suite == "mini":
+        if source is not None:
+            raise UsageError("recommendation_mini makes its own data; leave the source out")
+        write(data_dir, suite, generate_mini(), "generated: drifting tastes")
+    elif source is not None:
+        interactions, layout = read(source)
+        write(data_dir, suite, interactions, layout)
+    else:
+        interactions, layout = download(data_dir.parent / "downloads")
+        write(data_dir, suite, interactions, layout)
+
+
+def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
+    """Put the arrays and what may be known of them before the clock starts into `data_dir`."""
+    for name, (dtype, _) in ARRAYS.items():
+        np.save(data_dir / f"{name}.npy", np.ascontiguousarray(getattr(made, name), dtype=dtype))
+    num_users, num_items = len(made.held_items), len(made.item_attributes)
+    metadata: dict[str, object] = {
+        "suite": suite,
+        "source": source,
+        "num_users": num_users,
+        "num_items": num_items,
+        "num_attributes": made.item_attributes.shape[1],
+        "context_sizes": list(made.context_sizes),
+        "side_sizes": list(made.side_sizes),
+        # The first interaction of a user has nothing before it and is never asked for.
+        "num_train": len(made.train_items) - num_users,
+        "num_test": num_users,
+    }
+    (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def leave_two_out(
+    items: Ints,
+    contexts: Ints,
+    lengths: Ints,
+    sides: Ints,
+    attributes: npt.NDArray[np.bool_],
+    context_sizes: tuple[int, ...],
+    side_sizes: tuple[int, ...],
+) -> Interactions:
+    """All interactions, user after user in the order of time, `lengths` (at least 3) a user, as the splits of them."""
+    ends = np.cumsum(lengths)
+    held = np.stack([ends - 2, ends - 1], axis=1)
+    is_train = np.ones(len(items), bool)
+    is_train[held] = False
+    return Interactions(
+        train_offsets=np.concatenate([[0], np.cumsum(lengths - 2)]),
+        train_items=items[is_train].astype(np.int32),
+        train_contexts=contexts[is_train].astype(np.uint8),
+        held_items=items[held].astype(np.int32),
+        held_contexts=contexts[held].astype(np.uint8),
+        user_sides=sides.astype(np.uint8),
+        item_attributes=attributes.astype(np.uint8),
+        context_sizes=context_sizes,
+        side_sizes=side_sizes,
+    )
+
+
+def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes: tuple[int, ...]) -> Interactions:
+    """The data as they were prepared; the sizes are `metadata.json`'s.
+
+    Raises:
+        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+    """
+    arrays = {name: _load(data_dir / f"{name}.npy", dtype, ndim) for name, (dtype, ndim) in ARRAYS.items()}
+    offsets, items, held = arrays["train_offsets"], arrays["train_items"], arrays["held_items"]
+    num_users, num_items = len(held), len(arrays["item_attributes"])
+    shapes = {
+        "train_offsets": (num_users + 1,),
+        "train_contexts": (len(items), len(context_sizes)),
+        "held_items": (num_users, 2),
+        "held_contexts": (num_users, 2, len(context_sizes)),
+        "user_sides": (num_users, len(side_sizes)),
+    }
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise DataError(f"{data_dir}/{name}.npy: shape {arrays[name].shape}, expected {shape} beside its fellows")
+    if offsets[0] != 0 or offsets[-1] != len(items) or (np.diff(offsets) < 1).any():
+        raise DataError(
+            f"{data_dir}/train_offsets.npy: not the bounds of {len(items)} interactions, one or more a user"
+        )
+    tops = {"train_items": num_items, "held_items": num_items, "item_attributes": 2}
+    for name, top in tops.items():
+        if not 0 <= arrays[name].min() <= arrays[name].max() < top:
+            raise DataError(
+                f"{data_dir}/{name}.npy: values {arrays[name].min()} to {arrays[name].max()}, not below {top}"
+            )
+    for name, sizes in (
+        ("train_contexts", context_sizes),
+        ("held_contexts", context_sizes),
+        ("user_sides", side_sizes),
+    ):
+        if (arrays[name] >= np.array(sizes)).any():
+            raise DataError(f"{data_dir}/{name}.npy: a value that its field of sizes {sizes} does not have")
+    return Interactions(**arrays, context_sizes=context_sizes, side_sizes=side_sizes)
+
+
+def _load(path: Path, dtype: type, ndim: int) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if array.dtype != dtype or array.ndim != ndim or array.size == 0:
+        raise DataError(f"{path}: expected {ndim}-d {np.dtype(dtype)}, found {array.dtype} of shape {array.shape}")
+    return array

@@ -1,0 +1,274 @@
+"""Recommendation: AdamW on a gated tower until the next item is among ten of all items often enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: N interactions to predict (this rank's share of a batch), U users, I items, L items of history,
+F context fields, S side fields, A attributes, P places in the line of all histories.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.recommendation.recipe import NAME, Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+EVAL_BATCH = 1000  # users at once
+NUM_BEST = 10
+NUM_WARM_UP_STEPS = 3
+SIZES = ("num_users", "num_items", "num_attributes", "context_sizes", "side_sizes", "num_train", "num_test")
+
+
+class TrainingSession:
+    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
+        batch = self.recipe.global_batch_size
+        if batch % config.num_devices:
+            raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")
+        sizes: Mapping[str, Any] = config.metadata
+        for key in SIZES:
+            if key not in sizes:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self.sizes = sizes
+        self._check_fits(int(sizes["num_train"]))
+
+    def _check_fits(self, num_train: int) -> None:
+        batch = self.recipe.global_batch_size
+        if batch > num_train:
+            raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
+
+    def prepare(self) -> None:
+        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.recommendation.model import build_model, build_optimizer
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.manual_seed(self.config.seed)
+        recipe = self.recipe
+        parts = self.config.parts
+        build: Callable[..., Any] = parts.get("build_model", build_model)
+        network = build(self.config.suite, self.sizes, recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
+        self.model, wrapped = self.accelerator.prepare(network, optimizer)
+        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        self.is_scaled = self.accelerator.scaler is not None
+        self.optimizer = wrapped if self.is_scaled else optimizer
+        self.network = self.accelerator.unwrap_model(self.model)
+        # The epochs' orders come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+        if self.num_ranks > 1:
+            torch.manual_seed(self.config.seed + self.rank)  # or every rank would drop the same hidden units
+
+    def _warm_up(self) -> None:
+        """Run the kernels of training and evaluation on noise, then put back weights and random states."""
+        import torch
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        sizes, length = self.sizes, self.recipe.history_length
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+
+            def noise(high: int, *shape: int) -> Tensor:
+                return torch.randint(0, high, shape).to(self.device)
+
+            def inputs(n: int) -> tuple[Tensor, ...]:
+                fields = [[noise(size, n) for size in sizes[name]] for name in ("context_sizes", "side_sizes")]
+                return noise(sizes["num_items"] + 1, n, length), *(torch.stack(field, 1) for field in fields)
+
+            self.attributes_IA = noise(2, sizes["num_items"], sizes["num_attributes"]).float()
+            share = self.recipe.global_batch_size // self.num_ranks
+            for _ in range(NUM_WARM_UP_STEPS):
+                self._train_step(inputs(share), noise(sizes["num_items"], share), learning_rate=0.0)
+            n = min(EVAL_BATCH, int(sizes["num_test"]))
+            taken_NI = noise(2, n, sizes["num_items"]) == 1
+            self.network.eval()
+            with torch.inference_mode():
+                hits(self.network(*inputs(n), self.attributes_IA), noise(sizes["num_items"], n), taken_NI)
+            self.network.train()
+        self.network.load_state_dict(weights)
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read the interactions and lay them out on the device.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+            UsageError: the training set is smaller than one global batch.
+        """
+        import numpy as np
+        import torch
+
+        from workloads.recommendation.data import read_interactions
+
+        fields = [tuple(int(size) for size in self.sizes[name]) for name in ("context_sizes", "side_sizes")]
+        data = read_interactions(data_dir, *fields)
+        num_items, num_attributes = data.item_attributes.shape
+        found = {"num_users": len(data.held_items), "num_items": num_items, "num_attributes": num_attributes}
+        for name, count in found.items():
+            if count != self.sizes[name]:
+                raise DataError(f"{data_dir}: {name} is {count}; metadata.json says {self.sizes[name]}")
+        # One line of all histories: for each user L times "no item", the training part, the validation item.
+        length, lengths_U = self.recipe.history_length, np.diff(data.train_offsets)
+        begins_U = data.train_offsets[:-1] + (length + 1) * np.arange(len(lengths_U)) + length
+        ends_U = begins_U + lengths_U  # where the validation item stands
+        owner_T = np.repeat(np.arange(len(lengths_U)), lengths_U)
+        place_T = np.arange(len(owner_T)) + (begins_U - data.train_offsets[:-1])[owner_T]
+        line_P = np.full(ends_U[-1] + 1, num_items, np.int64)
+        contexts_PF = np.zeros((len(line_P), len(fields[0])), np.int64)
+        line_P[place_T], contexts_PF[place_T] = data.train_items, data.train_contexts
+        line_P[ends_U] = data.held_items[:, 0]
+        owner_P = np.zeros(len(line_P), np.int64)
+        owner_P[place_T] = owner_T
+        asked = np.ones(len(owner_T), bool)
+        asked[data.train_offsets[:-1]] = False  # nothing comes before a user's first interaction
+
+        def put(array: Any) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+        self.line_P, self.contexts_PF, self.owner_P = put(line_P), put(contexts_PF), put(owner_P)
+        self.sides_US = put(data.user_sides.astype(np.int64))
+        self.attributes_IA = put(data.item_attributes.astype(np.float32))
+        self.back_L = torch.arange(-length, 0, device=self.device)
+        self.places_N = torch.from_numpy(place_T[asked])  # on the CPU, where the epoch's order is drawn
+        self.num_train = len(self.places_N)
+        self._check_fits(self.num_train)
+        # Every rank takes each num_ranks-th user: no padding, so nobody is counted twice.
+        self.num_test = len(lengths_U)
+        users = np.arange(self.rank, self.num_test, self.num_ranks)
+        taken_UI = np.zeros((self.num_test, num_items), bool)
+        taken_UI[owner_T, data.train_items] = True
+        taken_UI[np.arange(self.num_test), data.held_items[:, 0]] = True
+        self.taken_UI = put(taken_UI[users])
+        self.test_users_U, self.test_places_U = put(users), put(ends_U[users] + 1)
+        self.test_contexts_UF = put(data.held_contexts[users, 1].astype(np.int64))
+        self.test_items_U = put(data.held_items[users, 1].astype(np.int64))
+        self.epoch = -1
+        self._new_epoch()
+
+    def _new_epoch(self) -> None:
+        """Draw the order of all training interactions; what does not fill a last batch is dropped."""
+        import torch
+
+        self.epoch += 1
+        self.cursor = 0
+        self.order_N = self.places_N[torch.randperm(self.num_train, generator=self.draws)].to(self.device)
+
+    def _next_batch(self) -> tuple[tuple[Tensor, ...], Tensor]:
+        """This rank's share of the next global batch: (history_NL, contexts_NF, sides_NS), items_N."""
+        batch = self.recipe.global_batch_size
+        if self.cursor + batch > self.num_train:
+            self._new_epoch()
+        share = batch // self.num_ranks
+        first = self.cursor + self.rank * share
+        self.cursor += batch
+        places_N = self.order_N[first : first + share]
+        history_NL = self.line_P[places_N[:, None] + self.back_L]
+        sides_NS = self.sides_US[self.owner_P[places_N]]
+        return (history_NL, self.contexts_PF[places_N], sides_NS), self.line_P[places_N]
+
+    def _train_step(self, inputs: tuple[Tensor, ...], items_N: Tensor, learning_rate: float) -> Tensor:
+        """One update on the softmax over all items; the mean loss of this rank's share, on the device."""
+        from torch.nn import functional
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss = functional.cross_entropy(self.model(*inputs, self.attributes_IA), items_N)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.is_scaled:
+            self.accelerator.backward(loss)
+        else:
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        data_wait_s = 0.0
+        self.model.train()
+        for _ in range(steps):
+            asked = perf_counter()
+            inputs, items_N = self._next_batch()
+            data_wait_s += perf_counter() - asked
+            total_loss += self._train_step(inputs, items_N, self.learning_rate(self.recipe, self.step))
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """Share of all users whose last item is among the ten best of all they have not taken, exact over all ranks."""
+        import torch
+
+        count = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.network.eval()
+        with torch.inference_mode():
+            for first in range(0, len(self.test_users_U), EVAL_BATCH):
+                chunk = slice(first, first + EVAL_BATCH)
+                history_NL = self.line_P[self.test_places_U[chunk, None] + self.back_L]
+                inputs = (history_NL, self.test_contexts_UF[chunk], self.sides_US[self.test_users_U[chunk]])
+                scores_NI = self.network(*inputs, self.attributes_IA)
+                count += hits(scores_NI, self.test_items_U[chunk], self.taken_UI[chunk]).sum()
+        self.network.train()
+        count = self.accelerator.reduce(count.clone(), reduction="sum")
+        return Quality(count.item() / self.num_test, self.num_test)
+
+    def close(self) -> None:
+        """Leave the process group and let go of the data."""
+        if hasattr(self, "accelerator"):
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()
+
+
+def hits(scores_NI: Tensor, items_N: Tensor, taken_NI: Tensor) -> Tensor:
+    """Whether fewer than ten untaken other items score as high as the item looked for: bool, (N,).
+
+    Ties count against the item, and so does whatever is not a number: a constant score hits nothing.
+    """
+    scores_NI = scores_NI.masked_fill(taken_NI, float("-inf"))
+    # "Not below" and not "at least": what cannot be compared is not below.
+    return (~(scores_NI < scores_NI.gather(1, items_N[:, None]))).sum(1) <= NUM_BEST

@@ -1,0 +1,45 @@
+"""Reinforcement learning: a pole swung up on a short track (mini), LunarLander-v3 (standard). The card is README.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from harness.workload import Metric, RunConfig, Session
+from workloads.reinforcement_learning.recipe import NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReinforcementLearning:
+    """The workload as the referee and the data command see it; importing it costs no machine-learning library."""
+
+    name: str
+    metric: Metric
+    libraries: tuple[str, ...]
+    parts: tuple[str, ...]
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        from workloads.reinforcement_learning.data import prepare
+
+        prepare(suite, data_dir, source)
+
+    def open(self, config: RunConfig) -> Session:
+        from workloads.reinforcement_learning.workload import TrainingSession
+
+        return TrainingSession(config)
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+        """Mean return of policies that nobody trained, over the test episodes."""
+        from workloads.reinforcement_learning.baselines import baselines
+
+        return baselines(suite, data_dir)
+
+
+WORKLOAD = ReinforcementLearning(
+    name=NAME,
+    metric=Metric("mean_return", "return", "max"),
+    libraries=("gymnasium",),
+    parts=("build_model", "build_optimizer", "learning_rate"),
+)
+
+__all__ = ["WORKLOAD"]

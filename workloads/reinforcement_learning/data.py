@@ -1,0 +1,84 @@
+"""The data of reinforcement learning: where the evaluated episodes begin, and what the environments are.
+
+There is nothing to train on but the environments. What lies in the data folder is `<split>_starts.npy` for test and
+validation: states (float64, N x 4) of `mini`, seeds (int64, N) of `standard`; and `metadata.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError, UsageError, printable, unknown_name
+from workloads.reinforcement_learning.environments import EPISODE_STEPS, LANDER, TRACK_M, check_dynamics, draw
+from workloads.reinforcement_learning.recipe import NAME
+
+SUITES = ("mini", "standard")
+NUM_EPISODES = 100
+FIRST_SEED = {"test": 0, "validation": 1000}  # training has its seeds from FIRST_TRAINING_SEED on
+# Every run has 2**20 seeds to itself, one an environment; the first 2**20 belong to no run.
+FIRST_TRAINING_SEED = 2**20
+
+
+def training_seeds(run_seed: int, num_envs: int) -> list[int]:
+    """One a global environment, so that the set of environments does not depend on the number of devices.
+
+    Runs of different seeds (modulo 2**32) share none, and none is below `FIRST_TRAINING_SEED`.
+    """
+    first = FIRST_TRAINING_SEED * (1 + run_seed % 2**32)
+    return list(range(first, first + num_envs))
+
+
+def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
+    """Write the starts and `metadata.json`; the same bytes on every machine.
+
+    Raises:
+        UsageError: no such suite, or a source: there is nothing to bring.
+        DataError: the installed Gymnasium is another than the contest's.
+    """
+    if suite not in SUITES:
+        raise UsageError(unknown_name(f"suite of {NAME}", suite, SUITES))
+    if source is not None:
+        raise UsageError(f"{NAME}_{suite} needs no data but Gymnasium's environments; leave the source out")
+    check_dynamics(suite)
+    metadata: dict[str, object] = {
+        "suite": suite,
+        "source": "CartPole-v1 of gymnasium, swung up on a short track" if suite == "mini" else LANDER,
+        "num_observations": 5 if suite == "mini" else 8,
+        "num_actions": 2 if suite == "mini" else 4,
+        "max_episode_steps": EPISODE_STEPS[suite],
+    }
+    if suite == "mini":
+        metadata["x_threshold"] = TRACK_M
+    for split, first in FIRST_SEED.items():
+        starts = np.arange(first, first + NUM_EPISODES)
+        if suite == "mini":
+            starts = np.stack([draw(np.random.RandomState(seed)) for seed in starts])
+        np.save(data_dir / f"{split}_starts.npy", starts)
+        metadata[f"num_{split}"] = len(starts)
+    (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_starts(data_dir: Path, suite: str, split: str, num_expected: int) -> npt.NDArray[Any]:
+    """The starts of a split as they were prepared.
+
+    Raises:
+        DataError: the file is missing, damaged, or not what `metadata.json` says; the message names it.
+    """
+    path = data_dir / f"{split}_starts.npy"
+    dtype, shape = (np.float64, (num_expected, 4)) if suite == "mini" else (np.int64, (num_expected,))
+    try:
+        starts: npt.NDArray[Any] = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if starts.dtype != dtype or starts.shape != shape:
+        raise DataError(f"{path}: expected {np.dtype(dtype)} of {shape}, found {starts.dtype} of {starts.shape}")
+    if not np.isfinite(starts).all() or (suite == "standard" and starts.min() < 0):
+        raise DataError(f"{path}: a start that is no {'state' if suite == 'mini' else 'seed'}")
+    return starts

@@ -1,0 +1,192 @@
+"""The worlds: Gymnasium's cart-pole swung up on a short track, and its LunarLander-v3.
+
+Both are vectorised with Gymnasium's default autoreset (NEXT_STEP): the call of `step` after an episode's end
+resets that environment, ignores its action and gives reward 0. Such a call is no transition.
+
+Dimension letters: N environments or episodes, D numbers an observation.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N806 (dimension letters)
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.spaces import Box
+from gymnasium.utils import seeding
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from harness.errors import DataError
+
+Floats = npt.NDArray[np.float64]
+Observations = npt.NDArray[np.float32]
+Actions = npt.NDArray[np.int64]
+Policy = Callable[[Observations], Actions]  # observations_ND to actions_N
+
+LANDER = "LunarLander-v3"
+EPISODE_STEPS = {"mini": 500, "standard": 1000}  # CartPole-v1's and LunarLander-v3's own limits
+TRACK_M = 0.4  # either side of the middle; CartPole-v1 has 2.4, where pumping energy by rule is enough
+
+
+class SwingUp(CartPoleVectorEnv):
+    """CartPole-v1 on a track of 0.4 m either side, begun with the pole at any angle, to be swung up and held.
+
+    The dynamics are `CartPoleVectorEnv.step`, untouched. Different are: the track's length; no angle ends an
+    episode; the start (`draw`); the observation (position, velocity, cosine and sine of the angle, angular
+    velocity); and the reward, the height of the pole's tip from 0 (hanging) to 1 (upright), 0 off the track.
+    Every environment has a random stream of its own, as in a `SyncVectorEnv`.
+    """
+
+    state: Any  # (4, N); None until the first reset
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs, max_episode_steps=EPISODE_STEPS["mini"])
+        self.x_threshold = TRACK_M
+        self.theta_threshold_radians = math.inf
+        high = np.array([2 * TRACK_M, np.inf, 1, 1, np.inf], np.float32)
+        self.single_observation_space = Box(-high, high)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.streams: list[np.random.Generator] = []
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin every environment: from its seed (`seed` + its number, or its own in a list), or from a given state.
+
+        options: `states_4N` are the states to begin with; `is_staggered` makes the first episodes end at
+        different times, as if they had begun in the past.
+        """
+        options = options or {}
+        super().reset()
+        if seed is not None or not self.streams:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+            self.streams = [seeding.np_random(None if seeds is None else seeds[i])[0] for i in range(self.num_envs)]
+        self.state = np.stack([draw(stream) for stream in self.streams], axis=1)
+        if "states_4N" in options:
+            self.state[:] = options["states_4N"]
+        if options.get("is_staggered"):
+            # Else all episodes are at the same age in every rollout: the poles hang in one and stand in another.
+            self.steps[:] = [stream.integers(self.max_episode_steps) for stream in self.streams]
+        return self._seen(), {}
+
+    def step(
+        self, action: npt.NDArray[np.integer[Any]]
+    ) -> tuple[Observations, Observations, npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+        is_reset_N = self.prev_done
+        _, _, terminated_N, truncated_N, info = super().step(action)
+        for i in np.flatnonzero(is_reset_N):
+            self.state[:, i] = draw(self.streams[i])
+        observations_ND = self._seen()
+        height_N = (1 + observations_ND[:, 2]) / 2
+        return observations_ND, np.where(terminated_N | is_reset_N, 0, height_N), terminated_N, truncated_N, info
+
+    def _seen(self) -> Observations:
+        x, x_dot, theta, theta_dot = self.state
+        return np.stack((x, x_dot, np.cos(theta), np.sin(theta), theta_dot), axis=1).astype(np.float32)
+
+
+def draw(random: np.random.Generator | np.random.RandomState) -> Floats:
+    """A state to begin with (x, x_dot, theta, theta_dot): the cart near the middle, the pole at any angle, slow."""
+    state_4: Floats = random.uniform(-1, 1, size=4) * np.array([TRACK_M / 4, 0, math.pi, 0.05])
+    return state_4
+
+
+def make_lander() -> gymnasium.Env[Observations, int]:
+    """LunarLander-v3 with its time limit, without Gymnasium's checks of each call."""
+    with warnings.catch_warnings():
+        # Box2D's binding warns as it is loaded; a process that makes errors of warnings would die in it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import gymnasium.envs.box2d.lunar_lander  # so that the warning falls here
+    return gymnasium.make(LANDER, disable_env_checker=True)
+
+
+def make_training(suite: str, num_envs: int) -> VectorEnv[Observations, Any, Any]:
+    """The environments a rank trains on; `reset(seed=[...])` begins them."""
+    return SwingUp(num_envs) if suite == "mini" else SyncVectorEnv([make_lander] * num_envs)
+
+
+class Evaluation:
+    """Environments apart from the training ones, for one episode from each start."""
+
+    def __init__(self, suite: str, num_episodes: int) -> None:
+        self.swing_up = SwingUp(num_episodes) if suite == "mini" else None
+        self.landers = [make_lander() for _ in range(num_episodes)] if suite == "standard" else []
+
+    def returns(self, starts: npt.NDArray[Any], policy: Policy) -> Floats:
+        """Undiscounted return of each episode, (N,). starts: states (N, 4) of `mini`, seeds (N,) of `standard`."""
+        if self.swing_up is not None:
+            return self._swing_up_returns(self.swing_up, starts, policy)
+        observations_ND = np.stack([env.reset(seed=int(s))[0] for env, s in zip(self.landers, starts, strict=True)])
+        returns_N = np.zeros(len(starts))
+        alive = np.arange(len(starts))
+        while len(alive):
+            actions = policy(observations_ND[alive])
+            is_over = np.zeros(len(alive), np.bool_)
+            for j, i in enumerate(alive):
+                observations_ND[i], reward, terminated, truncated, _ = self.landers[i].step(int(actions[j]))
+                returns_N[i] += float(reward)
+                is_over[j] = terminated or truncated
+            alive = alive[~is_over]
+        return returns_N
+
+    @staticmethod
+    def _swing_up_returns(env: SwingUp, starts: Floats, policy: Policy) -> Floats:
+        observations_ND, _ = env.reset(options={"states_4N": starts.T})
+        returns_N = np.zeros(len(starts))
+        is_alive_N = np.ones(len(starts), np.bool_)
+        while is_alive_N.any():
+            observations_ND, rewards_N, terminated_N, truncated_N, _ = env.step(policy(observations_ND))
+            returns_N += np.where(is_alive_N, rewards_N, 0)
+            is_alive_N &= ~(terminated_N | truncated_N)
+        return returns_N
+
+    def close(self) -> None:
+        for env in self.landers:
+            env.close()
+
+
+# ---- whether the installed physics are those of the contest
+
+SWING_UP_AFTER = (-0.3643, 0.0719, 3.1262, 1.5779)
+LANDER_AFTER = (0.3776, 0.0765, 0.7320, -1.3990, -0.2950, -0.1983)
+
+
+def check_dynamics(suite: str) -> None:
+    """Raises DataError unless the installed library moves a world as it did when the target was set.
+
+    The tolerance is for the last digits of sines on other processors.
+    """
+    found, expected = (
+        (_swing_up_trajectory(), SWING_UP_AFTER) if suite == "mini" else (_lander_trajectory(), LANDER_AFTER)
+    )
+    if not np.allclose(found, expected, rtol=0, atol=1e-3):
+        raise DataError(
+            f"gymnasium {gymnasium.__version__} moves {'CartPole-v1' if suite == 'mini' else LANDER} to "
+            f"{np.round(found, 4).tolist()} where the contest has {list(expected)}: another version, another contest"
+        )
+
+
+def _swing_up_trajectory() -> Floats:
+    """The state after 40 steps from a hanging pole, pushed ten times each way in turn."""
+    env = SwingUp(1)
+    env.reset(options={"states_4N": np.array([[0.0], [0.0], [math.pi], [0.0]])})
+    for t in range(40):
+        env.step(np.array([t // 5 % 2]))
+    return np.array(env.state[:, 0])
+
+
+def _lander_trajectory() -> Floats:
+    """Position, speed, angle and spin after 60 steps of all four engines in turn."""
+    env = make_lander()
+    observation, _ = env.reset(seed=0)
+    for t in range(60):
+        observation, *_ = env.step(t // 3 % 4)
+    env.close()
+    return np.array(observation[:6], np.float64)

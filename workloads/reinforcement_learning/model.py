@@ -1,0 +1,117 @@
+"""The network: an actor and a critic, apart from each other, and PPO's arithmetic.
+
+Dimension letters: T steps of a rollout, N environments, B rows of a minibatch, D numbers an observation, A actions.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+import math
+
+import torch
+from torch import Tensor, nn
+
+from workloads.reinforcement_learning.recipe import Recipe
+
+WIDTHS = {"mini": 64, "standard": 64}
+
+
+def build_model(suite: str, num_observations: int, num_actions: int) -> nn.Module:
+    """A freshly initialised network from observations_BD to (logits_BA, values_B).
+
+    Draws from torch's global generator.
+    """
+    return ActorCritic(num_observations, num_actions, WIDTHS[suite])
+
+
+def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """Adam over all parameters; the session sets the learning rate before every global batch."""
+    betas = (recipe.opt_adam_beta_1, recipe.opt_adam_beta_2)
+    return torch.optim.Adam(
+        network.parameters(), lr=recipe.opt_base_learning_rate, betas=betas, eps=recipe.opt_adam_epsilon, fused=True
+    )
+
+
+class ActorCritic(nn.Module):
+    """Two perceptrons of two hidden layers; neither learns through the other."""
+
+    def __init__(self, num_observations: int, num_actions: int, width: int) -> None:
+        super().__init__()
+        # Engstrom et al. 2020 (arXiv:2005.12729): orthogonal weights; a last layer near 0 makes the first policy even.
+        self.actor = _perceptron(num_observations, width, num_actions, gain=0.01)
+        self.critic = _perceptron(num_observations, width, 1, gain=1.0)
+
+    def forward(self, observations_BD: Tensor) -> tuple[Tensor, Tensor]:
+        return self.actor(observations_BD), self.critic(observations_BD).squeeze(-1)
+
+
+def _perceptron(num_inputs: int, width: int, num_outputs: int, gain: float) -> nn.Sequential:
+    def linear(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
+        layer = nn.Linear(fan_in, fan_out)
+        nn.init.orthogonal_(layer.weight, gain)
+        nn.init.zeros_(layer.bias)
+        return layer
+
+    return nn.Sequential(
+        linear(num_inputs, width, math.sqrt(2)), nn.Tanh(), linear(width, width, math.sqrt(2)), nn.Tanh(),
+        linear(width, num_outputs, gain),
+    )  # fmt: skip
+
+
+def sample_actions(logits_NA: Tensor, uniforms_N: Tensor) -> Tensor:
+    """Actions_N drawn from softmax(logits_NA) by inverting its distribution; 0 where the logits are not numbers.
+
+    Never an action that does not exist, and never an exception: a network that has diverged plays on.
+    """
+    cumulative_NA = logits_NA.softmax(-1).cumsum(-1)
+    return (uniforms_N[:, None] >= cumulative_NA[:, :-1]).sum(-1)
+
+
+def log_probabilities(logits_BA: Tensor, actions_B: Tensor) -> Tensor:
+    return logits_BA.log_softmax(-1).gather(-1, actions_B[:, None]).squeeze(-1)
+
+
+def advantages(
+    rewards_TN: Tensor,
+    values_TN: Tensor,
+    terminated_TN: Tensor,
+    is_over_TN: Tensor,
+    is_step_TN: Tensor,
+    discount: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Generalised advantage estimates (Schulman et al. 2016, arXiv:1506.02438), (T, N).
+
+    values_TN has T + 1 rows: values_TN[t + 1] is that of the observation after step t, in an episode that has just
+    ended its last one. So what was only cut off (`is_over`, not `terminated`) is valued by what it would
+    still have brought. Where `is_step` is false the environment was being reset: no transition, advantage 0.
+    """
+    deltas_TN = rewards_TN + discount * values_TN[1:] * ~terminated_TN - values_TN[:-1]
+    estimates_TN = torch.zeros_like(rewards_TN)
+    later_N = torch.zeros_like(rewards_TN[0])
+    for t in reversed(range(len(rewards_TN))):
+        later_N = torch.where(is_step_TN[t], deltas_TN[t] + discount * gae_lambda * later_N * ~is_over_TN[t], 0)
+        estimates_TN[t] = later_N
+    return estimates_TN
+
+
+def loss_of_rows(
+    logits_BA: Tensor,
+    values_B: Tensor,
+    actions_B: Tensor,
+    log_probs_B: Tensor,
+    advantages_B: Tensor,
+    returns_B: Tensor,
+    recipe: Recipe,
+) -> Tensor:
+    """One loss a row: PPO's clipped objective (Schulman et al. 2017, arXiv:1707.06347), squared value error, entropy.
+
+    log_probs_B are those of the policy that acted.
+    """
+    log_policy_BA = logits_BA.log_softmax(-1)
+    ratio_B = (log_policy_BA.gather(-1, actions_B[:, None]).squeeze(-1) - log_probs_B).exp()
+    clipped_B = ratio_B.clamp(1 - recipe.clip_range, 1 + recipe.clip_range)
+    policy_loss_B = -torch.minimum(ratio_B * advantages_B, clipped_B * advantages_B)
+    entropy_B = -(log_policy_BA.exp() * log_policy_BA).sum(-1)
+    value_loss_B = (values_B - returns_B).square()
+    return policy_loss_B + recipe.value_coefficient * value_loss_B - recipe.entropy_coefficient * entropy_B

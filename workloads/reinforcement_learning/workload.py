@@ -1,0 +1,309 @@
+"""Reinforcement learning: PPO on a vectorised environment until the mean greedy return is high enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: T steps of a rollout, N environments of this rank, D numbers an observation, A actions, R rows.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.reinforcement_learning.recipe import NAME, Recipe
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from torch import Tensor, nn
+
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+NUM_WARM_UP_MINIBATCHES = 3
+# Of one row of a global batch, in this order: observation, action, its log probability, advantage, return, weight.
+Rows = tuple["Tensor", "Tensor", "Tensor", "Tensor", "Tensor", "Tensor"]
+
+
+class TrainingSession:
+    """One run. Every rank steps its share of the environments, and computes on its rows of each minibatch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
+        if self.recipe.num_envs % config.num_devices:
+            raise UsageError(
+                f"{NAME}: {self.recipe.num_envs} environments cannot be shared by {config.num_devices} devices"
+            )
+        metadata: Mapping[str, Any] = config.metadata
+        for key in ("num_observations", "num_actions", "num_test"):
+            if key not in metadata:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self.num_observations, self.num_actions = int(metadata["num_observations"]), int(metadata["num_actions"])
+        self.num_test = int(metadata["num_test"])
+
+    def prepare(self) -> None:
+        """Build network and environments, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+            DataError: the installed Gymnasium moves the world in another way than the contest's.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.reinforcement_learning.environments import Evaluation, check_dynamics, make_training
+        from workloads.reinforcement_learning.model import build_model, build_optimizer
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        check_dynamics(self.config.suite)
+        torch.manual_seed(self.config.seed)
+        recipe, suite, parts = self.recipe, self.config.suite, self.config.parts
+        network = parts.get("build_model", build_model)(suite, self.num_observations, self.num_actions)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
+        self.model, wrapped = self.accelerator.prepare(network, optimizer)
+        # Without a gradient scaler accelerate's wrapper around step adds nothing but time.
+        self.is_scaled = self.accelerator.scaler is not None
+        self.optimizer = wrapped if self.is_scaled else optimizer
+        self.network = self.accelerator.unwrap_model(self.model)
+        self.share = recipe.num_envs // self.num_ranks
+        self.first_env = self.rank * self.share
+        self.envs = make_training(suite, self.share)
+        self.evaluation = Evaluation(suite, len(range(self.rank, self.num_test, self.num_ranks)))
+        # Chances to act and orders of rows come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+        # What is judged is a running mean of the weights: the policies themselves fall and rise by a fifth between
+        # two evaluations, their mean hardly ever falls.
+        self.averaged = copy.deepcopy(self.network).requires_grad_(False)
+
+    def _warm_up(self) -> None:
+        """Run the kernels of acting and learning on noise, then put back weights, statistics and random states."""
+        import torch
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            self._act(self.network, torch.zeros(self.share, self.num_observations).to(self.device))
+            size = self.recipe.minibatch_size // self.num_ranks
+            noise_R = torch.rand(size).to(self.device)
+            observations_RD = torch.rand(size, self.num_observations).to(self.device)
+            actions_R = torch.zeros(size, dtype=torch.int64, device=self.device)
+            self._set_learning_rate(0.0)
+            for _ in range(NUM_WARM_UP_MINIBATCHES):
+                self._learn((observations_RD, actions_R, -noise_R, noise_R, noise_R, noise_R))
+        self.network.load_state_dict(weights)
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read where the test episodes begin, and begin the training environments, each from its own seed.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+        """
+        import numpy as np
+
+        from workloads.reinforcement_learning.data import read_starts, training_seeds
+
+        starts = read_starts(data_dir, self.config.suite, "test", self.num_test)
+        # Every rank takes each num_ranks-th episode: no padding, so none is counted twice.
+        self.own_starts = starts[self.rank :: self.num_ranks]
+        seeds = training_seeds(self.config.seed, self.recipe.num_envs)[self.first_env : self.first_env + self.share]
+        options = {"is_staggered": True} if self.config.suite == "mini" else None
+        # Gymnasium's vectors take a seed for each environment; its type for all of them says one.
+        self.observations_ND, _ = self.envs.reset(seed=seeds, options=options)  # type: ignore[arg-type]
+        self.is_over_N = np.zeros(self.share, np.bool_)
+
+    def _act(self, network: nn.Module, observations_ND: Tensor) -> tuple[Tensor, Tensor]:
+        """logits_NA and values_N in fp32, without a gradient."""
+        import torch
+
+        with torch.no_grad(), self.accelerator.autocast():
+            logits_NA, values_N = network(observations_ND)
+        return logits_NA.float(), values_N.float()
+
+    def _collect(self) -> tuple[Rows, float]:
+        """The next rollout of this rank's environments as rows of one global batch, t * N + n; and the seconds in which
+        the network waited for the environments."""
+        import numpy as np
+        import torch
+
+        from workloads.reinforcement_learning.model import advantages, log_probabilities, sample_actions
+
+        recipe, (T, N) = self.recipe, (self.recipe.rollout_length, self.share)
+        own = slice(self.first_env, self.first_env + N)
+        uniforms_TN = torch.rand(T, recipe.num_envs, generator=self.draws)[:, own].to(self.device)
+        observations_TND = torch.empty(T, N, self.num_observations, device=self.device)
+        logits_TNA = torch.empty(T, N, self.num_actions, device=self.device)
+        values_TN = torch.empty(T + 1, N, device=self.device)
+        actions_TN = torch.empty(T, N, dtype=torch.int64, device=self.device)
+        rewards_TN = np.empty((T, N), np.float32)
+        flags_3TN = np.empty((3, T, N), np.bool_)  # terminated, over, a step and no reset
+        data_wait_s = 0.0
+        for t in range(T):
+            observations_TND[t] = torch.from_numpy(self.observations_ND)
+            logits_TNA[t], values_TN[t] = self._act(self.network, observations_TND[t])
+            actions_TN[t] = sample_actions(logits_TNA[t], uniforms_TN[t])
+            actions_N = actions_TN[t].cpu().numpy()
+            asked = perf_counter()
+            flags_3TN[2, t] = ~self.is_over_N
+            self.observations_ND, rewards_TN[t], terminated_N, truncated_N, _ = self.envs.step(actions_N)
+            self.is_over_N = terminated_N | truncated_N
+            flags_3TN[0, t], flags_3TN[1, t] = terminated_N, self.is_over_N
+            data_wait_s += perf_counter() - asked
+        _, values_TN[T] = self._act(self.network, torch.from_numpy(self.observations_ND).to(self.device))
+        terminated_TN, is_over_TN, is_step_TN = torch.from_numpy(flags_3TN).to(self.device)
+        scaled_TN = torch.from_numpy(rewards_TN).to(self.device) * recipe.reward_scale
+        advantages_TN = advantages(
+            scaled_TN, values_TN, terminated_TN, is_over_TN, is_step_TN, recipe.discount, recipe.gae_lambda
+        )
+        # Mean and deviation over the transitions of all ranks; a weight makes a mean over rows one over transitions.
+        sums = torch.stack([is_step_TN.sum(), advantages_TN.sum(), advantages_TN.square().sum()])
+        count, total, squares = self.accelerator.reduce(sums, reduction="sum")
+        mean = total / count
+        deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
+        rows = (
+            observations_TND.flatten(0, 1),
+            actions_TN.flatten(),
+            log_probabilities(logits_TNA.flatten(0, 1), actions_TN.flatten()),
+            ((advantages_TN - mean) / (deviation + 1e-8)).flatten(),
+            (advantages_TN + values_TN[:-1]).flatten(),
+            (is_step_TN * (recipe.global_batch_size / count)).flatten(),
+        )
+        return rows, data_wait_s
+
+    def _minibatches(self, rows: Rows) -> Iterator[tuple[Tensor, ...]]:
+        """This rank's part of each minibatch of one pass. The order is drawn over the rows of all ranks, so that a
+        minibatch is the same set of rows whatever the number of ranks."""
+        import torch
+
+        order = torch.randperm(self.recipe.global_batch_size, generator=self.draws)
+        own = [self._own_rows(chosen) for chosen in torch.split(order, self.recipe.minibatch_size)]
+        index = torch.cat(own).to(self.device)
+        # One gather a pass and array, not one a minibatch.
+        return zip(*(torch.split(x[index], [len(rows) for rows in own]) for x in rows), strict=True)
+
+    def _own_rows(self, chosen: Tensor) -> Tensor:
+        """Global rows (t * num_envs + env) to those that this rank has, in its numbering (t * N + n)."""
+        if self.num_ranks == 1:
+            return chosen
+        t, env = chosen // self.recipe.num_envs, chosen % self.recipe.num_envs - self.first_env
+        own_rows: Tensor = (t * self.share + env)[(env >= 0) & (env < self.share)]
+        return own_rows
+
+    def _set_learning_rate(self, learning_rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+
+    def _learn(self, part: tuple[Tensor, ...]) -> Tensor:
+        """One optimiser step on this rank's part of a minibatch; its part of the mean loss, on the device."""
+        import torch
+
+        from workloads.reinforcement_learning.model import loss_of_rows
+
+        observations_RD, actions_R, log_probs_R, advantages_R, returns_R, weights_R = part
+        logits_RA, values_R = self.model(observations_RD)
+        losses_R = loss_of_rows(
+            logits_RA.float(), values_R.float(), actions_R, log_probs_R, advantages_R, returns_R, self.recipe
+        )
+        loss = (losses_R * weights_R).sum() / self.recipe.minibatch_size
+        self.optimizer.zero_grad(set_to_none=True)
+        # Gradients are averaged over the ranks; times their number this is the gradient of the whole minibatch's mean.
+        shared = loss * self.num_ranks
+        if self.is_scaled:
+            self.accelerator.backward(shared)
+            self.accelerator.unscale_gradients()
+        else:
+            shared.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.opt_gradient_clip_norm)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _average(self) -> None:
+        """Move the averaged weights towards the trained ones."""
+        import torch
+
+        share = 1 - self.recipe.weight_average_decay
+        with torch.no_grad():
+            new_values = self.network.state_dict().values()
+            for value, new in zip(self.averaged.state_dict().values(), new_values, strict=True):
+                value.lerp_(new, share) if value.is_floating_point() else value.copy_(new)
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` environment steps are taken; the device is awaited at the
+        end (and, since the environments run on the host, by every step of a rollout)."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        num_minibatches = 0
+        data_wait_s = 0.0
+        for _ in range(steps):
+            rows, waited_s = self._collect()
+            data_wait_s += waited_s
+            self._set_learning_rate(self.learning_rate(self.recipe, self.step))
+            for _ in range(self.recipe.num_epochs):
+                for part in self._minibatches(rows):
+                    total_loss += self._learn(part)
+                    num_minibatches += 1
+            self._average()
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="sum").item() / max(num_minibatches, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """Mean undiscounted return of one greedy episode of the averaged network from each test start, exact over all
+        ranks."""
+        import torch
+
+        # Every return in its place and zeros elsewhere: the sum is a gathering, in the order of one process.
+        returns = torch.zeros(self.num_test, device=self.device)
+        own = self.evaluation.returns(self.own_starts, self._greedy)
+        returns[self.rank :: self.num_ranks] = torch.from_numpy(own).to(returns)
+        returns = self.accelerator.reduce(returns, reduction="sum").cpu().double()
+        return Quality(returns.mean().item(), self.num_test)
+
+    def _greedy(self, observations_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        """The likeliest action of each observation."""
+        import torch
+
+        logits_NA, _ = self._act(self.averaged, torch.from_numpy(observations_ND).to(self.device))
+        actions_N: npt.NDArray[np.int64] = logits_NA.argmax(-1).cpu().numpy()
+        return actions_N
+
+    def close(self) -> None:
+        """Close the environments, leave the process group."""
+        if "envs" in self.__dict__:
+            self.envs.close()
+        if "evaluation" in self.__dict__:
+            self.evaluation.close()
+        if "accelerator" in self.__dict__:
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()

@@ -1,0 +1,304 @@
+"""Speech recognition: AdamW on a small Conformer with CTC until the word error rate on the test set is low enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: N utterances, W words, S samples, T spectra (10 ms), M bands, U output frames, V tokens; the batch is
+this rank's share.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.speech_recognition.recipe import NAME, Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+GRID = 16  # spectra: batches are padded to a multiple of it, so that few shapes occur
+EVAL_BATCH = 200  # utterances at once, at most; no gradient, so memory is no concern
+METADATA = ("vocabulary", "max_words", "min_hops", "max_hops", "num_train", "num_test")
+
+
+class TrainingSession:
+    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
+        batch = self.recipe.global_batch_size
+        if batch % config.num_devices:
+            raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")
+        metadata: Mapping[str, Any] = config.metadata
+        for key in METADATA:
+            if key not in metadata:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self._check_fits(int(metadata["num_train"]))
+        self.num_tokens = len(metadata["vocabulary"]) + 1
+        self.max_words = int(metadata["max_words"])
+        self.min_hops, self.max_hops = int(metadata["min_hops"]), int(metadata["max_hops"])
+
+    def _check_fits(self, num_train: int) -> None:
+        batch = self.recipe.global_batch_size
+        if batch > num_train:
+            raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
+
+    def prepare(self) -> None:
+        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.speech_recognition.model import NUM_BANDS, LogMel, build_model, build_optimizer
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.manual_seed(self.config.seed)
+        recipe, parts = self.recipe, self.config.parts
+        build = parts.get("build_model", build_model)
+        network = build(self.config.suite, NUM_BANDS, self.num_tokens, recipe.dropout)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
+        self.model, wrapped = self.accelerator.prepare(network, optimizer)
+        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        self.is_scaled = self.accelerator.scaler is not None
+        self.optimizer = wrapped if self.is_scaled else optimizer
+        self.network = self.accelerator.unwrap_model(self.model)
+        self.front_end = LogMel().to(self.device)
+        self.bands_M = torch.arange(NUM_BANDS, device=self.device)
+        # Permutations, the order of batches and shifts come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Run every shape of training and evaluation on noise, then put back weights, statistics and random states."""
+        import torch
+
+        from workloads.speech_recognition.data import HOP
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        share = self.recipe.global_batch_size // self.num_ranks
+        lengths = range(_padded(self.min_hops), _padded(self.max_hops) + 1, GRID)
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            self.front_end(torch.zeros(8 * HOP, dtype=torch.uint8, device=self.device), [8])
+            words_NW = torch.ones(share, self.max_words, dtype=torch.int64, device=self.device)
+            spoken_N = torch.ones(share, dtype=torch.int64)
+            for length in lengths:
+                features_NTM = torch.randn(share, length, len(self.bands_M), device=self.device)
+                spectra_N = torch.full((share,), length)
+                self._train_step(features_NTM, spectra_N, words_NW, spoken_N, learning_rate=0.0)
+            self._errors(features_NTM, spectra_N, words_NW)
+        self.network.load_state_dict(weights)
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read both splits onto the device and compute their spectra, which no random draw changes, once.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+            UsageError: the training set is smaller than one global batch.
+        """
+        import torch
+
+        from workloads.speech_recognition.data import read_split
+
+        held: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+        for name in ("train", "test"):
+            split = read_split(data_dir, name)
+            longest, most = int(split.hops.max()), int(split.words.max())
+            fits = self.min_hops <= split.hops.min() and longest <= self.max_hops and most < self.num_tokens
+            if not fits or split.words.shape[1] != self.max_words:
+                raise DataError(
+                    f"{data_dir}/{name}_hops.npy, {name}_words.npy: up to {longest} hops, token {most} and "
+                    f"{split.words.shape[1]} words; metadata.json says {self.max_hops}, {self.num_tokens - 1} and "
+                    f"{self.max_words}"
+                )
+            features_TM = self.front_end(torch.from_numpy(split.audio).to(self.device), split.hops.tolist())
+            held[name] = (features_TM, torch.from_numpy(split.hops).long(), torch.from_numpy(split.words).long())
+        self.features_TM, self.hops_N, self.words_NW = held["train"]
+        self.num_train = len(self.hops_N)
+        self._check_fits(self.num_train)
+        self.first_N = self.hops_N.cumsum(0) - self.hops_N
+        self.spoken_N = (self.words_NW > 0).sum(1)
+        self._group_test(*held["test"])
+        self._new_epoch()
+
+    def _group_test(self, features_TM: Tensor, hops_N: Tensor, words_NW: Tensor) -> None:
+        """This rank's test utterances in batches of one padded length.
+
+        Each is padded as its own length demands, whatever its neighbours, and belongs to one rank: its words do not
+        depend on the batch or on the number of ranks, and none is counted twice.
+        """
+        self.test_features_TM = features_TM
+        self.num_test, self.num_test_words = len(hops_N), int((words_NW > 0).sum())
+        first_N = hops_N.cumsum(0) - hops_N
+        self.test_batches: list[tuple[Tensor, Tensor, Tensor]] = []
+        padded = [_padded(int(hops)) for hops in hops_N]
+        for length in sorted(set(padded)):
+            mine = [n for n in range(self.rank, self.num_test, self.num_ranks) if padded[n] == length]
+            for begin in range(0, len(mine), EVAL_BATCH):
+                chosen = mine[begin : begin + EVAL_BATCH]
+                rows_NT = self._rows(first_N[chosen], hops_N[chosen], length, len(features_TM) - 1)
+                self.test_batches.append((rows_NT, _spectra(hops_N[chosen]), words_NW[chosen].to(self.device)))
+
+    def _rows(self, first_N: Tensor, hops_N: Tensor, length: int, nothing: int) -> Tensor:
+        """Which rows of the features make a batch of `length` spectra: (N, T) on the device; `nothing` is zeros."""
+        import torch
+
+        steps_T = torch.arange(length)
+        rows_NT = torch.where(steps_T < hops_N[:, None], first_N[:, None] + steps_T, nothing)
+        return rows_NT.to(self.device, non_blocking=True)
+
+    def _new_epoch(self) -> None:
+        """Draw the order and the shifts of all training utterances; what does not fill a last batch is dropped.
+
+        `data_bucket_batches` global batches at a time are sorted by length and cut anew, so that a batch pads little;
+        then the batches of the whole epoch are shuffled. Every utterance still occurs once.
+        """
+        import torch
+
+        batch, shift = self.recipe.global_batch_size, self.recipe.data_frequency_shift
+        order_N = torch.randperm(self.num_train, generator=self.draws)[: self.num_train // batch * batch]
+        pools = torch.split(order_N, batch * self.recipe.data_bucket_batches)
+        batches = torch.cat([pool[self.hops_N[pool].argsort(stable=True)] for pool in pools]).view(-1, batch)
+        self.batches_BN = batches[torch.randperm(len(batches), generator=self.draws)]
+        self.shifts_BN = torch.randint(-shift, shift + 1, self.batches_BN.shape, generator=self.draws)
+        self.cursor = 0
+
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """This rank's share of the next global batch: features_NTM, spectra_N (host), words_NW, spoken_N (host)."""
+        if self.cursor == len(self.batches_BN):
+            self._new_epoch()
+        whole_N, shifts_N = self.batches_BN[self.cursor], self.shifts_BN[self.cursor]
+        self.cursor += 1
+        # The batch's length is the longest of the whole batch's, so that the ranks pad alike.
+        length = _padded(int(self.hops_N[whole_N].max()))
+        mine = slice(self.rank, None, self.num_ranks)
+        chosen_N = whole_N[mine]
+        hops_N = self.hops_N[chosen_N]
+        rows_NT = self._rows(self.first_N[chosen_N], hops_N, length, len(self.features_TM) - 1)
+        # A spectrum moved by a band is the same word from a shorter or a longer throat.
+        shifts_N = shifts_N[mine].to(self.device, non_blocking=True)
+        bands_NM = (self.bands_M + shifts_N[:, None]).clamp(0, len(self.bands_M) - 1)
+        features_NTM = self.features_TM[rows_NT[:, :, None], bands_NM[:, None, :]]
+        words_NW = self.words_NW[chosen_N].to(self.device, non_blocking=True)
+        return features_NTM, _spectra(hops_N), words_NW, self.spoken_N[chosen_N]
+
+    def _train_step(
+        self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor, spoken_N: Tensor, learning_rate: float
+    ) -> Tensor:
+        """One update; the mean loss of this rank's share (per word said), on the device."""
+        from torch.nn import functional
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        logits_UNV = self.model(features_NTM, spectra_N.to(self.device, non_blocking=True))
+        frames_N = _frames(spectra_N, features_NTM.shape[1], len(logits_UNV))
+        # Lengths stay on the host: from the device the loss would fetch them. A word sequence too long for its frames
+        # has an infinite loss; it is taken as 0.
+        scores_UNV = logits_UNV.float().log_softmax(2)
+        loss = functional.ctc_loss(scores_UNV, words_NW, frames_N, spoken_N, zero_infinity=True)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.is_scaled:
+            self.accelerator.backward(loss)
+        else:
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        data_wait_s = 0.0
+        self.model.train()
+        for _ in range(steps):
+            asked = perf_counter()
+            batch = self._next_batch()
+            data_wait_s += perf_counter() - asked
+            total_loss += self._train_step(*batch, learning_rate=self.learning_rate(self.recipe, self.step))
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """Word error rate on the whole test set: errors over all ranks by words said."""
+        import torch
+
+        if self.num_ranks > 1:
+            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            for buffer in self.network.buffers():
+                torch.distributed.broadcast(buffer, 0)
+        errors = torch.zeros((), dtype=torch.int64, device=self.device)
+        for rows_NT, spectra_N, words_NW in self.test_batches:
+            errors += self._errors(self.test_features_TM[rows_NT], spectra_N, words_NW)
+        errors = self.accelerator.reduce(errors, reduction="sum")
+        return Quality(errors.item() / self.num_test_words, self.num_test)
+
+    def _errors(self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor) -> Tensor:
+        """Words wrong, missing or too many, over these utterances: int64 scalar on the device."""
+        import torch
+
+        from workloads.speech_recognition.model import decoded, word_errors
+
+        self.network.eval()
+        with torch.inference_mode():
+            logits_UNV = self.network(features_NTM, spectra_N.to(self.device))
+            frames_N = _frames(spectra_N, features_NTM.shape[1], len(logits_UNV)).to(self.device)
+            errors = word_errors(decoded(logits_UNV, frames_N), words_NW).sum()
+        self.network.train()
+        return errors.clone()
+
+    def close(self) -> None:
+        """Leave the process group and let go of the data."""
+        if hasattr(self, "accelerator"):
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()
+
+
+def _padded(hops: int) -> int:
+    """Spectra in a batch whose longest utterance has so many hops."""
+    return -(-hops // GRID) * GRID
+
+
+def _spectra(hops_N: Tensor) -> Tensor:
+    """How many spectra utterances of so many hops have: the last windows would reach beyond their ends."""
+    return hops_N - 3
+
+
+def _frames(spectra_N: Tensor, padded_spectra: int, padded_frames: int) -> Tensor:
+    """How many of the network's output frames belong to utterances of so many spectra, rounded up."""
+    return -(-spectra_N * padded_frames // padded_spectra)

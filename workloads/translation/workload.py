@@ -1,0 +1,319 @@
+"""Translation: AdamW on an encoder-decoder until the BLEU of greedy translations of the test set is good enough.
+
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+
+Dimension letters: N sentences, S source pieces, T target pieces, V vocabulary; the batch is this rank's share.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: N803, N806 (dimension letters)
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import DataError, UsageError, unknown_name
+from harness.workload import Block, Quality, RunConfig
+from workloads.translation.recipe import NAME, Recipe
+from workloads.translation.subwords import END, PAD, START, Subwords
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUITES = ("mini", "standard")
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+EVAL_BATCH = {"mini": 100, "standard": 500}  # sentences translated at once, of about one length
+BUCKET_BATCHES = 20  # batches' worth of pairs that are sorted by length together, then cut into batches
+STEP = 4  # lengths are padded to multiples of this: few shapes, little padding
+NUM_WARM_UP_STEPS = 3
+
+
+class TrainingSession:
+    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        if config.suite not in SUITES:
+            raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
+        if config.precision not in PRECISIONS:
+            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
+        self.config = config
+        self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
+        batch = self.recipe.global_batch_size
+        if batch % config.num_devices:
+            raise UsageError(f"{NAME}: global_batch_size {batch} cannot be shared by {config.num_devices} devices")
+        metadata: Mapping[str, Any] = config.metadata
+        for key in ("vocabulary", "max_length", "max_excess", "num_train", "num_test"):
+            if key not in metadata:
+                raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
+        self._check_fits(int(metadata["num_train"]))
+        self.subwords = Subwords(metadata["vocabulary"])
+        self.num_pieces = len(self.subwords.vocabulary)
+        self.max_length = _rounded(int(metadata["max_length"]))
+        self.max_excess = int(metadata["max_excess"])
+
+    def _check_fits(self, num_train: int) -> None:
+        batch = self.recipe.global_batch_size
+        if batch > num_train:
+            raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
+
+    def prepare(self) -> None:
+        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+
+        Raises:
+            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+        """
+        import torch
+        from accelerate import Accelerator
+
+        from workloads.translation.model import build_model, build_optimizer
+
+        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
+        # of them a world of one.
+        on_cpu = not torch.accelerator.is_available()
+        if on_cpu and self.config.precision == "fp16":
+            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        self.device = self.accelerator.device
+        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
+        if self.num_ranks != self.config.num_devices:
+            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        torch.manual_seed(self.config.seed)
+        recipe, parts = self.recipe, self.config.parts
+        # A translation may be longer than any sentence that was seen, by the excess that decoding allows.
+        num_positions = self.max_length + self.max_excess
+        network = parts.get("build_model", build_model)(self.config.suite, self.num_pieces, num_positions, recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
+        self.model, wrapped = self.accelerator.prepare(network, optimizer)
+        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        self.is_scaled = self.accelerator.scaler is not None
+        self.optimizer = wrapped if self.is_scaled else optimizer
+        self.network: Any = self.accelerator.unwrap_model(self.model)
+        if self.rank:
+            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # ranks drop out different units
+        # Epochs and batches come from this generator alone: the same on every rank.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Run training and evaluation on noise, then put back weights and random states."""
+        import torch
+
+        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
+        scaler = self.accelerator.scaler
+        scale = scaler.state_dict() if scaler is not None else {}
+        share = self.recipe.global_batch_size // self.num_ranks
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            for length in [self.max_length] + [min(4 * STEP, self.max_length)] * (NUM_WARM_UP_STEPS - 1):
+                noise = torch.randint(START, self.num_pieces, (share, length), dtype=torch.int64).to(self.device)
+                self._train_step(noise, noise, share * length * self.num_ranks, learning_rate=0.0)
+            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+            noise = torch.full((size, STEP), END, dtype=torch.int64, device=self.device)
+            self._bleu(["a b c d"], ["a b c d"])
+            self._translated(noise, torch.full((size,), STEP, device=self.device))
+        self.network.load_state_dict(weights)
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if scaler is not None:
+            scaler.load_state_dict(scale)
+
+    def start(self, data_dir: Path) -> None:
+        """Read training pairs, test sources and references.
+
+        Raises:
+            DataError: a file is missing, damaged, or not what `metadata.json` says.
+            UsageError: the training set is smaller than one global batch.
+        """
+        import numpy as np
+        import torch
+
+        from workloads.translation.data import read_split, read_text
+
+        held = {}
+        for split in ("train", "test"):
+            for kind, array in zip(("sources", "targets"), read_split(data_dir, split), strict=True):
+                if array.max() >= self.num_pieces or array.shape[1] > self.max_length:
+                    raise DataError(
+                        f"{data_dir}/{split}_{kind}.npy: pieces up to {array.max()}, sentences up to {array.shape[1]}; "
+                        f"metadata.json says {self.num_pieces} pieces and sentences up to {self.max_length}"
+                    )
+                held[split, kind] = array
+        self.references = read_text(data_dir, "test", "de")
+        self.num_test = len(held["test", "sources"])
+        if len(self.references) != self.num_test:
+            raise DataError(f"{data_dir}/test.de: {len(self.references)} sentences for {self.num_test} sources")
+        sources, targets = held["train", "sources"], held["train", "targets"]
+        self.num_train = len(sources)
+        self._check_fits(self.num_train)
+        # Lengths stay on the host: they decide shapes, so no step has to ask the device for one.
+        self.source_lengths_N = torch.from_numpy((sources != PAD).sum(1))
+        self.target_lengths_N = torch.from_numpy((targets != PAD).sum(1)) - 1  # what is predicted: all but START
+        self.sources_NS, self.targets_NT = (
+            torch.from_numpy(_wide(array, _rounded(array.shape[1]) + extra)).to(self.device)
+            for array, extra in ((sources, 0), (targets, 1))
+        )
+        # Longest first, every num_ranks-th to this rank: no padding by doubles, so no sentence is counted twice.
+        lengths_N = (held["test", "sources"] != PAD).sum(1)
+        order_N = np.argsort(-lengths_N, kind="stable")[self.rank :: self.num_ranks]
+        self.test_order = order_N.tolist()
+        self.test_lengths_N = torch.from_numpy(lengths_N[order_N]).to(self.device)
+        self.test_widths = lengths_N[order_N].tolist()
+        self.test_sources_NS = torch.from_numpy(held["test", "sources"][order_N].astype(np.int64)).to(self.device)
+        self._new_epoch()
+
+    def _new_epoch(self) -> None:
+        """Draw an order, sort it by length within stretches of some batches, cut it, and draw the batches' order.
+
+        What does not fill a last batch is dropped: other pairs in every epoch.
+        """
+        import torch
+
+        batch = self.recipe.global_batch_size
+        order_N = torch.randperm(self.num_train, generator=self.draws)[: self.num_train // batch * batch]
+        rows = []
+        for stretch_N in torch.split(order_N, BUCKET_BATCHES * batch):
+            key_N = self.target_lengths_N[stretch_N] * 10_000 + self.source_lengths_N[stretch_N]
+            rows.append(stretch_N[key_N.argsort(stable=True)].view(-1, batch))
+        batches_BN = torch.cat(rows)
+        batches_BN = batches_BN[torch.randperm(len(batches_BN), generator=self.draws)]
+        # Widths and counts of every batch, for all its ranks: the same shapes everywhere.
+        self.source_widths = self.source_lengths_N[batches_BN].amax(1).tolist()
+        self.target_widths = self.target_lengths_N[batches_BN].amax(1).tolist()
+        self.num_predicted = self.target_lengths_N[batches_BN].sum(1).tolist()
+        # Every num_ranks-th of a sorted batch: ranks have sentences of about the same lengths.
+        self.batches_BN = batches_BN[:, self.rank :: self.num_ranks].to(self.device)
+        self.cursor = 0
+
+    def _next_batch(self) -> tuple[Tensor, Tensor, int]:
+        """This rank's share of the next global batch, sources_NS and targets_NT, and what the whole batch predicts."""
+        if self.cursor == len(self.batches_BN):
+            self._new_epoch()
+        at = self.cursor
+        self.cursor += 1
+        chosen_N = self.batches_BN[at]
+        sources_NS = self.sources_NS[chosen_N, : _rounded(self.source_widths[at])].long()
+        targets_NT = self.targets_NT[chosen_N, : _rounded(self.target_widths[at]) + 1].long()
+        return sources_NS, targets_NT, self.num_predicted[at]
+
+    def _train_step(self, sources_NS: Tensor, targets_NT: Tensor, num_predicted: int, learning_rate: float) -> Tensor:
+        """One update; this rank's part of the global batch's mean loss, times the number of ranks, on the device.
+
+        Gradients are averaged over the ranks, so this makes them those of the mean over all pieces of the batch.
+        """
+        from torch.nn import functional
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        logits_NTV = self.model(sources_NS, targets_NT[:, :-1])
+        total = functional.cross_entropy(
+            logits_NTV.flatten(0, 1),
+            targets_NT[:, 1:].flatten(),
+            ignore_index=PAD,
+            reduction="sum",
+            label_smoothing=self.recipe.label_smoothing,
+        )
+        loss: Tensor = total * (self.num_ranks / num_predicted)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.is_scaled:
+            self.accelerator.backward(loss)
+        else:
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    def train_block(self, num_samples: int) -> Block:
+        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        import torch
+
+        steps = -(-num_samples // self.recipe.global_batch_size)
+        total_loss = torch.zeros((), device=self.device)
+        data_wait_s = 0.0
+        self.model.train()
+        for _ in range(steps):
+            asked = perf_counter()
+            batch = self._next_batch()
+            data_wait_s += perf_counter() - asked
+            total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
+            self.step += 1
+        mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
+        return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
+
+    def evaluate(self) -> Quality:
+        """BLEU of greedy translations of the whole test set, exact over all ranks."""
+        from accelerate.utils import gather_object
+
+        mine = list(zip(self.test_order, self.translate(), strict=True))
+        translations = dict(gather_object(mine))
+        hypotheses = [translations[i] for i in range(self.num_test)]
+        return Quality(self._bleu(hypotheses, self.references), self.num_test)
+
+    def translate(self) -> list[str]:
+        """This rank's test sentences in German, in the order of `test_order`."""
+        size = EVAL_BATCH[self.config.suite]
+        texts = []
+        self.network.eval()
+        for first in range(0, len(self.test_order), size):
+            sources_NS = self.test_sources_NS[first : first + size, : self.test_widths[first]]
+            limits_N = self.test_lengths_N[first : first + size] + self.max_excess
+            texts += [self.subwords.decode(row) for row in self._translated(sources_NS, limits_N).tolist()]
+        self.network.train()
+        return texts
+
+    def _translated(self, sources_NS: Tensor, limits_N: Tensor) -> Tensor:
+        """(N, T) pieces, the likeliest one at every step; what comes after an END means nothing.
+
+        limits_N: how many pieces a translation may have, its END included.
+        """
+        import torch
+
+        n, width = len(sources_NS), sources_NS.shape[1] + self.max_excess
+        with torch.inference_mode(), self.accelerator.autocast():
+            said_NT = torch.full((n, width), END, dtype=torch.int64, device=self.device)
+            rows_N = torch.arange(n, device=self.device)
+            last_N = torch.full((n,), START, dtype=torch.int64, device=self.device)
+            done_N = torch.zeros(n, dtype=torch.bool, device=self.device)
+            too_late_NT = torch.arange(width, device=self.device) >= limits_N[:, None]
+            state = self.network.begin(sources_NS)
+            for t in range(width):
+                last_N = self.network.step(state, last_N).argmax(1)
+                said_NT[rows_N, t] = last_N
+                done_N |= (last_N == END) | (limits_N <= t + 1)
+                if t % STEP == STEP - 1:
+                    # Looking at the device costs a wait, computing finished sentences further costs their steps.
+                    going_N = (~done_N).nonzero()[:, 0]
+                    if len(going_N) == 0:
+                        break
+                    if len(going_N) < len(rows_N):
+                        state.keep(going_N)
+                        rows_N, last_N, limits_N = rows_N[going_N], last_N[going_N], limits_N[going_N]
+                        done_N = done_N[going_N]
+            return said_NT.masked_fill_(too_late_NT, END)
+
+    @staticmethod
+    def _bleu(hypotheses: list[str], references: list[str]) -> float:
+        from sacrebleu.metrics.bleu import BLEU
+
+        return float(BLEU().corpus_score(hypotheses, [references]).score)
+
+    def close(self) -> None:
+        """Leave the process group and let go of the data."""
+        if hasattr(self, "accelerator"):
+            self.accelerator.end_training()
+            self.accelerator.free_memory()
+        self.__dict__.clear()
+
+
+def _rounded(length: int) -> int:
+    """Up to a multiple of STEP."""
+    return -(-length // STEP) * STEP
+
+
+def _wide(array: Any, width: int) -> Any:
+    """The rows with PAD up to `width`."""
+    import numpy as np
+
+    return np.pad(array, ((0, 0), (0, max(0, width - array.shape[1]))))
