@@ -140,8 +140,8 @@ class PowerPicture:
         if len(known) == len(by_node):
             picture.points.append(Point(WATTS, round(math.fsum(known.values()), 3), time_ms, second))
         if 1 < len(by_node) <= MAX_NODE_METRICS:
-            for name, watts in known.items():
-                picture.points.append(Point(f"{WATTS}_{word(name)}", round(watts, 3), time_ms, second))
+            for name, power_w in known.items():
+                picture.points.append(Point(f"{WATTS}_{word(name)}", round(power_w, 3), time_ms, second))
 
 
 def _seconds(event: Event, node: _Node, picture: RunPicture) -> float | None:
