@@ -10,4 +10,6 @@ environment "${TTA_VENV:-.venv-test}" all
 say "lint and types"
 . scripts/lint.sh
 say "tests ($marks)"
-"$python" -m pytest -m "$marks" "$@"
+# Two processes of one thread each: two of two threads each wait for one another more than they compute.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+"$python" -m pytest -n 2 -m "$marks" "$@"
