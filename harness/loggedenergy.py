@@ -37,8 +37,14 @@ def idle_w(log: RunLog) -> float | None:
 
     The same meters are added up as in a run. It is told, and taken from nothing.
     """
+    num_nodes = sum(not node.is_switch for node in log.nodes)
+    return mean_power_w(log.idle) if len(log.idle) == num_nodes > 0 else None
+
+
+def mean_power_w(nodes: Sequence[NodePower]) -> float | None:
+    """Mean power of all nodes, each from its own start to its own stop; None where one of them does not give it."""
     watts = []
-    for node in log.idle:
+    for node in nodes:
         if node.start_ns is None or node.stop_ns is None:
             return None
         try:
@@ -48,8 +54,7 @@ def idle_w(log: RunLog) -> float | None:
         if energy.mean_w is None:
             return None
         watts.append(energy.mean_w)
-    num_nodes = sum(not node.is_switch for node in log.nodes)
-    return math.fsum(watts) if len(watts) == num_nodes > 0 else None
+    return math.fsum(watts) if watts else None
 
 
 def window_ns(log: RunLog) -> tuple[int, int] | None:

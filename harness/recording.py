@@ -5,18 +5,16 @@ What goes wrong is said once a run; the run's energy is void then, by what its p
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from harness import powerlog
 from harness.clock import Clock, MonotonicClock
-from harness.energy import run_energy
 from harness.energyreading import EnergySource
 from harness.errors import Interrupted, LogError, TtaError
+from harness.loggedenergy import mean_power_w
 from harness.power import NodePower
 from harness.powerfolders import IDLE_FOLDER, POWER_FOLDER
 
@@ -142,19 +140,3 @@ def record_idle(recording: RunRecording, run_id: str, seconds: float, is_over: C
     if is_over():
         raise Interrupted("interrupted by a signal")
     return mean_power_w(nodes)
-
-
-def mean_power_w(nodes: Sequence[NodePower]) -> float | None:
-    """Mean power of all nodes, each from its own start to its own stop; None where one of them does not give it."""
-    each = []
-    for node in nodes:
-        if node.start_ns is None or node.stop_ns is None:
-            return None
-        try:
-            energy = run_energy([replace(node, offsets=())], node.start_ns, node.stop_ns)
-        except LogError:
-            return None
-        if energy.mean_w is None:
-            return None
-        each.append(energy.mean_w)
-    return math.fsum(each) if each else None
