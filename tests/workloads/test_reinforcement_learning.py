@@ -446,6 +446,23 @@ def test_value_error_and_entropy_have_their_weights() -> None:
     assert loss.item() == pytest.approx(0.5 * 9 - 0.1 * math.log(2))
 
 
+def test_the_mirrored_world_is_seen_as_the_world() -> None:
+    """A cart-pole and its mirror image go on as mirror images when pushed to opposite sides, and the network knows."""
+    pair = SwingUp(2)
+    pair.reset(options={"states_4N": np.array([[0.1, -0.3, 0.2, 1.5], [-0.1, 0.3, -0.2, -1.5]]).T})
+    observations_2D, *_ = pair.step(np.array([1, 0]))
+    torch.manual_seed(0)
+    network = build_model("mini", 5, 2)
+    torch.nn.init.normal_(network.actor[-1].weight)  # freshly made, every action is about as good as the other
+
+    logits_2A, values_2 = network(torch.from_numpy(observations_2D))
+
+    assert observations_2D[1] == pytest.approx(observations_2D[0] * [-1, -1, 1, -1, -1], abs=1e-6)
+    assert logits_2A[1].tolist() == pytest.approx(logits_2A[0].flip(0).tolist(), abs=1e-5)
+    assert abs(logits_2A[0, 0] - logits_2A[0, 1]) > 0.01
+    assert values_2[1].item() == pytest.approx(values_2[0].item(), abs=1e-5)
+
+
 def test_sampled_actions_are_as_likely_as_the_logits_say() -> None:
     """Over an even grid of chances the counts are the probabilities; what is no number becomes action 0."""
     chances = torch.arange(1000) / 1000
