@@ -450,17 +450,17 @@ def test_the_mirrored_world_is_seen_as_the_world() -> None:
     """A cart-pole and its mirror image go on as mirror images when pushed to opposite sides, and the network knows."""
     pair = SwingUp(2)
     pair.reset(options={"states_4N": np.array([[0.1, -0.3, 0.2, 1.5], [-0.1, 0.3, -0.2, -1.5]]).T})
-    observations_2D, *_ = pair.step(np.array([1, 0]))
+    observations, *_ = pair.step(np.array([1, 0]))
     torch.manual_seed(0)
     network = build_model("mini", 5, 2)
     torch.nn.init.normal_(network.actor[-1].weight)  # freshly made, every action is about as good as the other
 
-    logits_2A, values_2 = network(torch.from_numpy(observations_2D))
+    logits, values = network(torch.from_numpy(observations))
 
-    assert observations_2D[1] == pytest.approx(observations_2D[0] * [-1, -1, 1, -1, -1], abs=1e-6)
-    assert logits_2A[1].tolist() == pytest.approx(logits_2A[0].flip(0).tolist(), abs=1e-5)
-    assert abs(logits_2A[0, 0] - logits_2A[0, 1]) > 0.01
-    assert values_2[1].item() == pytest.approx(values_2[0].item(), abs=1e-5)
+    assert observations[1] == pytest.approx(observations[0] * [-1, -1, 1, -1, -1], abs=1e-6)
+    assert logits[1].tolist() == pytest.approx(logits[0].flip(0).tolist(), abs=1e-5)
+    assert abs(logits[0, 0] - logits[0, 1]) > 0.01
+    assert values[1].item() == pytest.approx(values[0].item(), abs=1e-5)
 
 
 def test_sampled_actions_are_as_likely_as_the_logits_say() -> None:

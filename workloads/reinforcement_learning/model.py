@@ -59,19 +59,19 @@ class MirroredActorCritic(nn.Module):
     mirrored observation, how good action 0 is; a value is the mean of both sides'.
     """
 
-    scales_D: Tensor
-    mirror_D: Tensor
+    scales: Tensor
+    mirror: Tensor
 
     def __init__(self, scales: tuple[float, ...], mirror: tuple[float, ...], width: int) -> None:
         super().__init__()
         self.actor = _perceptron(len(scales), width, 1, gain=0.01)
         self.critic = _perceptron(len(scales), width, 1, gain=1.0)
-        self.register_buffer("scales_D", torch.tensor(scales), persistent=False)
-        self.register_buffer("mirror_D", torch.tensor(mirror), persistent=False)
+        self.register_buffer("scales", torch.tensor(scales), persistent=False)
+        self.register_buffer("mirror", torch.tensor(mirror), persistent=False)
 
     def forward(self, observations_BD: Tensor) -> tuple[Tensor, Tensor]:
-        seen_BD = observations_BD * self.scales_D
-        both_RD = torch.cat((seen_BD * self.mirror_D, seen_BD))  # R = 2B
+        seen_BD = observations_BD * self.scales
+        both_RD = torch.cat((seen_BD * self.mirror, seen_BD))  # R = 2B
         logits_AB = self.actor(both_RD).view(2, -1)
         return logits_AB.t(), self.critic(both_RD).view(2, -1).mean(0)
 
