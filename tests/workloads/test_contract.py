@@ -35,8 +35,6 @@ MAX_LOG_BYTES = 100_000
 MAX_VARIATION = 0.15
 
 every_workload = pytest.mark.parametrize("name", NAMES)
-# No target stands yet that the reference runs carry; strict, so that it cannot stay here when there is one.
-WITHOUT_REFERENCE = {"reinforcement_learning"}
 
 
 def rules_of(name: str, suite: str = "mini") -> BenchmarkRules:
@@ -133,13 +131,7 @@ def test_target_lies_above_everything_that_does_not_train(name: str, suite: str)
         assert word in card, f"the card does not speak of {word}"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(name in WITHOUT_REFERENCE, reason="no reference runs", strict=True))
-        for name in NAMES
-    ],
-)
+@every_workload
 def test_reference_points_are_what_the_committed_runs_say(name: str) -> None:
     """Twenty runs at the reference batch size, ten at two more; every one reaches the target, and they agree."""
     rules = rules_of(name)
@@ -443,7 +435,7 @@ def test_real_referee_runs_it_to_a_target(
     assert [finding for finding in found if finding["severity"] == "error"] == []
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_REFERENCE))
+@every_workload
 @pytest.mark.slow
 def test_two_processes_reach_the_target_of_the_rules(
     name: str, prepared: Callable[[str], datacache.DataSet], tmp_path: Path
