@@ -12,19 +12,23 @@ from harness import events as key
 from harness.columns import aligned
 from harness.errors import LogError
 from harness.ruleset import BenchmarkRules, Timing
+from harness.runenergy import EnergyLimits
 from harness.runresult import RunResult, run_result
+from harness.scoreenergy import ScoreEnergy, score_energy
 from harness.statistics import variance
 from harness.submission import RESULT_PATTERN, Result
 
 NOTE = (
     "quality: lowest and highest of the runs, at the evaluation that decided. samples, seconds: to target, mean and "
-    "median of the\nruns that reached it. waiting: share of the training time in which training waited for data. "
-    "variation: of samples to target\nin the reference's runs at the reference batch size (deviation / mean)."
+    "median of the\nruns that reached it. energy: mean of the same runs, with the class of the meters. waiting: share of "
+    "the training time in which\ntraining waited for data. variation: of samples to target in the reference's runs at the "
+    "reference batch size (deviation / mean)."
 )
 _HEADER = (
-    "benchmark", "target", "reached", "quality", "samples", "seconds", "waiting", "best without training", "variation"
+    "benchmark", "target", "reached", "quality", "samples", "seconds", "energy", "waiting", "best without training",
+    "variation",
 )  # fmt: skip
-_LEFT = frozenset({0, 1, 7})
+_LEFT = frozenset({0, 1, 8})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Summary:
     num_reached: those that reached the target.
     quality: lowest and highest of the runs, at the evaluation that decided; where none did, the best of the run.
     mean_samples, median_s: to target, over the runs that reached it.
+    energy: of the runs that reached it, as `harness.scoreenergy` says; None: nothing was metered.
     data_wait_fraction: share of the timed training in which it waited for data, mean over the runs.
     baseline: name and value of the best solution without training; variation: see `reference_variation`.
     """
@@ -50,6 +55,7 @@ class Summary:
     quality: tuple[float, float] | None
     mean_samples: float | None
     median_s: float | None
+    energy: ScoreEnergy | None
     data_wait_fraction: float | None
     baseline: tuple[str, float] | None
     variation: float | None
@@ -60,17 +66,19 @@ class Summary:
         return 0 < self.num_runs == self.num_reached
 
 
-def summarise(result: Result, rules: BenchmarkRules, timing: Timing | None = None) -> Summary:
+def summarise(
+    result: Result, rules: BenchmarkRules, timing: Timing | None = None, limits: EnergyLimits | None = None
+) -> Summary:
     """The row of a result; a log that cannot be read, or contradicts itself, has not reached its target.
 
-    timing: without it, evaluations count, as they do in MLPerf.
+    timing: without it, evaluations count, as they do in MLPerf. limits: what the rules ask of a measurement of energy.
     """
     num_unreadable = sum(RESULT_PATTERN.fullmatch(item.path.name) is not None for item in result.unreadable)
     own = [log for log in result.runs if not course.is_full_curve(log)]
     runs: list[RunResult] = []
     for log in own:
         try:
-            runs.append(run_result(log, rules, timing=timing))
+            runs.append(run_result(log, rules, timing=timing, limits=limits, num_nodes=result.num_nodes))
         except LogError:
             num_unreadable += 1
     reached = [run for run in runs if run.seconds is not None]
@@ -89,6 +97,7 @@ def summarise(result: Result, rules: BenchmarkRules, timing: Timing | None = Non
         quality=(min(qualities), max(qualities)) if qualities else None,
         mean_samples=fmean(run.samples for run in reached if run.samples is not None) if reached else None,
         median_s=median(run.seconds for run in reached if run.seconds is not None) if reached else None,
+        energy=score_energy([run.energy for run in reached], limits=limits),
         data_wait_fraction=fmean(waits) if waits else None,
         baseline=best_baseline(rules),
         variation=reference_variation(rules),
@@ -131,7 +140,15 @@ def _cells(row: Summary) -> tuple[str, ...]:
         "-" if row.quality is None else " to ".join(f"{value:.4g}" for value in dict.fromkeys(row.quality)),
         "-" if row.mean_samples is None else f"{row.mean_samples:,.0f}",
         "-" if row.median_s is None else f"{row.median_s:,.1f}",
+        _energy_cell(row.energy),
         "-" if row.data_wait_fraction is None else f"{row.data_wait_fraction:.1%}",
         "not measured" if row.baseline is None else f"{row.baseline[1]:.4g} {row.baseline[0]}",
         "not measured" if row.variation is None else f"{row.variation:.1%}",
     )
+
+
+def _energy_cell(energy: ScoreEnergy | None) -> str:
+    if energy is None or energy.joules is None:
+        return "not measured"
+    mark = "estimated" if energy.source == "estimated" else "void" if energy.void else f"class {energy.meter_class}"
+    return f"{energy.joules / 1e3:,.2f} kJ ({mark})"

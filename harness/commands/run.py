@@ -168,7 +168,7 @@ def run_all(request: Request) -> ExitStatus:
 
 def _row(folder: Path, rules: BenchmarkRules, ruleset: RuleSet) -> Summary:
     result = read_result(folder) if folder.is_dir() else Result(folder, "result", ())
-    return summarise(result, rules, ruleset.timing)
+    return summarise(result, rules, ruleset.timing, ruleset.energy)
 
 
 def _one(

@@ -43,7 +43,7 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
             )
             status = ExitStatus.USAGE
             continue
-        row = summarise(result, rules, ruleset.timing)
+        row = summarise(result, rules, ruleset.timing, ruleset.energy)
         if row.num_runs:
             rows.append(row)
         else:

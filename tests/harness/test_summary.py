@@ -10,6 +10,7 @@ import pytest
 
 from harness.cli import main
 from harness.ruleset import Constraint, ReferenceConvergence, Timing
+from harness.runenergy import EnergyLimits
 from harness.submission import Result, read_result
 from harness.summary import as_text, best_baseline, reference_variation, summarise
 from tests.fabricate import METRIC, Metric, benchmark_rules, events, find, write_log, write_result, write_submission
@@ -34,6 +35,21 @@ def test_row_says_what_the_logs_say(tmp_path: Path) -> None:
     waits = [0.1 / (2.0 + 0.01 * index) for index in range(5)]
     assert row.data_wait_fraction == pytest.approx(sum(waits) / 5)
     assert row.baseline == ("forest", 0.6)
+
+
+@pytest.mark.parametrize(
+    ("power", "cell"), [("node", " kJ (class B)"), ("model", " kJ (estimated)"), (None, "not measured")]
+)
+def test_row_says_the_energy_with_the_class_of_its_meters(tmp_path: Path, power: str | None, cell: str) -> None:
+    """Added up from the power logs beside the runs; without any it is not 0."""
+    row = summarise(result_of(tmp_path, power=power), benchmark_rules(), limits=EnergyLimits())
+
+    assert cell in as_text([row])
+    assert (row.energy is None) == (power is None)
+    if row.energy is not None:
+        assert row.energy.mean_w is not None
+        assert row.median_s is not None
+        assert row.energy.joules == pytest.approx(row.energy.mean_w * row.median_s, rel=0.01)
 
 
 def test_run_that_missed_counts_as_a_run_and_for_nothing_else(tmp_path: Path) -> None:
@@ -79,7 +95,12 @@ def test_nothing_is_said_from_nothing(tmp_path: Path) -> None:
     assert (row.num_runs, row.num_reached, row.is_reached) == (0, 0, False)
     assert (row.quality, row.mean_samples, row.median_s, row.data_wait_fraction) == (None, None, None, None)
     assert (row.baseline, row.variation) == (None, None)
-    assert as_text([row]).splitlines()[1].split("0.9", 1)[1].split() == [*"-----", "not", "measured", "not", "measured"]
+    assert as_text([row]).splitlines()[1].split("0.9", 1)[1].split() == [
+        *"----",
+        *["not", "measured"],
+        "-",
+        *["not", "measured"] * 2,
+    ]
 
 
 def test_run_without_a_block_waited_for_nothing_that_can_be_told(tmp_path: Path) -> None:
@@ -169,8 +190,8 @@ def test_verb_prints_a_table_of_a_tree(tmp_path: Path, rules: str, capsys: pytes
 
     shown, errors = capsys.readouterr()
     assert [" ".join(line.split()) for line in shown.splitlines()[:2]] == [
-        "benchmark target reached quality samples seconds waiting best without training variation",
-        "toy_mini top1_accuracy >= 0.9 5/5 0.95 to 0.954 3,000 7.8 5.0% 0.6 forest 9.1%",
+        "benchmark target reached quality samples seconds energy waiting best without training variation",
+        "toy_mini top1_accuracy >= 0.9 5/5 0.95 to 0.954 3,000 7.8 not measured 5.0% 0.6 forest 9.1%",
     ]
     assert errors == ""
 
