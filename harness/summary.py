@@ -21,8 +21,8 @@ from harness.submission import RESULT_PATTERN, Result
 NOTE = (
     "quality: lowest and highest of the runs, at the evaluation that decided. samples, seconds: to target, mean and "
     "median of the\nruns that reached it. energy: mean of the same runs, with the class of the meters. waiting: share "
-    "of the training time in\nwhich training waited for data. variation: of samples to target in the reference's runs at "
-    "the reference batch size\n(deviation / mean)."
+    "of the training time in\nwhich training waited for data. variation: of samples to target in the reference's runs "
+    "at the reference batch size\n(deviation / mean)."
 )
 _HEADER = (
     "benchmark", "target", "reached", "quality", "samples", "seconds", "energy", "waiting", "best without training",
