@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.auditing.suspicion import Signal
 from harness.errors import MissingDependencyError, UsageError, unknown_name
 from harness.findings import Rule
 from harness.workload import Workload
@@ -60,13 +61,36 @@ def checks() -> dict[str, Rule]:
     return dict(sorted(found.items()))
 
 
+def signals() -> dict[str, Signal]:
+    """Every signal of `tta audit` by code, sorted."""
+    import rules.audits
+
+    found: dict[str, Signal] = {}
+    for module_name in sorted(module.name for module in pkgutil.iter_modules(rules.audits.__path__)):
+        match = _FILE.fullmatch(module_name)
+        assert match is not None, f"rules/audits/{module_name}.py is not named <code>_<suspicion>.py"
+        code, name = match.group(1).upper(), match.group(2)
+        assert code not in found, f"two signals have the code {code}"
+        module = importlib.import_module(f"rules.audits.{module_name}")
+        document = inspect.cleandoc(module.__doc__ or "")
+        found[code] = Signal(code, name, module.SCOPE, module.check, document, module.LIMITS)
+    return found
+
+
+def audit_file() -> Path:
+    """The audit's rules that come with the harness."""
+    import rules
+
+    return Path(next(iter(rules.__path__))) / "audits" / "audit.yaml"
+
+
 def check(code: str) -> Rule:
-    """The check with `code`, in any case.
+    """The check with `code`, in any case; a signal of the audit as a check.
 
     Raises:
         UsageError: there is none.
     """
-    known = checks()
+    known = {**checks(), **{item.code: item.as_rule for item in signals().values()}}
     if code.upper() not in known:
         raise UsageError(unknown_name("check", code, known))
     return known[code.upper()]

@@ -17,17 +17,16 @@ from typing import Any, BinaryIO
 
 from harness.errors import LogError, printable
 from harness.events import CHAIN_START, POWER_READING, TOKEN, TRACKED_STATS, Event
-from harness.logline import parse_line
+from harness.logline import is_foreign_event, parse_line
 from harness.power import NodePower
 from harness.runenergy import RunEnergy
 
 _TOKEN = TOKEN.encode()
-_PIECE_BYTES = 1 << 20
-MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
+_UNCHAINED = "a line without seq, elapsed_ns or prev in a log that has them"
+_PIECE_BYTES = MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
 MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
 MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
-MAX_DEFECTS_PER_KIND = 100
-_MAX_KEYS = 1_000
+MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,7 @@ class RunLog:
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
     energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
+    memo: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)  # what checks share
 
     def all(self, key: str) -> tuple[Event, ...]:
         """Every event of `key`, in the order of the file."""
@@ -115,7 +115,9 @@ class RunLog:
     @property
     def is_foreign(self) -> bool:
         """Whether another program wrote it: there are events, and none has monotonic time."""
-        return bool(self.events) and all(event.elapsed_ns is None for event in self.events)
+        if "foreign" not in self.memo:  # every check asks
+            self.memo["foreign"] = self.events and all(event.elapsed_ns is None for event in self.events)
+        return bool(self.memo["foreign"])
 
     def seconds(self, start: Event, stop: Event) -> float:
         """Seconds from one event to another: monotonic where both have it, else by wall time."""
@@ -164,6 +166,7 @@ class _Collector:
         self.elapsed_ns: int | None = None
         self.wall_offset_ms: float | None = None
         self.prev = CHAIN_START
+        self.before: bytes | None = None  # our line before, instead of `prev`: most are never asked for their digest
         self.is_chained = False
         self.unchained: list[int] = []  # lines without order before the first that has it
         self.kept_bytes = 0
@@ -196,9 +199,10 @@ class _Collector:
             self.num_lines += 1
         if skipped is not None:
             self._overlong(self.num_lines, is_ours)
+        elif (hit := rest.find(_TOKEN)) >= 0 and is_foreign_event(rest[hit:]):
+            yield self.num_lines, rest[hit:]
         elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
-            # A writer of ours ends a line before it starts the next: a line without an end was cut off.
-            self.defect("cut_off", self.num_lines, "the last line is cut off")
+            self.defect("cut_off", self.num_lines, "the last line is cut off")  # a writer of ours ends its lines
 
     def _ours(self, block: bytes, cut: int) -> Iterator[tuple[int, bytes]]:
         position = 0
@@ -215,7 +219,7 @@ class _Collector:
 
     def _overlong(self, lineno: int, is_ours: bool) -> None:
         if is_ours:
-            self.prev = ""  # no line can be chained to it
+            self.before, self.prev = None, ""  # no line can be chained to it
             self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
 
     def defect(self, kind: str, lineno: int, message: str) -> None:
@@ -224,14 +228,14 @@ class _Collector:
             self.defects.append(Defect(kind, lineno, message))
 
     def take(self, lineno: int, line: bytes) -> None:
-        digest_before, self.prev = self.prev, hashlib.sha256(line).hexdigest()
         try:
             event = parse_line(line, lineno)
         except ValueError as error:
             self.defect("malformed", lineno, str(error))
-            return
-        self._check_order(event, digest_before)
-        self._keep(event, len(line))
+        else:
+            self._check_order(event)
+            self._keep(event, len(line))
+        self.before = line
 
     def _keep(self, event: Event, num_bytes: int) -> None:
         count = self.counts.get(event.key, 0)
@@ -251,23 +255,23 @@ class _Collector:
             self.events.append(event)
             self.by_key.setdefault(event.key, []).append(event)
 
-    def _check_order(self, event: Event, digest_before: str) -> None:
+    def _check_order(self, event: Event) -> None:
         seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
         if not self.is_chained:
-            self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
+            self.is_chained = seq is not None or prev is not None or elapsed_ns is not None
             if not self.is_chained:
                 if len(self.unchained) <= MAX_DEFECTS_PER_KIND:
                     self.unchained.append(event.lineno)
                 return
             for lineno in self.unchained:
-                self._unchained(lineno)
+                self.defect("unchained", lineno, _UNCHAINED)
         if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
-            self._unchained(event.lineno)
+            self.defect("unchained", event.lineno, _UNCHAINED)
             return
         expected = 0 if self.seq is None else self.seq + 1
         if seq != expected:
             self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
-        if prev != digest_before:
+        if prev != (self.prev if self.before is None else hashlib.sha256(self.before).hexdigest()):
             self.defect("chain", event.lineno, "prev is not the SHA-256 of our line before: one of the two was changed")
         if self.elapsed_ns is not None and elapsed_ns < self.elapsed_ns:
             back_s = (self.elapsed_ns - elapsed_ns) / 1e9
@@ -279,9 +283,6 @@ class _Collector:
             apart_s = (offset_ms - self.wall_offset_ms) / 1e3
             self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
         self.seq, self.elapsed_ns = seq, elapsed_ns
-
-    def _unchained(self, lineno: int) -> None:
-        self.defect("unchained", lineno, "a line without seq, elapsed_ns or prev in a log that has them")
 
     def result(self) -> RunLog:
         if not self.counts and not self.defects:

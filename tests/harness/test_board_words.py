@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.board.documents import Piece, pieces
+from harness.documents import Piece, pieces
 from harness.board.views import cost_words, energy_words
 from harness.board.words import (
     JOULES,
