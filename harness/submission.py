@@ -112,8 +112,9 @@ class Result:
 def find_results(path: Path) -> list[Path]:
     """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
 
-    Of a folder whose logs are named as MLPerf permits, result_<anything>.txt, each log is one for itself. Symbolic
-    links are not followed.
+    Of a folder whose logs are named as MLPerf permits, result_<anything>.txt, each log is one for itself. Of a
+    submitter's folder, with results/ and systems/ in it, only what lies below results/ is one. Symbolic links are not
+    followed.
 
     Raises:
         SubmissionError: there is nothing at `path`, or no result below it.
@@ -126,6 +127,8 @@ def find_results(path: Path) -> list[Path]:
     for folder, subfolders, names in os.walk(path, followlinks=False):
         # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if {"results", "systems"} <= set(subfolders):
+            subfolders[:] = ["results"]  # reference runs beside it are never results
         if any(RESULT_PATTERN.fullmatch(name) for name in names) or CLAIM_NAME in names or MANIFEST_NAME in names:
             found.append(Path(folder))
             subfolders.clear()  # what lies deeper belongs to this result
