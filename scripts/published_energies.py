@@ -64,7 +64,12 @@ def unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive, "r|xz") as stream:
         for member in stream:
             if member.isfile() and member.name.endswith((".txt", "scaling.json")):
-                stream.extract(member, folder, filter="data")
+                target = (folder / member.name).resolve()
+                content = stream.extractfile(member)
+                if not target.is_relative_to(folder.resolve()) or content is None:
+                    raise tarfile.TarError(f"{member.name!r} leads out of the folder")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
 
 
 def published(folder: Path) -> Published:
