@@ -79,6 +79,8 @@ def read(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes
     if not NAME_PATTERN.fullmatch(path.name):
         raise UsageError(f"{shown}: a module's file is called like a Python name, at most 64 letters, and ends in .py")
     data = _bytes(path)
+    if (nul := data.find(b"\0")) >= 0:  # Python before 3.11.4 does not say on which line
+        raise UsageError(f"{shown}, line {data.count(10, 0, nul) + 1}: not Python: null bytes")
     try:
         with warnings.catch_warnings(action="ignore"):  # an odd escape in a text of theirs is no concern of ours
             bound = list(_bound(ast.parse(data, str(path))))

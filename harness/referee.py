@@ -24,7 +24,7 @@ from harness import events as key
 from harness.clock import Clock
 from harness.energy import run_energy
 from harness.energyevent import energy_value
-from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError
+from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError, printable
 from harness.events import digest_of
 from harness.logwriter import LogWriter
 from harness.plan import Outcome, Plan, Power, Progress, View, Worker, WorkerLost, WorkerTimeout
@@ -193,9 +193,9 @@ class Referee:
         quality = _number(answer, "value")
         if not math.isfinite(quality):
             raise _End("aborted", "diverged", f"the quality is {quality} after {samples:,} samples")
-        elapsed_ns = self.log.event(
-            key.EVAL_ACCURACY, quality, {"samples_count": samples, "num_examples": _count(answer, "num_examples")}
-        )
+        signed = {"signature": printable(answer["signature"], 200)} if answer.get("signature") else {}
+        metadata = {"samples_count": samples, "num_examples": _count(answer, "num_examples"), **signed}
+        elapsed_ns = self.log.event(key.EVAL_ACCURACY, quality, metadata)
         progress, metric = self._progress, self.plan.rules.metric
         progress.quality = quality
         if progress.best is None or metric.is_reached(quality, progress.best):

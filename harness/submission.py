@@ -115,7 +115,8 @@ def find_results(path: Path) -> list[Path]:
     """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
 
     A folder whose logs are named as MLPerf permits, result_<anything>.txt, is one where MLPerf has it, at
-    results/<system>/<benchmark>; elsewhere each log is one for itself. Symbolic links are not followed.
+    results/<system>/<benchmark>; elsewhere each log is one for itself. Of a submitter's folder, with results/ and
+    systems/ in it, only what lies below results/ is one. Symbolic links are not followed.
 
     Raises:
         SubmissionError: there is nothing at `path`, or no result below it.
@@ -128,6 +129,8 @@ def find_results(path: Path) -> list[Path]:
     for level in trees.walk(path, MAX_TREE_FILES, "tree"):
         # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
         level.folders[:] = [name for name in level.folders if not name.startswith(".")]
+        if {"results", "systems"} <= set(level.folders):
+            level.folders[:] = ["results"]  # reference runs beside it are never results
         names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
         is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or {CLAIM_NAME, MANIFEST_NAME} & names
         if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable

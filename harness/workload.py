@@ -35,12 +35,15 @@ class Metric:
 class Quality:
     """One evaluation. No examples is an error, never 0.0.
 
+    signature: how the metric's library says that it computed the value, with its version; logged beside it.
+
     Raises:
         ValueError: `num_examples` is not positive.
     """
 
     value: float
     num_examples: int
+    signature: str | None = None
 
     def __post_init__(self) -> None:
         if self.num_examples < 1:

@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
 
 from harness import powerlog, runlog  # noqa: E402
 from harness.energy import run_energy  # noqa: E402
+from harness.errors import TtaError  # noqa: E402
 from harness.mlperf_energy import DROPS, olympic_mean, run_joules  # noqa: E402
 
 HEAD = (
@@ -63,7 +64,12 @@ def unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive, "r|xz") as stream:
         for member in stream:
             if member.isfile() and member.name.endswith((".txt", "scaling.json")):
-                stream.extract(member, folder, filter="data")
+                target = (folder / member.name).resolve()
+                content = stream.extractfile(member)
+                if not target.is_relative_to(folder.resolve()) or content is None:
+                    raise tarfile.TarError(f"{member.name!r} leads out of the folder")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
 
 
 def published(folder: Path) -> Published:
@@ -99,11 +105,12 @@ def published(folder: Path) -> Published:
 
 
 def of_archive(archive: Path) -> list[Published]:
-    """Every benchmark folder of the archive that has power logs, by system and benchmark."""
+    """Every benchmark folder of the archive (or of the folder where it was unpacked) that has power logs."""
+    if archive.is_dir():
+        return [published(path.parent) for path in sorted(archive.glob("*/results/*/*/power"))]
     with tempfile.TemporaryDirectory() as place:
         unpack(archive, Path(place))
-        folders = sorted(path.parent for path in Path(place).glob("*/results/*/*/power"))
-        return [published(folder) for folder in folders]
+        return of_archive(Path(place))
 
 
 def markdown(rows: list[Published]) -> str:
@@ -129,10 +136,15 @@ def markdown(rows: list[Published]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
-    parser.add_argument("archive", type=Path)
+    parser.add_argument("archive", type=Path, help="a .tar.xz of submissions, or the folder where it was unpacked")
     parser.add_argument("--format", choices=("markdown", "json"), default="markdown")
     arguments = parser.parse_args()
-    rows = of_archive(arguments.archive)
+    try:
+        rows = of_archive(arguments.archive)
+    except (OSError, tarfile.TarError, TtaError) as error:
+        parser.error(f"{arguments.archive}: {getattr(error, 'strerror', None) or error}")
+    if not rows:
+        parser.error(f"{arguments.archive}: no power logs are here (SUBMITTER/results/SYSTEM/BENCHMARK/power)")
     print(markdown(rows) if arguments.format == "markdown" else json.dumps([asdict(row) for row in rows], indent=2))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,15 @@ def shared(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"{path} is not here")
     return path
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """The files of a tar archive into `folder`; nothing outside it."""
+    with tarfile.open(archive) as stream:
+        for member in stream:
+            target = (folder / member.name).resolve()
+            assert target.is_relative_to(folder.resolve()), f"{member.name!r} leads out of the folder"
+            content = stream.extractfile(member) if member.isfile() else None
+            if content is not None:  # TarFile.extract has its filter from Python 3.11.4 on only
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())

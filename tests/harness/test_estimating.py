@@ -20,7 +20,8 @@ from harness.ruleset import ReferenceConvergence
 from tests import fabricate
 from tests.fabricate import benchmark_rules, events, write_log
 
-REFERENCE = Path(__file__).parents[2] / "submissions" / "reference" / "results"
+RESULTS = Path(__file__).parents[2] / "submissions" / "reference" / "results"
+REFERENCE = RESULTS / "two-core-cloud-vm" / "image_classification_mini"
 P5 = "aws/p5.48xlarge/us-east-1/on_demand"
 
 

@@ -15,7 +15,7 @@ import pytest
 from harness import placing
 from harness.errors import OutputError, SubmissionError, UsageError
 from harness.submission import Claim, Result, find_results, read_result
-from tests.fabricate import SYSTEM, write_result
+from tests.fabricate import SYSTEM, write_result, write_submission
 
 PLACE = Path("acme/results/box1/toy_mini")
 DESCRIPTION = Path("acme/systems/box1.json")
@@ -111,6 +111,15 @@ def test_same_system_may_have_several_results(tree: Path, result: Result) -> Non
     submit(tree, result, benchmark="other_mini")
 
     assert len(find_results(tree)) == 2
+
+
+def test_what_lies_beside_the_results_of_a_submitter_is_none(tmp_path: Path) -> None:
+    """Reference runs and tries are read where they are named, and never swept up with the leaderboard."""
+    submission = write_submission(tmp_path / "tree")
+    beside = write_result(tmp_path / "tree" / submission.parts[-4] / "convergence" / "toy_mini")
+
+    assert find_results(tmp_path / "tree") == [submission]
+    assert find_results(beside) == find_results(beside.parent) == [beside]
 
 
 def test_other_description_of_the_same_name_is_refused(tree: Path, result: Result, tmp_path: Path) -> None:

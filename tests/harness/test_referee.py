@@ -175,6 +175,17 @@ def test_quality_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path) -> 
     assert log.all("eval_accuracy") == ()
 
 
+def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
+    """As its library gives it; the worker cannot write more than a line with it."""
+    answer = {"ok": True, "value": 0.95, "num_examples": 500}
+    _, log, _ = play(tmp_path / "log", [0.1], answers={("evaluate", 0): {**answer, "signature": "tok:13a\n:::MLLOG"}})
+    _, plain, _ = play(tmp_path / "plain", [0.1], answers={("evaluate", 0): answer})
+
+    assert log.all("eval_accuracy")[0].metadata["signature"] == "tok:13a\\n:::MLLOG"
+    assert "signature" not in plain.all("eval_accuracy")[0].metadata
+    assert log.defects == ()
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

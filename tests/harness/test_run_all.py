@@ -55,8 +55,8 @@ def test_every_benchmark_is_run_and_has_its_row(start: Callable[..., Running], t
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert status == 2
     assert rows[0].startswith("benchmark target reached quality")
-    assert rows[1] == "crash_mini accuracy >= 0.9 0/2 - - - - 0.25 look_up not measured"
-    assert rows[2] == "nodata_mini accuracy >= 0.9 - - - - - 0.25 look_up not measured"
+    assert rows[1] == "crash_mini accuracy >= 0.9 0/2 - - - not measured - 0.25 look_up not measured"
+    assert rows[2] == "nodata_mini accuracy >= 0.9 - - - - not measured - 0.25 look_up not measured"
     assert rows[3].startswith("well_mini accuracy >= 0.5 2/2 0.5 100 ")
     assert "tta: nodata_mini: no network" in errors
     assert "Traceback" not in errors

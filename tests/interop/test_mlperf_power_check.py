@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -11,15 +10,14 @@ import pytest
 
 from harness.commands import check
 from tests.rules.box import TODAY
-from tests.shared_files import shared
+from tests.shared_files import shared, unpack
 
 pytestmark = pytest.mark.slow
 
 
 def test_published_submission_with_power_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By folder and code, how many runs have it; by folder, what is odd in the files."""
-    with tarfile.open(shared("mlperf_results/training_v4.0_power.tar.xz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(shared("mlperf_results/training_v4.0_power.tar.xz"), tmp_path)
 
     check.run([tmp_path], "v1", "json", TODAY)
 

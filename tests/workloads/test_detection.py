@@ -12,7 +12,6 @@ import os
 import socket
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.workload import Metric, RunConfig, Workload
+from tests.shared_files import unpack
 from workloads.detection import WORKLOAD
 
 pytest.importorskip("torch")
@@ -984,8 +984,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.skipif(not BCCD.is_file(), reason="no copy of BCCD beside the repository")
 def test_real_bccd_is_converted_and_learned_from(tmp_path: Path) -> None:
     """Its 364 pictures and 4,886 boxes that enclose something; a few steps bring the loss down."""
-    with tarfile.open(BCCD) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
+    unpack(BCCD, tmp_path / "source")
     (tmp_path / "out").mkdir()
 
     WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path / "source")

@@ -22,6 +22,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.workload import Metric, RunConfig, Workload
+from tests.shared_files import unpack
 from workloads.image_classification import WORKLOAD
 
 pytest.importorskip("torch")
@@ -672,8 +673,7 @@ def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
 @pytest.mark.skipif(not CIFAR10_JPEG.is_file(), reason="no copy of CIFAR-10 in JPEG beside the repository")
 def test_real_cifar_in_folders_is_converted(tmp_path: Path) -> None:
     """Sixty thousand JPEG files become the same four arrays as any other layout."""
-    with tarfile.open(CIFAR10_JPEG) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
+    unpack(CIFAR10_JPEG, tmp_path / "source")
     (tmp_path / "out").mkdir()
 
     WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path / "source")

@@ -9,7 +9,6 @@ import math
 import os
 import subprocess
 import sys
-import tarfile
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.workload import Metric, RunConfig, Workload
+from tests.shared_files import unpack
 from workloads.speech_recognition import WORKLOAD
 
 pytest.importorskip("torch")
@@ -750,8 +750,7 @@ def test_fsdd_unknown_layout_and_no_source(tmp_path: Path) -> None:
 @pytest.mark.skipif(not FSDD.is_file(), reason="no copy of FSDD beside the repository")
 def test_real_fsdd_is_converted(tmp_path: Path) -> None:
     """Three thousand recordings become the arrays whose digests are golden."""
-    with tarfile.open(FSDD) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
+    unpack(FSDD, tmp_path / "source")
     (tmp_path / "out").mkdir()
 
     WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path / "source")

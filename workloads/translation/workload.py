@@ -248,8 +248,8 @@ class TrainingSession:
 
         mine = list(zip(self.test_order, self.translate(), strict=True))
         translations = dict(gather_object(mine))
-        hypotheses = [translations[i] for i in range(self.num_test)]
-        return Quality(self._bleu(hypotheses, self.references), self.num_test)
+        value, signature = self._bleu([translations[i] for i in range(self.num_test)], self.references)
+        return Quality(value, self.num_test, signature)
 
     def translate(self) -> list[str]:
         """This rank's test sentences in German, in the order of `test_order`."""
@@ -294,10 +294,12 @@ class TrainingSession:
             return said_NT.masked_fill_(too_late_NT, END)
 
     @staticmethod
-    def _bleu(hypotheses: list[str], references: list[str]) -> float:
+    def _bleu(hypotheses: list[str], references: list[str]) -> tuple[float, str]:
+        """BLEU and sacrebleu's signature of it."""
         from sacrebleu.metrics.bleu import BLEU
 
-        return float(BLEU().corpus_score(hypotheses, [references]).score)
+        metric = BLEU()
+        return float(metric.corpus_score(hypotheses, [references]).score), str(metric.get_signature())
 
     def close(self) -> None:
         """Leave the process group and let go of the data."""
