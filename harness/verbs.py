@@ -55,9 +55,7 @@ def _check(verbs: Verbs) -> None:
 def _call_check(arguments: argparse.Namespace) -> ExitStatus:
     from harness.commands import check
 
-    return check.run(
-        arguments.paths, arguments.ruleset, arguments.format, _today(), arguments.verbose, arguments.jobs
-    )
+    return check.run(arguments.paths, arguments.ruleset, arguments.format, _today(), arguments.verbose, arguments.jobs)
 
 
 def _audit(verbs: Verbs) -> None:
