@@ -1,7 +1,8 @@
 """The throughput that the run states is not what its samples and times allow.
 
 ## What it does
-Compares the median of `throughput` in the log with the samples it counts by the seconds it took, evaluations left out.
+Compares the median of `throughput` in the log with the samples it counts by the seconds it took, evaluations and
+the opening of the data left out.
 
 ## Why it matters
 Two numbers of one thing. Where times were divided or samples multiplied, the other was forgotten.
@@ -39,7 +40,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
             line = line or event.lineno
     if not stated or not run.samples or run.run_s is None:
         return
-    training_s = run.run_s - _evaluation_s(run)
+    training_s = run.run_s - _other_s(run)
     if training_s <= 0:
         return
     median, derived = statistics.median(stated), run.samples / training_s
@@ -56,7 +57,8 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
         )
 
 
-def _evaluation_s(run: RunFacts) -> float:
-    """Seconds of the run in evaluations, where the log has both of their edges: no samples are trained in them."""
-    found = intervals(run.log, key.EVAL_START, key.EVAL_STOP)
+def _other_s(run: RunFacts) -> float:
+    """Seconds of the run in which no samples are trained, where the log has both edges of them."""
+    edges = ((key.EVAL_START, key.EVAL_STOP), (key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP))
+    found = [item for start, stop in edges for item in intervals(run.log, start, stop)]
     return sum(run.log.seconds(item.start, item.stop) for item in found if item.stop is not None)
