@@ -28,6 +28,15 @@ def is_place(folder: Path) -> bool:
     return len(parents) > 2 and parents[1].name == RESULTS
 
 
+def is_bare(folder: Path, names: Iterable[str]) -> bool:
+    """Whether this is a result without any log: in its place, below a submitter that describes systems.
+
+    Whoever takes all logs away must not take the result away with them.
+    """
+    place = folder.absolute()
+    return is_place(folder) and not log_names(names) and (place.parents[2] / SYSTEMS).is_dir()
+
+
 def system_file(folder: Path) -> Path | None:
     """The description of the system whose result lies in `folder`; None where no result of MLPerf's would lie there."""
     if not is_place(folder):

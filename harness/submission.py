@@ -133,6 +133,7 @@ def find_results(path: Path) -> list[Path]:
             level.folders[:] = ["results"]  # reference runs beside it are never results
         names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
         is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or {CLAIM_NAME, MANIFEST_NAME} & names
+        is_result = is_result or roundplace.is_bare(level.path, level.names)
         if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable
             found.append(level.path)
             level.folders.clear()  # what lies deeper belongs to this result

@@ -33,6 +33,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     benchmark = ruleset.round.benchmark(result.benchmark)
     found = roundplace.log_names(result.files)
-    if benchmark is not None and len(found) != benchmark.num_runs:
+    if not found:  # no log says which benchmark it is, so that no other check has anything to look at
+        yield Fault(str(result.path), None, "the result has no log of a run")
+    elif benchmark is not None and len(found) != benchmark.num_runs:
         message = f"the result has {len(found)} logs of runs; {benchmark.name} must have {benchmark.num_runs}"
         yield Fault(str(result.path), None, message, {"found": len(found), "allowed": benchmark.num_runs})
