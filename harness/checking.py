@@ -22,7 +22,7 @@ from harness import judging, loader, registry, render
 from harness.errors import InputError, SubmissionError
 from harness.findings import Rule
 from harness.ruleset import RuleSet
-from harness.submission import read_result
+from harness.submission import Result, read_result
 
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
@@ -36,13 +36,25 @@ class Judge:
 
     def judged(self, path: Path) -> render.Judged | InputError:
         """What is found on the result at `path`, or why it cannot be read."""
-        with without_collector():
-            try:
-                result = read_result(path)
-            except InputError as error:
-                return error
-            findings = judging.judge(result, self.ruleset, self.checks.values(), self.today)
-            return render.judged(result, findings, self.ruleset)
+        try:
+            result = read_result(path)
+        except InputError as error:
+            return error
+        return self.of(result)
+
+    def of(self, result: Result) -> render.Judged:
+        """What is found on `result`, which is not needed afterwards."""
+        findings = judging.judge(result, self.ruleset, self.checks.values(), self.today)
+        judged = render.judged(result, findings, self.ruleset)
+        for log in result.runs:
+            log.memo.clear()  # what checks share refers to the log: a cycle, and nobody searches for those
+        return judged
+
+
+def checks_of(ruleset: RuleSet) -> dict[str, Rule]:
+    """The checks in force; all there are, where one of those is not among them, so that it can be said."""
+    found = registry.checks(ruleset.codes)
+    return found if len(found) == len(ruleset.codes) else registry.checks()
 
 
 @contextlib.contextmanager
@@ -117,7 +129,8 @@ def _start(ruleset_name: str, today: date) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
-    _judge[:] = [Judge(ruleset, registry.checks(), today)]
+    gc.disable()
+    _judge[:] = [Judge(ruleset, checks_of(ruleset), today)]
 
 
 def _judged(path: Path) -> render.Judged | InputError:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 TOKEN = ":::MLLOG "  # noqa: S105  (no secret: how a line of ours begins)
 FORMAT_VERSION = 1
@@ -94,8 +95,7 @@ BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL
 SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_END)  # after run_stop
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One line of a log. `lineno` is the line of the file, counted from 1."""
 
     time_ms: int | float
@@ -103,7 +103,7 @@ class Event:
     key: str
     value: Any
     metadata: Mapping[str, Any]
-    lineno: int
+    lineno: int = 0
 
     @property
     def elapsed_ns(self) -> int | None:

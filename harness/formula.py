@@ -140,7 +140,7 @@ def _build(node: ast.expr, names: set[str]) -> _Node:
             if_, then, other = _build(test, names), _build(body, names), _build(orelse, names)
             return lambda line: then(line) if if_(line) else other(line)
         case ast.Call(func=ast.Name(id="has"), args=[argument], keywords=[]):
-            return _presence(_build(argument, names))
+            return _presence(argument, _build(argument, names))
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
             function, inner = _CALLS[name], _build(argument, names)
             return lambda line: function(inner(line))
@@ -161,6 +161,13 @@ def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
     inner = (lambda line: line.metadata) if is_metadata else _build(whole, names)
     where = ast.unparse(node)
 
+    def field(line: Line) -> Any:
+        return _present(line.metadata.get(where_key, _ABSENT), where)
+
+    if is_metadata and isinstance(key, str):
+        where_key = key
+        return field
+
     def part(line: Line) -> Any:
         found = inner(line)
         if isinstance(key, str):
@@ -177,7 +184,11 @@ def _present(found: Any, name: str, why: str = "it is absent") -> Any:
     return found
 
 
-def _presence(inner: _Node) -> _Node:
+def _presence(node: ast.expr, inner: _Node) -> _Node:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "metadata":
+        key = node.attr
+        return lambda line: key in line.metadata  # what most demands ask for, without an exception
+
     def presence(line: Line) -> bool:
         try:
             inner(line)
@@ -208,9 +219,13 @@ def _power(base: int | float, exponent: int | float) -> float:
 
 
 def _junction(items: list[_Node], is_and: bool) -> _Node:
-    if is_and:
-        return lambda line: all(item(line) for item in items)
-    return lambda line: any(item(line) for item in items)
+    def junction(line: Line) -> bool:
+        for item in items:
+            if bool(item(line)) is not is_and:
+                return not is_and
+        return is_and
+
+    return junction
 
 
 def _comparison(operations: list[Callable[[Any, Any], bool]], sides: list[_Node]) -> _Node:

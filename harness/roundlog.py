@@ -79,8 +79,11 @@ class _Reading:
         lines: Iterable[Event] = self.log.events
         if benchmark is not None and benchmark.join is not None:
             lines = (*lines, *joined(self.log, benchmark.join))
+        asked = page.asked
         earlier: dict[str, Any] = {}
         for event in lines:
+            if event.key not in asked:
+                continue
             rule = page.keys.get(event.key)
             if rule is not None:
                 self._line(rule, event, earlier)
@@ -253,7 +256,7 @@ def speed_ratios(log: RunLog) -> list[tuple[Event, float]]:
     steps_before = 0.0
     for line in log.all(TRACKED_STATS):
         stated = line.value.get("throughput") if isinstance(line.value, dict) else None
-        if before is None or not isinstance(stated, int | float):
+        if stated is None or before is None or not isinstance(stated, int | float):
             continue
         steps = next((line.metadata[name] for name in _STEPS if name in line.metadata), None)
         if not isinstance(steps, int | float):

@@ -100,11 +100,8 @@ class Result:
     @property
     def benchmark(self) -> str | None:
         """The benchmark that the first log names."""
-        for log in self.runs:
-            value = log.value("submission_benchmark")
-            if isinstance(value, str):
-                return value
-        return None
+        values = (log.value("submission_benchmark") for log in self.runs)
+        return next((value for value in values if isinstance(value, str)), None)
 
     def run_number(self, log: RunLog) -> int | None:
         match = RESULT_PATTERN.fullmatch(log.path.name)
@@ -132,7 +129,9 @@ def find_results(path: Path) -> list[Path]:
         if {"results", "systems"} <= set(level.folders):
             level.folders[:] = ["results"]  # reference runs beside it are never results
         names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
-        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or {CLAIM_NAME, MANIFEST_NAME} & names
+        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool(
+            {CLAIM_NAME, MANIFEST_NAME} & names
+        )
         is_result = is_result or roundplace.is_bare(level.path, level.names)
         if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable
             found.append(level.path)
@@ -172,6 +171,8 @@ def read_result(path: Path) -> Result:
             runs.append(powerfolders.with_power(runlog.read(path / name), budget, idle))
         except LogError as error:
             unreadable.append(Unreadable(path / name, str(error).removeprefix(f"{path / name}: ")))
+    read = {log.path.name: FileEntry("file", log.num_bytes, log.sha256) for log in runs}
+    files |= {name: read[name] if name in read else _entry(path / name) for name in logs}
     manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
     claim = read_claim(path / CLAIM_NAME, unreadable) if CLAIM_NAME in files else None
     system_path = _system_path(path, claim, runs)
@@ -197,7 +198,7 @@ def read_result(path: Path) -> Result:
 
 
 def _files(folder: Path) -> dict[str, FileEntry]:
-    """Everything below `folder` by relative path, links not followed; files with their digest."""
+    """Everything below `folder` by relative path, links not followed; files with their digest, but for logs of runs."""
     entries: dict[str, FileEntry] = {}
     num_bytes = 0
     for level in trees.walk(folder, MAX_FILES, "result"):
@@ -206,7 +207,8 @@ def _files(folder: Path) -> dict[str, FileEntry]:
                 raise SubmissionError(f"{folder}: cannot be listed: {level.why}")
             entries[level.path.relative_to(folder).as_posix()] = FileEntry("folder", 0, None)
         for name in level.names:
-            entry = _entry(level.path / name, MAX_RESULT_BYTES - num_bytes)
+            is_log = level.path == folder and roundplace.LOG_PATTERN.fullmatch(name)  # it is digested as it is read
+            entry = _entry(level.path / name, -1 if is_log else MAX_RESULT_BYTES - num_bytes)
             num_bytes += entry.num_bytes
             if num_bytes > MAX_RESULT_BYTES:
                 raise SubmissionError(f"{folder}: more than {MAX_RESULT_BYTES:,} bytes; no result has as many")
@@ -214,7 +216,7 @@ def _files(folder: Path) -> dict[str, FileEntry]:
     return dict(sorted(entries.items()))
 
 
-def _entry(place: Path, max_bytes: int) -> FileEntry:
+def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
     """What lies at `place`; a file that cannot be read, has more than `max_bytes` or is gone has no digest."""
     try:
         status = place.lstat()

@@ -6,7 +6,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from harness import checking, judging, loader, registry, render, report
+from harness import checking, judging, loader, registry, render
 from harness import events as key
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Rule
@@ -42,8 +42,17 @@ def run(
         raise UsageError("check: which results? name logs, folders or trees of them")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    checks = registry.checks()
-    ruleset: RuleSet | None = None if ruleset_name == AUTO else _load(ruleset_name)
+    with checking.without_collector():
+        return _judged(paths, ruleset_name, output_format, today, is_verbose, jobs)
+
+
+def _judged(
+    paths: list[Path], ruleset_name: str, output_format: str, today: date, is_verbose: bool, jobs: int | None
+) -> ExitStatus:
+    checks: dict[str, Rule] = {}
+    ruleset: RuleSet | None = None
+    if ruleset_name != AUTO:
+        ruleset, checks = _load(ruleset_name)
     judged: list[render.Judged] = []
     unreadable: InputError | None = None
     found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
@@ -51,14 +60,13 @@ def run(
     while ruleset is None and num_done < len(found):
         path, num_done = found[num_done], num_done + 1
         try:
-            with checking.without_collector():
-                result = read_result(path)
+            result = read_result(path)
         except InputError as error:
             unreadable = _told(unreadable, error)
             continue
         ruleset_name = _named(result)
-        ruleset = _load(ruleset_name)
-        judged += [render.judged(result, judging.judge(result, ruleset, checks.values(), today), ruleset)]
+        ruleset, checks = _load(ruleset_name)
+        judged.append(checking.Judge(ruleset, checks, today).of(result))
         del result
     if ruleset is not None:
         judge = checking.Judge(ruleset, checks, today)
@@ -88,6 +96,8 @@ def _document(
         case "sarif":
             return render.as_sarif(judged, ruleset, checks, Path.cwd())
         case "html":
+            from harness import report  # jinja2 takes a while
+
             found = [finding for item in judged for finding in item.findings]
             return report.as_html(
                 report.Report(
@@ -109,8 +119,9 @@ def _told(before: InputError | None, error: InputError) -> InputError:
     return error
 
 
-def _load(name: str) -> RuleSet:
-    return loader.load_ruleset(registry.ruleset_folder(name), name)
+def _load(name: str) -> tuple[RuleSet, dict[str, Rule]]:
+    ruleset = loader.load_ruleset(registry.ruleset_folder(name), name)
+    return ruleset, checking.checks_of(ruleset)
 
 
 def _named(result: Result) -> str:

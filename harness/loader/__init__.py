@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 from harness.loader.overrides import parse_overrides
-from harness.loader.roundfiles import KIND
+from harness.loader.roundfiles import KIND, is_round
 from harness.loader.rounds import load_round, round_candidates
 from harness.loader.typed import build, list_of, load_yaml, only
 from harness.loader.waivers import read_waivers
@@ -46,8 +46,10 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         RulesError: a file is missing, has an unknown key, a wrong type or values that contradict each other.
     """
     path = folder / RULESET_FILE
+    if is_round(path):
+        return load_round(folder, version)
     top = load_yaml(path)
-    if top.get("kind") == KIND:
+    if top.get("kind") == KIND:  # written in another way
         return load_round(folder, version)
     only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures"}, str(path))
     codes, divisions = top.get("codes"), top.get("divisions")

@@ -112,6 +112,14 @@ def _laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def is_round(path: Path) -> bool:
+    """Whether a ruleset.yaml has the line `kind: mlperf`, without reading it as YAML."""
+    try:
+        return path.is_file() and f"kind: {KIND}".encode() in path.read_bytes()[:_MAX_BYTES].splitlines()
+    except OSError:
+        return False
+
+
 class _Loader(yaml.CSafeLoader):
     """PyYAML's safe loader, without aliases and with each name once.
 

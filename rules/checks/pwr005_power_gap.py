@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, voided, worst
+from harness.energyfaults import NOT_RANKED, metered, worst
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -31,7 +31,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     most_s = ruleset.energy.max_gap_s
-    for run in voided(result, ruleset, "gap"):
+    for run in metered(result, ruleset):
         found = worst(run.energy, lambda integral: integral.longest_gap_s, over=most_s)
         if found is not None:
             yield Fault(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, voided, worst
+from harness.energyfaults import NOT_RANKED, metered, worst
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -30,7 +30,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     least = ruleset.energy.min_samples
-    for run in voided(result, ruleset, "few_samples"):
+    for run in metered(result, ruleset):
         found = worst(run.energy, lambda integral: -integral.num_samples, over=-least)
         if found is not None:
             num_samples = round(-found.value)

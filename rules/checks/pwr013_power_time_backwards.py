@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, voided, worst
+from harness.energyfaults import NOT_RANKED, metered, worst
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -29,7 +29,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in voided(result, ruleset, "time_backwards"):
+    for run in metered(result, ruleset):
         found = worst(run.energy, lambda integral: integral.num_backwards, over=0)
         if found is not None:
             defects = run.node(found.part.node).defects_of("time_backwards")

@@ -428,3 +428,101 @@ def test_rules_and_signals_are_of_one_kind() -> None:
 
     assert set(rules().signals) == set(registry.signals())
     assert {rule.severity.value for rule in rules().signals.values()} == {"warning", "note"}
+
+
+KEYS = tuple(dict.fromkeys(row.key for row in rows() if row.key))
+STRANGE: tuple[Any, ...] = (None, True, -1, 0, 1e308, "", "x", [], [None, {}], {"throughput": -1})
+
+
+def looked_at(place: Path, runs: Runs) -> set[str]:
+    """The codes of an audit whose every trace stands on a line that is there and has a score within its bounds."""
+    found = audit(foreign.write(place, runs))
+    for item in found:
+        path, line = Path(item.finding.path), item.finding.line
+        assert 0 <= item.score <= 100, item
+        assert line is None or 1 <= line <= len(path.read_text().splitlines()), item
+    return codes(found)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_any_key_can_be_missing(name: str, tmp_path: Path) -> None:
+    """From one log, and from all of them; without its ends a log ends early."""
+    one, all_ = [rows(index) for index in range(5)], [rows(index) for index in range(5)]
+    for run in (one[0], *all_):
+        run[:] = [row for row in run if row.key != name]
+
+    for place, runs in (("one", one), ("all", all_)):
+        assert ("AUD024" in looked_at(tmp_path / place, runs)) == (name == "run_stop")
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_any_value_can_be_strange(value: Any, tmp_path: Path) -> None:
+    """Each key in turn has it in every line of every log."""
+    for name in KEYS:
+        runs = [rows(index) for index in range(5)]
+        for row in (row for run in runs for row in run if row.key == name):
+            row.value = value
+
+        looked_at(tmp_path, runs)
+
+
+@pytest.mark.parametrize("count", [None, True, -1, 0, 7, 10**30, 1e308, "x", []], ids=repr)
+def test_any_position_can_be_strange(count: Any, tmp_path: Path) -> None:
+    """The samples of one kind of line, or of all kinds, counted like this; in one log, and in all of them."""
+    for names in (*((name,) for name in KEYS), KEYS):
+        for num_logs in (1, 5):
+            runs = [rows(index) for index in range(5)]
+            for row in (row for run in runs[:num_logs] for row in run if row.key in names):
+                row.metadata["samples_count"] = count
+
+            looked_at(tmp_path, runs)
+
+
+@pytest.mark.parametrize("at_s", [-foreign.START_MS / 1e3, 0.0, 61.5, 1e9])
+def test_any_time_can_be_strange(at_s: float, tmp_path: Path) -> None:
+    """Each key in turn has one time in every line; and all lines have."""
+    for names in (*((name,) for name in KEYS), KEYS):
+        runs = [rows(index) for index in range(5)]
+        for row in (row for run in runs for row in run if row.key in names):
+            row.at_s = at_s
+
+        looked_at(tmp_path, runs)
+
+
+@pytest.mark.parametrize("num_evaluations", range(foreign.NUM_EVALUATIONS))
+def test_few_evaluations_are_not_compared(num_evaluations: int, tmp_path: Path) -> None:
+    """Where every run has only its first evaluations, no signal that compares curves between runs speaks."""
+    runs = [rows(index) for index in range(5)]
+    for run in runs:
+        for _ in range(foreign.NUM_EVALUATIONS - num_evaluations):
+            run.remove(of(run, "eval_accuracy", num_evaluations))
+
+    assert not looked_at(tmp_path, runs) & {"AUD012", "AUD014", "AUD015"}
+
+
+@pytest.mark.parametrize("num_runs", range(1, 5))
+def test_few_runs_are_not_compared(num_runs: int, tmp_path: Path) -> None:
+    """Of honest runs none is suspicious, however few there are."""
+    assert looked_at(tmp_path, [rows(index) for index in range(num_runs)]) == set()
+
+
+def test_a_mirror_without_a_curve_is_compared_by_its_bytes(tmp_path: Path) -> None:
+    """AUD062: no quality is mirrored, or two metrics are, of which nobody knows which is the run's."""
+    folder = fabricate.write_submission(tmp_path)
+    first = mirror_of(folder)[0]
+    curve = first.metrics["eval/top1_accuracy"]
+    other_bytes = {**first.tags, "tta.log_sha256": "0" * 64}
+    for metrics in ({}, {"train/loss": curve}, {"eval/a": {1: 9.0}, "eval/b": curve}):
+        assert audit(folder, standard=None, mirror=(MirrorRun(first.run_id, first.tags, metrics),)) == []
+        [told] = audit(folder, standard=None, mirror=(MirrorRun(first.run_id, other_bytes, metrics),))
+        assert (told.finding.code, "other bytes" in told.finding.message) == ("AUD062", True)
+
+
+def test_a_model_of_power_may_stand_still(tmp_path: Path) -> None:
+    """AUD051 is of measured power: what a model says is flat by its nature."""
+    for kind in ("model", "node"):
+        folder = fabricate.write_submission(tmp_path / kind, power=kind)
+        path = folder / "power" / "result_0" / "node_0.txt"
+        path.write_text("".join(still(trace_lines(path))))
+
+        assert ("AUD051" in codes(audit(folder, standard=None))) == (kind == "node")

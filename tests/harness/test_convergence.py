@@ -202,3 +202,24 @@ def test_two_entries_of_one_batch_size_are_one_point() -> None:
     twice += (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[5:]),)
 
     assert reference_points(twice) == reference_points(EXAMPLE)
+
+
+def test_not_even_zero_samples_are_too_few_for_a_wide_reference() -> None:
+    """The limit stops at zero; there is then no largest speed-up, and no factor of a mean of zero."""
+    reference = (ReferenceConvergence(100, (1, 10000, 1, 10000)),)
+    verdict = judge_convergence([0] * 5, 100, reference)
+
+    assert (verdict.status, verdict.acceptable_mean) == ("pass", 0.0)
+    assert (verdict.max_speedup, verdict.factor) == (None, 1.0)
+
+
+def test_one_sample_is_a_count_like_any_other() -> None:
+    """What divides is greater than zero, not than one."""
+    assert judge_convergence([1] * 5, 100, (ReferenceConvergence(100, (1,) * 20),)).max_speedup == 1.0
+    assert judge_convergence([1] * 5, 100, (ReferenceConvergence(100, (2,) * 20),)).factor == 2.0
+
+
+def test_a_point_of_the_reference_is_its_olympic_mean_unless_told_otherwise() -> None:
+    """The rules' 15.75 epochs; with nothing cut they would be 15.7."""
+    assert reference_points(EXAMPLE)[0].mean == 15750
+    assert reference_points(EXAMPLE, drop=0)[0].mean == 15700

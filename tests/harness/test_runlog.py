@@ -18,6 +18,7 @@ from harness import runlog
 from harness.errors import LogError
 from harness.events import CHAIN_START, TOKEN, Event, format_line, line_digest
 from harness.logline import _plain, _strict, parse_line
+from harness.logpass import Collector
 from harness.logwriter import LogWriter
 from harness.runlog import MAX_EVENTS_PER_KEY, MAX_LINE_BYTES, RunLog
 from tests.fabricate import events, find, text_of
@@ -596,9 +597,13 @@ def naive(data: bytes) -> list[tuple[int, bytes]]:
 def test_lines_do_not_depend_on_where_the_pieces_end(parts: list[str], lengths: list[int]) -> None:
     """Read in pieces of any lengths, the numbered lines are those of a reader that has the whole text."""
     data = "".join(parts).encode()
-    collector = runlog._Collector(Path("log"))
+    collector = Collector()
 
-    lines = list(collector.lines(Pieces(data, lengths)))
+    batches = list(collector.batches(Pieces(data, lengths)))
+
+    lines = [
+        (number, TOKEN.encode() + text.rstrip(b"\r")) for batch in batches for number, text in zip(*batch, strict=True)
+    ]
 
     rest = data.rpartition(b"\n")[2]
     assert lines == naive(data)
