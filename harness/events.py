@@ -95,7 +95,7 @@ BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL
 SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_END)  # after run_stop
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One line of a log. `lineno` is the line of the file, counted from 1."""
 
     time_ms: int | float
@@ -104,6 +104,15 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     value: Any
     metadata: Mapping[str, Any]
     lineno: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """By the fields above, whatever else a line had, as the one that `harness.loglines` reads."""
+        if not isinstance(other, Event):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in Event.__struct_fields__)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # msgspec's own goes by the class
 
     @property
     def elapsed_ns(self) -> int | None:

@@ -127,13 +127,13 @@ def _variants(parent: ast.AST, name: str, node: ast.expr | ast.stmt) -> Iterator
             for i, operator in enumerate(operators):
                 for other in ORDER[type(operator)]:
                     yield ast.Compare(left, [*operators[:i], other(), *operators[i + 1 :]], operands)
-        case ast.BinOp(left, operator, right) if type(operator) in ARITHMETIC:
-            yield ast.BinOp(left, ARITHMETIC[type(operator)](), right)
-        case ast.BoolOp(operator, values):
-            yield ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)
+        case ast.BinOp(left, sign, right) if type(sign) in ARITHMETIC:
+            yield ast.BinOp(left, ARITHMETIC[type(sign)](), right)
+        case ast.BoolOp(junction, values):
+            yield ast.BoolOp(ast.Or() if isinstance(junction, ast.And) else ast.And(), values)
             for i in range(len(values)):
                 rest = [*values[:i], *values[i + 1 :]]
-                yield rest[0] if len(rest) == 1 else ast.BoolOp(operator, rest)
+                yield rest[0] if len(rest) == 1 else ast.BoolOp(junction, rest)
         case ast.UnaryOp(ast.Not() | ast.USub(), operand):
             yield operand
         case ast.Constant(bool() as value):
@@ -150,8 +150,8 @@ def _variants(parent: ast.AST, name: str, node: ast.expr | ast.stmt) -> Iterator
     if isinstance(node, LEFT_OUT):
         yield ast.Pass()
     match node:
-        case ast.AugAssign(target, operator, value) if type(operator) in ARITHMETIC:
-            yield ast.AugAssign(target, ARITHMETIC[type(operator)](), value)
+        case ast.AugAssign(target, sign, value) if type(sign) in ARITHMETIC:
+            yield ast.AugAssign(target, ARITHMETIC[type(sign)](), value)
         case ast.Continue():
             yield ast.Break()
         case ast.Break():

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, metered, worst
+from harness.energyfaults import NOT_RANKED, voided, worst
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -32,14 +32,14 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     least = ruleset.energy.min_coverage
-    for run in metered(result, ruleset):
+    for run in voided(result, ruleset, "coverage"):
         found = worst(run.energy, lambda integral: -integral.coverage, over=-least)
-        if found is not None:
-            covered = -found.value
-            yield Fault(
-                run.path(found.part.node),
-                None,
-                f"the readings of {found.part.meter} cover {covered:.1%} of the run{found.more}; "
-                f"{least:.0%} is the least; {NOT_RANKED}",
-                {"coverage": covered, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        covered = -found.value
+        yield Fault(
+            run.path(found.part.node),
+            None,
+            f"the readings of {found.part.meter} cover {covered:.1%} of the run{found.more}; "
+            f"{least:.0%} is the least; {NOT_RANKED}",
+            {"coverage": covered, "num_others": found.num_others},
+        )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, metered, worst
+from harness.energyfaults import NOT_RANKED, voided, worst
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -30,14 +30,14 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     least = ruleset.energy.min_samples
-    for run in metered(result, ruleset):
+    for run in voided(result, ruleset, "few_samples"):
         found = worst(run.energy, lambda integral: -integral.num_samples, over=-least)
-        if found is not None:
-            num_samples = round(-found.value)
-            yield Fault(
-                run.path(found.part.node),
-                None,
-                f"{found.part.meter} has {num_samples} good readings within the run{found.more}; "
-                f"{least} is the least; {NOT_RANKED}",
-                {"num_samples": num_samples, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        num_samples = round(-found.value)
+        yield Fault(
+            run.path(found.part.node),
+            None,
+            f"{found.part.meter} has {num_samples} good readings within the run{found.more}; "
+            f"{least} is the least; {NOT_RANKED}",
+            {"num_samples": num_samples, "num_others": found.num_others},
+        )

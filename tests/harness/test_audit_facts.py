@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sqlite3
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +15,10 @@ from harness import loader, registry, runlog
 from harness.auditing import reading
 from harness.auditing.facts import RunFacts, Standard, Tree
 from harness.auditing.logtext import LogText, read_text
+from harness.auditing.mirrored import MirrorRun, read_mirror
 from harness.auditing.standards import standard
 from harness.commands import audit as command
-from harness.errors import LogError, RulesError
+from harness.errors import LogError, RulesError, SubmissionError
 from harness.findings import Severity
 from harness.loader.audit import load_audit
 from tests import fabricate, foreign
@@ -274,3 +278,60 @@ def test_empty_facts_are_empty() -> None:
     """The text of a log without other lines."""
     assert LogText().num_others == 0
     assert Row(0.0, text="x").line(0) == "x"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda signals: {**signals, "AUD999": signals["AUD001"]}, "unknown signal 'AUD999'"),
+        (lambda signals: {"AUD001": dataclasses.replace(signals["AUD001"], limits={})}, "AUD001: has the limits none"),
+        (
+            lambda signals: {"AUD009": dataclasses.replace(signals["AUD009"], limits={"max": 1.0})},
+            "has the limits max; it takes none",
+        ),
+    ],
+    ids=["unknown", "too few", "too many"],
+)
+def test_rules_of_signals_that_are_not_there_are_refused(change: Any, message: str) -> None:
+    """A limit nobody takes would look like one that is in force."""
+    odd = dataclasses.replace(rules(), signals=change(rules().signals))
+
+    with pytest.raises(RulesError, match=message):
+        odd.fits(registry.signals())
+
+
+def test_a_log_full_of_seeds_and_dates_is_kept_within_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of a kind than the limit, the first of them; the log's own times are read to the end."""
+    whole = read_text(folder / "result_0.txt")
+    monkeypatch.setattr("harness.auditing.logtext._MAX_ITEMS", 1)
+    log = folder / "result_0.txt"
+    log.write_text("+ export SEED=1\n+ export SEED=2\n" + log.read_text())
+    text = read_text(log)
+
+    assert text.seeds == ((1, 1),)
+    assert 0 < len(text.stamps) < len(whole.stamps)
+    assert len(text.hosts) <= 1
+    assert text.launched == whole.launched
+
+
+def test_a_mirror_keeps_to_runs_of_ours(tmp_path: Path) -> None:
+    """Metrics of a run that nobody tagged, and tags without a run id, are other people's."""
+    path = tmp_path / "mlflow.db"
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        store.execute("CREATE TABLE tags (run_uuid TEXT, key TEXT, value TEXT)")
+        store.execute("CREATE TABLE metrics (run_uuid TEXT, key TEXT, step INTEGER, value REAL, timestamp INTEGER)")
+        store.executemany(
+            "INSERT INTO tags VALUES (?, ?, ?)",
+            [("u1", "tta.run_id", "r1"), ("u2", "tta.note", "no id"), ("u3", "mlflow.user", "somebody")],
+        )
+        store.executemany(
+            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)",
+            [("u1", "eval/a", 10, 0.5, 1), ("u1", "eval/a", 10, 0.6, 2), ("u3", "eval/a", 10, 0.9, 3)],
+        )
+        store.commit()
+
+    assert read_mirror(path) == (MirrorRun("r1", {"tta.run_id": "r1"}, {"eval/a": {10: 0.6}}),)
+    (tmp_path / "text.db").write_text("no store\n" * 100)
+    for name, why in (("gone.db", "there is no such file"), ("text.db", "not the SQLite file")):
+        with pytest.raises(SubmissionError, match=why):
+            read_mirror(tmp_path / name)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.convergence import Spread, judge_convergence, prune, reference_points
 from harness.ruleset import ReferenceConvergence
+from harness.statistics import student_quantile
 
 # MLPerf training rules, "Appendix: RCP Examples"; a thousand samples an epoch.
 EXAMPLE = (
@@ -223,3 +224,12 @@ def test_a_point_of_the_reference_is_its_olympic_mean_unless_told_otherwise() ->
     """The rules' 15.75 epochs; with nothing cut they would be 15.7."""
     assert reference_points(EXAMPLE)[0].mean == 15750
     assert reference_points(EXAMPLE, drop=0)[0].mean == 15700
+
+
+@pytest.mark.parametrize("dof", [1, 2, 3, 4, 7, 18, 60, 101, 1000])
+@pytest.mark.parametrize("share", [0.6, 0.9, 0.95, 0.975])
+def test_students_quantile_is_scipys(dof: int, share: float) -> None:
+    """To thirteen digits, where degrees of freedom are whole."""
+    from scipy.special import stdtrit
+
+    assert student_quantile(dof, share) == pytest.approx(float(stdtrit(dof, share)), rel=1e-13)

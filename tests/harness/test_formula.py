@@ -180,3 +180,41 @@ def test_no_text_makes_the_reader_do_anything_but_read_or_refuse(text: str) -> N
     """A formula, or a RulesError."""
     with contextlib.suppress(RulesError):
         assert isinstance(parse(text), Formula)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "is_met"),
+    [
+        ("not value == 1", 2, True),
+        ("not value == 1", 1, False),
+        ("value == false", False, True),
+        ("has(value.a) == false", {}, True),
+        ("(value == 1) == false", 2, True),
+        ("value.a.b == 1", {"a": {"b": 1}}, True),
+        ("value['a'][0] == 1", {"a": [1]}, True),
+        ("value in ['sgd', 'lars']", "adam", False),
+        ("value not in ['sgd', 'lars']", "adam", True),
+        ("value in [value]", math.nan, True),
+    ],
+)
+def test_words_of_the_language_mean_what_they_say(text: str, value: Any, is_met: bool) -> None:
+    """Each alone, both ways; what is not so is false, and equal to false."""
+    assert parse(text).holds(Line(value)) is is_met
+
+
+def test_a_demand_may_be_as_long_as_it_may_be_and_no_longer() -> None:
+    """500 characters."""
+    longest = "value == " + "1" * 491
+
+    assert len(longest) == 500
+    assert parse(longest).text == longest
+    with pytest.raises(RulesError, match="more than 500 characters"):
+        parse(longest + "1")
+
+
+def test_what_is_no_formula_is_refused_with_the_reason() -> None:
+    """Python's own words where it has some; one foreign comparison among two is one too many."""
+    with pytest.raises(RulesError, match="not a formula: invalid syntax"):
+        parse("value ==")
+    with pytest.raises(RulesError):
+        parse("1 < value is 2")

@@ -249,3 +249,23 @@ def test_a_check_of_rounds_needs_one_or_looks_at_the_log_alone(code: str, tmp_pa
 
     assert list(rule.check(read(tmp_path, retinanet()), None, law)) == []
     assert list(rule.check(read(tmp_path, [Entry(0.0, text="x"), Entry(0.0, "seed", 5)]), None, law)) == []
+
+
+def test_a_line_without_a_rule_may_be_what_an_order_asks_for(tmp_path: Path) -> None:
+    """It counts as being there, and is held against nothing."""
+    law, name = ruleset().round, "a_key_of_no_rule"
+    assert law is not None
+    benchmark = law.benchmarks["retinanet"]
+    page = benchmark.pages["closed"]
+    start = replace(page.keys["run_start"], after=(name,))
+    pages = {**benchmark.pages, "closed": replace(page, keys={**page.keys, "run_start": start})}
+    asking = replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+
+    for is_there in (True, False):
+        entries = retinanet()
+        if is_there:
+            put_after(entries, find(entries, "init_stop"), Entry(60.1, name))
+        log = runlog.read(write(tmp_path / f"{is_there}.txt", entries))
+
+        messages = [fault.message for fault in roundlog.faults(log, asking, "order")]
+        assert messages == [f"run_start: there is no {name} before it"] * (not is_there)

@@ -169,12 +169,12 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
     [
         ({"second": NEXT.replace('"1.0"', '"1.9"')}, "extends: unknown round '1.9'"),
         ({"base": BASE + 'extends: "2.0"\n'}, "the rounds extend each other in a circle"),
-        ({"second": NEXT + "kind: other\n"}, "duplicate key kind"),
+        ({"second": NEXT + "kind: other\n"}, "'kind' stands twice"),
         ({"second": NEXT + "keyes: {}\n"}, "unknown key 'keyes'; did you mean 'keys'"),
         ({"second": NEXT + "benchmarks: {tay: null}\n"}, "benchmarks: tay: can only be null, of a benchmark"),
         ({"second": NEXT + "benchmarks: {toy: 5}\n"}, "benchmarks: toy: can only be null"),
         ({"second": NEXT + "codes: {MLP003: fatal}\n"}, "unknown severity 'fatal'"),
-        ({"second": NEXT + "published: null\n"}, "duplicate key published"),
+        ({"second": NEXT + "published: null\n"}, "'published' stands twice"),
         ({"base": BASE.replace('"2024-01-01"', "2024-01-01"), "second": 'kind: mlperf\nextends: "1.0"\n'}, "in quotes"),
         (
             {"base": BASE.replace("2024-01-01", "2024-13-01"), "second": 'kind: mlperf\nextends: "1.0"\n'},

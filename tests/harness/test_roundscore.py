@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from harness.commands import score
 from harness.errors import ExitStatus
 from harness.roundconvergence import Definition, judge, points
 from harness.rounds import RoundBenchmark, RoundReference
-from harness.submission import find_results
+from harness.submission import find_results, read_result
 from tests import mlperflog
 from tests.mlperflog import find
 from tests.rules.box import TODAY
@@ -314,3 +316,219 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
     assert roundscore.amount_of(read(tmp_path, log), None) is None
     assert roundscore.amount_of(read(tmp_path, log), benchmark({})) is None
     assert roundscore.seconds_of(read(tmp_path, log)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(1, 1.0), (0.5, 0.5), (True, None), ("1", None), (None, None), (float("inf"), None), (float("nan"), None)],
+)
+def test_a_number_is_finite_and_no_truth_value(value: object, number: float | None) -> None:
+    """What a log says may be anything."""
+    assert roundscore.number(value) == number
+
+
+def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:
+    """No verdict, no factor; what it is called and how many runs it takes is said."""
+    box = RoundBox(tmp_path, division="open")
+    assert box.ruleset.round is not None
+    found = roundscore.of(box.result(), box.ruleset.round)
+
+    assert (found.benchmark, found.division, found.num_runs) == ("retinanet", "open", 5)
+    assert (found.code, found.rules, found.factor) == (None, None, 1.0)
+    assert found.seconds == found.raw_seconds == pytest.approx(1321.0)
+    assert [run.status for run in found.runs] == ["success"] * 5
+
+
+def test_a_benchmark_that_is_none_has_no_score(tmp_path: Path) -> None:
+    """A word that the round does not know, and no word at all."""
+    for name, said in (("toynet", "toynet"), (17, None)):
+        box = RoundBox(tmp_path / str(name))
+        for log in box.logs:
+            find(log, "submission_benchmark").value = name
+        assert box.ruleset.round is not None
+        found = roundscore.of(box.result(), box.ruleset.round)
+
+        assert (found.benchmark, found.num_runs, found.code, found.seconds) == (said, None, None, None)
+        assert found.why_not == "the logs name no benchmark of the round"
+        assert roundscore.excused(box.result(), box.ruleset.round) == frozenset()
+
+
+def test_a_score_is_kept_for_the_same_runs_in_the_same_round(tmp_path: Path) -> None:
+    """And for nothing else."""
+    box = RoundBox(tmp_path)
+    round_, other = box.ruleset.round, law("mlperf_training/5.0.0").round
+    assert round_ is not None
+    assert other is not None
+    result = box.result()
+    first = roundscore.of(result, round_)
+
+    assert roundscore.of(result, round_) is first
+    assert len(roundscore.of(replace(result, runs=result.runs[:4]), round_).runs) == 4
+    assert roundscore.of(result, other) is not roundscore.of(result, round_)
+    assert roundscore.of(replace(result, runs=()), round_).why_not is not None
+
+
+@pytest.mark.parametrize(("failed", "is_excused"), [((1,), True), ((1, 3), False), ((), False)])
+def test_as_many_runs_as_the_mean_leaves_out_may_fail(
+    tmp_path: Path, failed: tuple[int, ...], is_excused: bool
+) -> None:
+    """For not having converged; a log that is to be judged by itself is not excused."""
+    box = RoundBox(tmp_path)
+    for index in failed:
+        find(box.logs[index], "run_stop").metadata["status"] = "aborted"
+        find(box.logs[index], "eval_accuracy", 4).value = 0.33
+    assert box.ruleset.round is not None
+    excused = roundscore.excused(box.result(), box.ruleset.round)
+
+    assert excused == (frozenset(str(box.log(index)) for index in failed) if is_excused else frozenset())
+    for index in failed:
+        assert roundscore.excused(read_result(box.log(index)), box.ruleset.round) == frozenset()
+
+
+def test_a_run_of_half_a_second_has_a_length_and_one_of_none_has_not(tmp_path: Path) -> None:
+    """Nor has one that starts only after it stopped, nor one that never starts."""
+    log = mlperflog.retinanet()
+    stop = find(log, "run_stop")
+    find(log, "run_start").at_s = stop.at_s - 0.5
+    assert roundscore.seconds_of(read(tmp_path, log)) == pytest.approx(0.5)
+    find(log, "run_start").at_s = stop.at_s
+    assert roundscore.seconds_of(read(tmp_path, log)) is None
+    mlperflog.drop(log, "run_start")
+    assert roundscore.seconds_of(read(tmp_path, log)) is None
+    log.append(mlperflog.Entry(0.0, "run_start", None, mlperflog.START))
+    assert roundscore.seconds_of(read(tmp_path, log)) is None
+
+
+def test_epochs_count_to_a_thousandth_and_samples_as_they_are(tmp_path: Path) -> None:
+    """Up to the last run_stop; what says neither has no amount."""
+    log = mlperflog.retinanet()
+    last = find(log, "eval_accuracy", 4)
+    last.metadata.update(epoch_num=4.87654, samples_count=4.87654)
+    log.insert(log.index(last), mlperflog.Entry(last.at_s, "run_stop", None, mlperflog.STOP, {"status": "aborted"}))
+    mine = read(tmp_path, log)
+
+    assert roundscore.amount_of(mine, benchmark({})) == 4.877
+    assert roundscore.amount_of(mine, benchmark({}, "llama31_8b")) == 4.87654
+    del last.metadata["epoch_num"], last.metadata["samples_count"]
+    assert roundscore.amount_of(read(tmp_path, log), benchmark({})) is None
+    assert roundscore.amount_of(read(tmp_path, log), benchmark({}, "llama31_8b")) is None
+
+
+def test_exactly_a_batch_is_a_number_of_samples(tmp_path: Path) -> None:
+    """One sample fewer is an epoch; without a batch size, or without an amount, nothing says so."""
+    rules = RoundBenchmark("bert", 10, 1, {}, convergence=(RoundReference("r", "bert", 256, "samples", (3e6,) * 20),))
+    log = mlperflog.retinanet()
+    mine = read(tmp_path, log)
+
+    assert not roundscore.counts_in_epochs(256.0, mine, rules)
+    assert roundscore.counts_in_epochs(255.0, mine, rules)
+    assert not roundscore.counts_in_epochs(None, mine, rules)
+    mlperflog.drop(log, "global_batch_size")
+    assert not roundscore.counts_in_epochs(255.0, read(tmp_path, log), rules)
+
+
+def test_what_differs_is_named_with_a_log_of_each_value(tmp_path: Path) -> None:
+    """The last value of a key counts; what is equal is not there."""
+    logs = []
+    for index, name in enumerate(("adam", "sgd", "adam")):
+        log = mlperflog.retinanet()
+        find(log, "opt_name").value = name
+        (tmp_path / str(index)).mkdir()
+        logs.append(read(tmp_path / str(index), log))
+
+    assert roundscore.differing(logs, ["opt_name", "seed", "absent"]) == {
+        "opt_name": {"'adam'": logs[0], "'sgd'": logs[1]}
+    }
+
+
+def test_four_cut_at_either_end_take_eight_away() -> None:
+    """Of nine points one would be averaged, which has no spread; eight runs leave none."""
+    nine = benchmark({8: range(9)}, num_runs=40, drop=4)
+    ten = benchmark({8: range(10)}, num_runs=40, drop=4)
+
+    assert points(nine.convergence, 4, "code") == []
+    assert [point.mean for point in points(ten.convergence, 4, "code")] == [4.5]
+    assert judge([4] * 8, 8, ten, "5.1.0").why == "8 runs are too few to leave out the extremes"
+
+
+def test_the_line_is_drawn_between_the_nearest_batch_sizes() -> None:
+    """200 and 300 have 12 and 20; at 250 that is 16, whatever 100 and 400 have."""
+    rules = benchmark({100: (10,) * 6, 200: (12,) * 6, 300: (20,) * 6, 400: (40,) * 6})
+
+    assert judge([16] * 5, 250, rules, "5.1.0").reference_mean == 16
+
+
+def test_a_limit_ends_at_zero_and_a_mean_of_zero_has_no_factor() -> None:
+    """Where an evaluation's allowance is more than all that is needed, too."""
+    wide = judge([0] * 5, 128, benchmark({128: (1, 1, 100, 100)}), "5.1.0")
+    allowed = judge([325] * 3, 1152, benchmark({1152: (300, 310, 320, 330)}, "llama31_405b", 3), "5.1.0")
+
+    assert (wide.status, wide.acceptable_mean, wide.factor) == ("pass", 0.0, 1.0)
+    assert (allowed.status, allowed.acceptable_mean, allowed.max_speedup) == ("pass", 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "drop", "mean"), [((100, 200, 300), 1, 200), (tuple(range(8)), 4, None), (tuple(range(9)), 4, 4)]
+)
+def test_one_run_that_is_kept_has_a_mean(seconds: tuple[float, ...], drop: int, mean: float | None) -> None:
+    """None kept has none."""
+    assert roundscore.olympic(seconds, benchmark({}, num_runs=len(seconds), drop=drop))[0] == mean
+
+
+def test_a_benchmark_without_references_has_no_verdict(tmp_path: Path) -> None:
+    """Not one that says it is missing."""
+    box = RoundBox(tmp_path)
+    round_ = box.ruleset.round
+    assert round_ is not None
+    bare = replace(round_, benchmarks={"retinanet": replace(round_.benchmarks["retinanet"], convergence=())})
+    found = roundscore.of(box.result(), bare)
+
+    assert (found.code, found.rules, found.factor) == (None, None, 1.0)
+
+
+def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
+    """Of run_stop its status, of others their value."""
+    log = mlperflog.retinanet()
+    stop = find(log, "run_stop")
+    log.append(mlperflog.Entry(stop.at_s, "run_stop", None, mlperflog.STOP, {"status": "aborted"}))
+    log.append(mlperflog.Entry(stop.at_s, "opt_name", "sgd"))
+    round_ = law().round
+    assert round_ is not None
+    mine = read(tmp_path, log)
+
+    assert roundscore.last_value(mine, "opt_name") == "sgd"
+    assert roundscore.run_of(mine, round_.benchmarks["retinanet"], round_).status == "aborted"
+
+
+def test_what_passes_after_run_stop_or_does_not_say_where_is_not_the_first(tmp_path: Path) -> None:
+    """2,500 after the end, and one nowhere, leave 3,000."""
+    round_ = law("mlperf_training/4.0.0").round
+    assert round_ is not None
+    log = [mlperflog.Entry(0.0, "run_start", None, mlperflog.START)]
+    for samples in ("nowhere", 3000, 2500):
+        if samples == 2500:
+            log.append(mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
+        log += [
+            mlperflog.Entry(1.0, "eval_accuracy", value, metadata={"samples_count": samples, "metric": metric})
+            for metric, value in (("FID", 70.0), ("CLIP", 0.2))
+        ]
+
+    assert roundscore.amount_of(read(tmp_path, log), round_.benchmarks["stable_diffusion"]) == 3000
+
+
+def test_the_table_says_why_a_result_is_not_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors by their number, a batch size that the reference has not run, and a factor of one's own."""
+    box = RoundBox(tmp_path)
+    for log in box.logs:
+        find(log, "global_batch_size").value = 1_000_000
+        mlperflog.drop(log, "seed")
+    box.put("scaling.json", '{"scaling_factor": 0.5}')
+    box.write()
+
+    score.run([box.folder], ROUND, "table", TODAY)
+    shown = capsys.readouterr().out
+
+    assert re.search(r"not valid: [0-9]+ errors; `tta check` shows them", shown)
+    assert "its scaling.json claims the factor 0.500000, which is not used" in shown
+    assert "convergence by MLCommons' program: missing" in shown
+    assert "convergence by the rules' text: missing" in shown

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,7 +166,7 @@ def test_a_quality_that_is_not_finite_is_an_error(folder: Path, value: float) ->
     """The reader lets no such number in; were one there, it would be neither missing nor the best of all."""
     log = log_of(folder, fabricate.events())
     evaluations = log._by_key["eval_accuracy"]
-    evaluations[2] = replace(evaluations[2], value=value)
+    evaluations[2] = msgspec.structs.replace(evaluations[2], value=value)
 
     with pytest.raises(LogError, match="the quality is not a finite number"):
         run_result(log, benchmark_rules())
