@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.ruleset import ReferenceConvergence
-from harness.statistics import kept, trimmed_mean
+from harness.statistics import kept, student_quantile, trimmed_mean
 
 Spread = Literal["code", "text"]
 CONFIDENCE = 0.95  # one-sided; the rules' p-value of 0.05
@@ -108,9 +108,7 @@ def acceptable_mean(point: Point, num_submitted: int) -> float:
     Solved for the mean, Student's two-sample t-test with equal variances gives
     mean - t(0.95, n_ref + n_sub - 2) * s * sqrt(1 / n_ref + 1 / n_sub); rcp_checker finds it by bisection.
     """
-    from scipy.special import stdtrit
-
-    quantile = float(stdtrit(point.num_points + num_submitted - 2, CONFIDENCE))
+    quantile = student_quantile(point.num_points + num_submitted - 2, CONFIDENCE)
     return max(0.0, point.mean - quantile * point.spread * math.sqrt(1 / point.num_points + 1 / num_submitted))
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from harness.documents import section
+
 
 class Severity(StrEnum):
     """error: the result does not count. warning: a person should look. note: worth knowing."""
@@ -70,6 +72,16 @@ class Rule:
     @property
     def title(self) -> str:
         return self.document.split("\n", 1)[0].strip().rstrip(".")
+
+    @property
+    def why(self) -> str:
+        """Why it matters, as the document says."""
+        return section(self.document, "Why it matters")
+
+    @property
+    def instead(self) -> str:
+        """What to do, as the document says."""
+        return section(self.document, "Instead")
 
 
 def sort_key(finding: Finding) -> tuple[int, str, int, str]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 
+from harness import roundscore
 from harness.errors import RulesError, unknown_name
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
-from harness.ruleset import BenchmarkRules, RuleSet
+from harness.ruleset import BenchmarkRules, RuleSet, Waiver
 from harness.submission import Result
 
 JUDGEMENT = "judgement"
 FOREIGN_LOG = "LOG002"
+_NOT_CONVERGED = (
+    "MLP003",
+    "MLP007",
+)  # of MLPerf's rounds: a line is missing, as run_stop; no evaluation is good enough
 
 
 def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date) -> list[Finding]:
@@ -42,7 +48,16 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
         else:
             faults = list(_faults(rule, result, ruleset))
         found += [_finding(rule, fault, severity, ruleset, today) for fault in faults]
+    if ruleset.round is not None:
+        found = [_of_a_round(item, roundscore.excused(result, ruleset.round)) for item in found]
     return sorted(found, key=sort_key)
+
+
+def _of_a_round(finding: Finding, excused: Container[str]) -> Finding:
+    """As it is; a warning where it says that a run did not converge that the olympic mean leaves out."""
+    if finding.code not in _NOT_CONVERGED or finding.path not in excused or not finding.counts:
+        return finding
+    return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
 
 
 def _faults(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
@@ -61,14 +76,47 @@ def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:
 
 
 def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, today: date) -> Finding:
-    waived = None
-    for waiver in ruleset.waivers:
-        is_in_force = waiver.code == rule.code and waiver.until >= today.isoformat()
-        if waived is None and is_in_force and fnmatch.fnmatch(fault.path, waiver.path):
-            waived = f"{waiver.why} ({waiver.who}, until {waiver.until})"
+    waived = next(
+        (
+            f"{waiver.why} ({waiver.who}, until {waiver.until})"
+            for waiver in ruleset.waivers
+            if waiver.until >= today.isoformat() and _fits(waiver, rule.code, fault.path)
+        ),
+        None,
+    )
     return Finding(rule.code, rule.name, severity, fault.path, fault.line, fault.message, fault.evidence, waived)
 
 
 def is_valid(findings: Iterable[Finding]) -> bool:
     """Whether no finding makes the result invalid."""
     return not any(finding.counts for finding in findings)
+
+
+def _fits(waiver: Waiver, code: str, path: str) -> bool:
+    return waiver.code == code and fnmatch.fnmatch(path, waiver.path)
+
+
+@dataclass(frozen=True, slots=True)
+class WaiverUse:
+    """A waiver and what it did. num_findings: those that it fits; an expired one excuses none of them."""
+
+    waiver: Waiver
+    num_findings: int
+    is_expired: bool
+
+
+def waiver_uses(ruleset: RuleSet, findings: Iterable[Finding], today: date) -> list[WaiverUse]:
+    """Every waiver of the ruleset, in its order; a finding that two of them fit counts for both.
+
+    What fits nothing is for the reader of all results to see; of one result it is a finding of RUL001 where the
+    waiver speaks of that result.
+    """
+    found = list(findings)
+    return [
+        WaiverUse(
+            waiver,
+            sum(_fits(waiver, item.code, item.path) for item in found),
+            waiver.until < today.isoformat(),
+        )
+        for waiver in ruleset.waivers
+    ]

@@ -13,8 +13,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import printable
-
 _ROOT = Path(__file__).parents[1]
 # One thread each, and no accelerator: the machine belongs to the run.
 _ENVIRONMENT = {
@@ -37,13 +35,11 @@ class Mirror:
     """The mirror process; None if it could not even be started."""
 
     process: subprocess.Popen[bytes] | None
-    folder: Path
 
     def finish(self, timeout_s: float) -> bool:
         """Tells the process that no more lines will come and waits until it has sent the rest.
 
-        A process that is not done after `timeout_s` seconds is killed, and that is said on standard error: it had not
-        come so far as to say what is missing itself.
+        A process that is not done after `timeout_s` seconds is killed.
 
         Returns:
             Whether everything is in the store. If not, `tta sync` adds what is missing.
@@ -65,11 +61,6 @@ class Mirror:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-                print(
-                    f"tta: the MLflow mirror was not done after {timeout_s:g} s; "
-                    f"`tta sync {printable(self.folder)}` adds what is missing",
-                    file=sys.stderr,
-                )
 
 
 def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
@@ -87,5 +78,5 @@ def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
         )
     except OSError as error:
         print(f"tta: the MLflow mirror cannot be started: {error.strerror}", file=sys.stderr)
-        return Mirror(None, folder)
-    return Mirror(process, folder)
+        return Mirror(None)
+    return Mirror(process)

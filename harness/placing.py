@@ -115,10 +115,10 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
 
 def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
     """Copies the power logs of the runs and of the idle baseline; what is no file stays behind."""
-    numbers = {result.run_number(log) for log in result.runs}
+    runs = {log.path.stem for log in result.runs}
     for name, entry in result.files.items():
         match = POWER_PATTERN.fullmatch(name)
-        if match is None or entry.kind != "file" or not (match[1] is None or int(match[1]) in numbers):
+        if match is None or entry.kind != "file" or not (match[1] is None or match[1] in runs):
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(result.path / name, folder / name)

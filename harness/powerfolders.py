@@ -19,8 +19,8 @@ from harness.power import NodePower
 from harness.runlog import RunLog
 
 POWER_FOLDER, IDLE_FOLDER = "power", "idle"
-# Where a power log lies, relative to its result; the first group is the run's number, None of the idle baseline.
-POWER_PATTERN = re.compile(r"power/(?:result_(0|[1-9][0-9]{0,3})|idle)/(?:node|sw)_[0-9]{1,6}\.txt")
+# Where a power log lies, relative to its result; the first group is the run's, None of the idle baseline.
+POWER_PATTERN = re.compile(r"power/(?:(result_[^/]+)|idle)/(?:node|sw)_[0-9]{1,6}\.txt")
 MAX_LOGS = 1_024  # of a run
 MAX_LOG_BYTES = 512 << 20
 MAX_RESULT_BYTES = 2 << 30  # of all power logs of a result; what is parsed takes about half as much

@@ -9,17 +9,22 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 from urllib.parse import quote
 
 from harness import __version__
+from harness.claims import Envelope
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity, sort_key
-from harness.judging import is_valid
+from harness.judging import WaiverUse, is_valid, waiver_uses
 from harness.ruleset import RuleSet
+from harness.signature import verdict
+from harness.submission import Result
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
@@ -28,30 +33,79 @@ _MAX_MESSAGE = 2000
 
 
 @dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a result, by name in it. sha256: None for what is no regular file; kind says what it is."""
+
+    name: str
+    num_bytes: int
+    sha256: str | None
+    kind: str = "file"
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """A result and what was found on it."""
+    """A result and what was found on it. facts: whose it is, by name; files: what it consists of."""
 
     path: str
     benchmark: str | None
     findings: tuple[Finding, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    files: tuple[FileFacts, ...] = ()
 
     @property
     def is_valid(self) -> bool:
         return is_valid(self.findings)
 
 
-def as_text(results: Sequence[Judged], ruleset: RuleSet) -> str:
+def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet | None = None) -> Judged:
+    """What is shown of a result that was judged; with the ruleset it was judged by, who signed it, too."""
+    files = [FileFacts(name, item.num_bytes, item.sha256, item.kind) for name, item in sorted(result.files.items())]
+    if not files:
+        files = [FileFacts(log.path.name, log.num_bytes, log.sha256) for log in result.runs]
+    return Judged(str(result.path), result.benchmark, tuple(findings), tuple(_facts(result, ruleset)), tuple(files))
+
+
+def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]:
+    names = {"submitter": "submission_org", "system": "submission_platform", "division": "submission_division"}
+    for name, key in names.items():
+        logged = [value for log in result.runs if isinstance(value := log.value(key), str)]
+        said = logged[0] if result.claim is None and logged else getattr(result.claim, name, None)
+        if said is not None:
+            yield name.capitalize(), said
+    yield "Logs", f"{len(result.runs):,}"
+    if ruleset is not None and result.envelope != Envelope():
+        yield "Signature", verdict(result, ruleset).sentence
+
+
+def as_text(results: Sequence[Judged], ruleset: RuleSet, explained: Mapping[str, Rule] | None = None) -> str:
     """One line a finding, errors first, `path:line: CODE severity: message`; then a line that sums up.
 
     Findings of one code in one file whose messages differ in numbers only are one line with a count.
+    explained: the checks, to say of each that found something, once, why it matters and what to do.
     """
     blocks = []
     for judged in results:
-        verdict = "valid" if judged.is_valid else "not valid"
+        said = "; ".join(["valid" if judged.is_valid else "not valid", *_signed(judged)])
         name = "" if judged.benchmark is None else f" ({printable(judged.benchmark)})"
         lines = [f"  {line}" for line in _lines(judged.findings)]
-        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {verdict}", *lines]))
+        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {said}", *lines]))
+    if explained is not None:
+        blocks += [_advice(rule) for rule in _that_found(results, explained)]
     return "\n\n".join([*blocks, _summary(results, ruleset)]) + "\n"
+
+
+def _signed(judged: Judged) -> list[str]:
+    return [printable(text) for name, text in judged.facts if name == "Signature"]
+
+
+def _that_found(results: Sequence[Judged], rules: Mapping[str, Rule]) -> list[Rule]:
+    codes = {finding.code for judged in results for finding in judged.findings}
+    return [rules[code] for code in sorted(codes) if code in rules]
+
+
+def _advice(rule: Rule) -> str:
+    why, instead = indent(rule.why, "    "), indent(rule.instead, "    ")
+    return f"{rule.code} {rule.title}\n  Why it matters:\n{why}\n  What to do:\n{instead}"
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
@@ -60,11 +114,21 @@ def findings_text(findings: Iterable[Finding]) -> str:
 
 
 def _lines(findings: Iterable[Finding]) -> list[str]:
+    return [_line(group) for group in alike(findings)]
+
+
+def alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings sorted, those of one code in one file together whose messages differ in numbers only."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in sorted(findings, key=sort_key):
-        shape = _NUMBER.sub("#", finding.message)
+        shape = shape_of(finding)
         groups.setdefault((finding.severity, finding.code, finding.path, finding.waived, shape), []).append(finding)
-    return [_line(group) for group in groups.values()]
+    return list(groups.values())
+
+
+def shape_of(finding: Finding) -> str:
+    """The message without its numbers."""
+    return _NUMBER.sub("#", finding.message)
 
 
 def _line(group: Sequence[Finding]) -> str:
@@ -98,22 +162,37 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def as_json(results: Sequence[Judged], ruleset: RuleSet) -> str:
-    """One document: the ruleset with its digest, and per result its path, benchmark, verdict and findings."""
+def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
+    """One document: the ruleset with its digest, its waivers and what they excused, of each check that found something
+    why it matters and what to do, and per result its path, benchmark, verdict and findings.
+    """
+    uses = waiver_uses(ruleset, [finding for judged in results for finding in judged.findings], today)
     document = {
         "ruleset": ruleset.version,
         "ruleset_digest": ruleset.digest,
+        "waivers": [_waiver_record(use) for use in uses],
+        "checks": {
+            rule.code: {"title": rule.title, "why": rule.why, "instead": rule.instead}
+            for rule in _that_found(results, rules)
+        },
         "results": [
             {
                 "path": judged.path,
                 "benchmark": judged.benchmark,
                 "valid": judged.is_valid,
+                **({"signature": signed[0]} if (signed := _signed(judged)) else {}),
                 "findings": [_record(finding) for finding in judged.findings],
             }
             for judged in results
         ],
     }
     return _dumped(document)
+
+
+def _waiver_record(use: WaiverUse) -> dict[str, Any]:
+    names = ("code", "path", "who", "why", "until")
+    waiver = {name: getattr(use.waiver, name) for name in names}
+    return {**waiver, "is_expired": use.is_expired, "num_findings": use.num_findings}
 
 
 def _record(finding: Finding) -> dict[str, Any]:
@@ -170,6 +249,7 @@ def _descriptor(rule: Rule, ruleset: RuleSet) -> dict[str, Any]:
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("_")),
         "shortDescription": {"text": f"{rule.title}."},
+        "fullDescription": {"text": f"{rule.why} {rule.instead}"},
         "help": {"text": rule.document, "markdown": rule.document},
         "defaultConfiguration": {"level": ruleset.codes[rule.code]},
     }

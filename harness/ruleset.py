@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import UsageError, printable, unknown_name
 from harness.prices import PriceBooks
+from harness.rounds import Round
 from harness.runenergy import EnergyLimits
 from harness.workload import HyperparameterValue, Metric
 
@@ -229,7 +230,8 @@ class RuleSet:
     codes: check code -> severity ("error", "warning" or "note"); a code that is absent is not in force.
     benchmarks: by name, `<workload>_<suite>`.
     prices: the price books, the current one last; None where the ruleset has none.
-    energy: what is asked of a measurement of energy.
+    energy: what is asked of a measurement of energy. round: the round of MLPerf's that this is, instead of benchmarks.
+    allowed_signers: whose SSH keys may sign for which submitter, as ssh-keygen reads it; None where there is none.
     """
 
     version: str
@@ -241,6 +243,9 @@ class RuleSet:
     waivers: tuple[Waiver, ...] = ()
     prices: PriceBooks | None = None
     energy: EnergyLimits = field(default_factory=EnergyLimits)
+    round: Round | None = None
+    allowed_signers: bytes | None = None
+    requires_signature: bool = False
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """The rules of one benchmark.

@@ -1,48 +1,23 @@
 """Reads a run log: strict about our lines, tolerant about other programs' lines between them, one pass.
 
-The file is read in pieces and searched for the token, so that lines of other programs cost next to
-nothing, a log of gigabytes needs a few megabytes, and a "line" without an end cannot fill the memory.
 Damage is collected as defects with line numbers: whoever judges the log turns them into findings.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from harness.errors import LogError, printable
-from harness.events import CHAIN_START, POWER_READING, TOKEN, TRACKED_STATS, Event
-from harness.logline import parse_line
+from harness.errors import LogError
+from harness.events import TOKEN, Event
+from harness.logpass import MAX_EVENTS_PER_KEY, MAX_KEPT_BYTES, MAX_LINE_BYTES, Collector, Defect
 from harness.power import NodePower
 from harness.runenergy import RunEnergy
 
-_TOKEN = TOKEN.encode()
-_PIECE_BYTES = 1 << 20
-MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
-MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
-MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
-MAX_DEFECTS_PER_KIND = 100
-_MAX_KEYS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """Something wrong with a line as a line.
-
-    kind: "malformed" (not JSON, or not an event), "overlong", "cut_off" (the last line has no end),
-    "sequence" (`seq` is not the next), "chain" (`prev` is not the digest of the line before),
-    "backwards" (`elapsed_ns` decreases), "wall" (`time_ms` and `elapsed_ns` disagree), "unchained"
-    (a line without `seq`, `elapsed_ns` or `prev` in a log that has them), "too_many".
-    """
-
-    kind: str
-    lineno: int
-    message: str
+__all__ = ["MAX_EVENTS_PER_KEY", "MAX_KEPT_BYTES", "MAX_LINE_BYTES", "Defect", "RunLog", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +41,7 @@ class RunLog:
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
     energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
+    memo: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)  # what checks share
 
     def all(self, key: str) -> tuple[Event, ...]:
         """Every event of `key`, in the order of the file."""
@@ -115,7 +91,9 @@ class RunLog:
     @property
     def is_foreign(self) -> bool:
         """Whether another program wrote it: there are events, and none has monotonic time."""
-        return bool(self.events) and all(event.elapsed_ns is None for event in self.events)
+        if "foreign" not in self.memo:  # every check asks
+            self.memo["foreign"] = self.events and all(event.elapsed_ns is None for event in self.events)
+        return bool(self.memo["foreign"])
 
     def seconds(self, start: Event, stop: Event) -> float:
         """Seconds from one event to another: monotonic where both have it, else by wall time."""
@@ -137,163 +115,25 @@ def read(path: Path) -> RunLog:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)  # before fdopen, which does not take a folder
         raise LogError(f"{path}: is not a regular file")
+    collector = Collector()
     with os.fdopen(fd, "rb", buffering=0) as stream:
-        collector = _Collector(path)
         try:
-            for lineno, line in collector.lines(stream):
-                collector.take(lineno, line)
+            collector.read(stream)
         except OSError as error:
             raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    return collector.result()
-
-
-class _Collector:
-    """State of one pass over a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.sha256 = hashlib.sha256()
-        self.num_bytes = 0
-        self.num_lines = 0
-        self.events: list[Event] = []
-        self.by_key: dict[str, list[Event]] = {}
-        self.counts: dict[str, int] = {}
-        self.defects: list[Defect] = []
-        self.defects_by_kind: dict[str, int] = {}
-        self.seq: int | None = None
-        self.elapsed_ns: int | None = None
-        self.wall_offset_ms: float | None = None
-        self.prev = CHAIN_START
-        self.is_chained = False
-        self.unchained: list[int] = []  # lines without order before the first that has it
-        self.kept_bytes = 0
-
-    def lines(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-        """The lines with a token, each from the token on, with their numbers; line ends taken off."""
-        rest = b""
-        skipped: bytes | None = None  # inside a line that is too long: its last bytes, a token may begin there
-        is_ours = False  # whether that line has a token
-        while piece := stream.read(_PIECE_BYTES):
-            self.sha256.update(piece)
-            self.num_bytes += len(piece)
-            if skipped is not None:
-                end = piece.find(b"\n")
-                seen = skipped + (piece if end < 0 else piece[:end])
-                is_ours = is_ours or _TOKEN in seen
-                if end < 0:
-                    skipped = seen[-len(_TOKEN) :]
-                    continue
-                self.num_lines += 1
-                self._overlong(self.num_lines, is_ours)
-                piece, skipped = piece[end + 1 :], None
-            block = rest + piece
-            cut = block.rfind(b"\n") + 1
-            rest = block[cut:]
-            yield from self._ours(block, cut)
-            if len(rest) > MAX_LINE_BYTES:
-                rest, skipped, is_ours = b"", rest[-len(_TOKEN) :], _TOKEN in rest
-        if rest or skipped is not None:
-            self.num_lines += 1
-        if skipped is not None:
-            self._overlong(self.num_lines, is_ours)
-        elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
-            # A writer of ours ends a line before it starts the next: a line without an end was cut off.
-            self.defect("cut_off", self.num_lines, "the last line is cut off")
-
-    def _ours(self, block: bytes, cut: int) -> Iterator[tuple[int, bytes]]:
-        position = 0
-        while (hit := block.find(_TOKEN, position, cut)) >= 0:
-            end = block.index(b"\n", hit)
-            begin = block.rfind(b"\n", position, hit) + 1 or position
-            self.num_lines += block.count(b"\n", position, end + 1)
-            if end - begin > MAX_LINE_BYTES:
-                self._overlong(self.num_lines, is_ours=True)
-            else:
-                yield self.num_lines, block[hit:end].rstrip(b"\r")
-            position = end + 1
-        self.num_lines += block.count(b"\n", position, cut)
-
-    def _overlong(self, lineno: int, is_ours: bool) -> None:
-        if is_ours:
-            self.prev = ""  # no line can be chained to it
-            self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
-
-    def defect(self, kind: str, lineno: int, message: str) -> None:
-        self.defects_by_kind[kind] = self.defects_by_kind.get(kind, 0) + 1
-        if self.defects_by_kind[kind] <= MAX_DEFECTS_PER_KIND:
-            self.defects.append(Defect(kind, lineno, message))
-
-    def take(self, lineno: int, line: bytes) -> None:
-        digest_before, self.prev = self.prev, hashlib.sha256(line).hexdigest()
-        try:
-            event = parse_line(line, lineno)
-        except ValueError as error:
-            self.defect("malformed", lineno, str(error))
-            return
-        self._check_order(event, digest_before)
-        self._keep(event, len(line))
-
-    def _keep(self, event: Event, num_bytes: int) -> None:
-        count = self.counts.get(event.key, 0)
-        if count == 0 and len(self.counts) >= _MAX_KEYS:
-            self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
-            return
-        self.counts[event.key] = count + 1
-        if count >= MAX_EVENTS_PER_KEY:
-            # Statistics decide nothing and may be many; the law's own keys may not.
-            if count == MAX_EVENTS_PER_KEY and event.key not in (TRACKED_STATS, POWER_READING):
-                self.defect("too_many", event.lineno, f"more than {count:,} events {printable(event.key)!r}")
-            return
-        if self.kept_bytes <= MAX_KEPT_BYTES < self.kept_bytes + num_bytes:
-            self.defect("too_many", event.lineno, f"more than {MAX_KEPT_BYTES:,} bytes of events")
-        self.kept_bytes += num_bytes
-        if self.kept_bytes <= MAX_KEPT_BYTES:
-            self.events.append(event)
-            self.by_key.setdefault(event.key, []).append(event)
-
-    def _check_order(self, event: Event, digest_before: str) -> None:
-        seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
-        if not self.is_chained:
-            self.is_chained = any(item is not None for item in (seq, prev, elapsed_ns))
-            if not self.is_chained:
-                if len(self.unchained) <= MAX_DEFECTS_PER_KIND:
-                    self.unchained.append(event.lineno)
-                return
-            for lineno in self.unchained:
-                self._unchained(lineno)
-        if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
-            self._unchained(event.lineno)
-            return
-        expected = 0 if self.seq is None else self.seq + 1
-        if seq != expected:
-            self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
-        if prev != digest_before:
-            self.defect("chain", event.lineno, "prev is not the SHA-256 of our line before: one of the two was changed")
-        if self.elapsed_ns is not None and elapsed_ns < self.elapsed_ns:
-            back_s = (self.elapsed_ns - elapsed_ns) / 1e9
-            self.defect("backwards", event.lineno, f"elapsed_ns goes back by {back_s:.6f} s")
-        offset_ms = event.time_ms - elapsed_ns / 1e6
-        if self.wall_offset_ms is None:
-            self.wall_offset_ms = offset_ms
-        elif abs(offset_ms - self.wall_offset_ms) > 2:  # both are rounded down to a millisecond
-            apart_s = (offset_ms - self.wall_offset_ms) / 1e3
-            self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
-        self.seq, self.elapsed_ns = seq, elapsed_ns
-
-    def _unchained(self, lineno: int) -> None:
-        self.defect("unchained", lineno, "a line without seq, elapsed_ns or prev in a log that has them")
-
-    def result(self) -> RunLog:
-        if not self.counts and not self.defects:
-            what = "is empty" if self.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
-            raise LogError(f"{self.path}: {what}")
-        return RunLog(
-            path=self.path,
-            events=tuple(self.events),
-            defects=tuple(self.defects),
-            sha256=self.sha256.hexdigest(),
-            num_bytes=self.num_bytes,
-            num_lines=self.num_lines,
-            counts=self.counts,
-            _by_key=self.by_key,
-        )
+    if not collector.counts and not collector.defects:
+        what = "is empty" if collector.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
+        raise LogError(f"{path}: {what}")
+    log = RunLog(
+        path=path,
+        events=tuple(collector.events),
+        defects=tuple(collector.defects),
+        sha256=collector.sha256.hexdigest(),
+        num_bytes=collector.num_bytes,
+        num_lines=collector.num_lines,
+        counts=collector.counts,
+        _by_key=collector.by_key,
+    )
+    if not collector.is_chained:
+        log.memo["foreign"] = bool(log.events)
+    return log

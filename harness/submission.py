@@ -12,8 +12,6 @@ nobody has claimed yet.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 import stat
 from collections.abc import Mapping
@@ -22,17 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from harness import events as key
-from harness import parts, powerfolders, runlog
+from harness import parts, powerfolders, roundplace, runlog, strictjson, trees
 from harness.claims import (
     CLAIM_NAME,
     MANIFEST_NAME,
     MAX_SMALL_FILE_BYTES,
     Claim,
+    Envelope,
     FileEntry,
     Unreadable,
     line_of,
     manifest_text,
     read_claim,
+    read_envelope,
     read_manifest,
     sha256_of,
     small_file,
@@ -63,9 +63,10 @@ __all__ = [
 SYSTEM_NAME = "system.json"
 CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
-_FOREIGN_PATTERN = re.compile(r"result_.+\.txt")
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
 MAX_FILES = 10_000
+MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
+MAX_RESULT_BYTES = 64 << 30  # a file with holes in it can claim to have millions of gigabytes, and all are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,13 @@ class Result:
     code: Mapping[str, FileEntry] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     num_nodes: int | None = None
+    envelope: Envelope = Envelope()  # noqa: RUF009  (frozen)
 
     @property
     def benchmark(self) -> str | None:
         """The benchmark that the first log names."""
-        for log in self.runs:
-            value = log.value("submission_benchmark")
-            if isinstance(value, str):
-                return value
-        return None
+        values = (log.value("submission_benchmark") for log in self.runs)
+        return next((value for value in values if isinstance(value, str)), None)
 
     def run_number(self, log: RunLog) -> int | None:
         match = RESULT_PATTERN.fullmatch(log.path.name)
@@ -112,9 +111,9 @@ class Result:
 def find_results(path: Path) -> list[Path]:
     """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
 
-    Of a folder whose logs are named as MLPerf permits, result_<anything>.txt, each log is one for itself. Of a
-    submitter's folder, with results/ and systems/ in it, only what lies below results/ is one. Symbolic links are not
-    followed.
+    A folder whose logs are named as MLPerf permits, result_<anything>.txt, is one where MLPerf has it, at
+    results/<system>/<benchmark>; elsewhere each log is one for itself. Of a submitter's folder, with results/ and
+    systems/ in it, only what lies below results/ is one. Symbolic links are not followed.
 
     Raises:
         SubmissionError: there is nothing at `path`, or no result below it.
@@ -124,17 +123,22 @@ def find_results(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = []
-    for folder, subfolders, names in os.walk(path, followlinks=False):
+    for level in trees.walk(path, MAX_TREE_FILES, "tree"):
         # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        if {"results", "systems"} <= set(subfolders):
-            subfolders[:] = ["results"]  # reference runs beside it are never results
-        if any(RESULT_PATTERN.fullmatch(name) for name in names) or CLAIM_NAME in names or MANIFEST_NAME in names:
-            found.append(Path(folder))
-            subfolders.clear()  # what lies deeper belongs to this result
-        elif foreign := sorted(name for name in names if _FOREIGN_PATTERN.fullmatch(name)):
-            found += [Path(folder, name) for name in foreign]
-            subfolders.clear()
+        level.folders[:] = [name for name in level.folders if not name.startswith(".")]
+        if {"results", "systems"} <= set(level.folders):
+            level.folders[:] = ["results"]  # reference runs beside it are never results
+        names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
+        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool(
+            {CLAIM_NAME, MANIFEST_NAME} & names
+        )
+        is_result = is_result or roundplace.is_bare(level.path, level.names)
+        if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable
+            found.append(level.path)
+            level.folders.clear()  # what lies deeper belongs to this result
+        elif foreign := roundplace.log_names(level.names):
+            found += [level.path] if roundplace.is_place(level.path) else [level.path / name for name in foreign]
+            level.folders.clear()
     if not found:
         raise SubmissionError(f"{path}: no result is here (no result_<k>.txt in it or below it)")
     return found
@@ -149,27 +153,29 @@ def read_result(path: Path) -> Result:
         LogError: `path` is a single log and cannot be read.
         SubmissionError: the folder cannot be read, or has more than 10,000 files.
     """
+    if path.is_symlink() and not path.is_dir():
+        raise SubmissionError(f"{path}: is a symbolic link; a log is a file of its own")
     if not path.is_dir():
         log = powerfolders.with_power(runlog.read(path))
         return Result(path=path, kind="log", runs=(log,), num_nodes=_num_nodes(path.absolute().parent, None))
     unreadable: list[Unreadable] = []
     files = _files(path)
-    numbered = sorted(
-        (int(match.group(1)), name)
-        for name, entry in files.items()
-        if (match := RESULT_PATTERN.fullmatch(name)) and entry.kind == "file"
-    )
-    runs = []
+    logs = [name for name in roundplace.log_names(files) if files[name].kind == "file"]
+    runs: list[RunLog] = []
     budget = powerfolders.Budget()
     idle = powerfolders.read_nodes(path / powerfolders.POWER_FOLDER / powerfolders.IDLE_FOLDER, budget)
-    for _, name in numbered:
+    for name in sorted(logs, key=lambda name: not RESULT_PATTERN.fullmatch(name)):
+        if not (RESULT_PATTERN.fullmatch(name) or (roundplace.is_place(path) and all(log.is_foreign for log in runs))):
+            continue  # beside logs of ours it is a file of no use
         try:
             runs.append(powerfolders.with_power(runlog.read(path / name), budget, idle))
         except LogError as error:
             unreadable.append(Unreadable(path / name, str(error).removeprefix(f"{path / name}: ")))
+    read = {log.path.name: FileEntry("file", log.num_bytes, log.sha256) for log in runs}
+    files |= {name: read[name] if name in read else _entry(path / name) for name in logs}
     manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
     claim = read_claim(path / CLAIM_NAME, unreadable) if CLAIM_NAME in files else None
-    system_path = _system_path(path, claim)
+    system_path = _system_path(path, claim, runs)
     system, system_sha256 = _read_system(system_path, unreadable)
     code_path = _code_path(path, claim)
     return Result(
@@ -187,30 +193,43 @@ def read_result(path: Path) -> Result:
         code=_code(code_path, runs),
         unreadable=tuple(unreadable),
         num_nodes=_num_nodes(path.absolute(), system),
+        envelope=read_envelope(path, files),
     )
 
 
 def _files(folder: Path) -> dict[str, FileEntry]:
-    """Everything below `folder` by relative path, links not followed; files with their digest."""
+    """Everything below `folder` by relative path, links not followed; files with their digest, but for logs of runs."""
     entries: dict[str, FileEntry] = {}
-    for parent, subfolders, names in os.walk(folder, followlinks=False):
-        subfolders.sort()
-        for name in sorted([*names, *(sub for sub in subfolders if os.path.islink(os.path.join(parent, sub)))]):
-            if len(entries) >= MAX_FILES:
-                raise SubmissionError(f"{folder}: more than {MAX_FILES:,} files; no result has as many")
-            place = Path(parent, name)
-            status = place.lstat()
-            relative = place.relative_to(folder).as_posix()
-            if stat.S_ISLNK(status.st_mode):
-                entries[relative] = FileEntry("link", 0, None)
-            elif stat.S_ISREG(status.st_mode):
-                try:
-                    entries[relative] = FileEntry("file", status.st_size, sha256_of(place))
-                except OSError:
-                    entries[relative] = FileEntry("file", status.st_size, None)
-            else:
-                entries[relative] = FileEntry("other", 0, None)
-    return entries
+    num_bytes = 0
+    for level in trees.walk(folder, MAX_FILES, "result"):
+        if level.why is not None:
+            if level.path == folder:
+                raise SubmissionError(f"{folder}: cannot be listed: {level.why}")
+            entries[level.path.relative_to(folder).as_posix()] = FileEntry("folder", 0, None)
+        for name in level.names:
+            is_log = level.path == folder and roundplace.LOG_PATTERN.fullmatch(name)  # it is digested as it is read
+            entry = _entry(level.path / name, -1 if is_log else MAX_RESULT_BYTES - num_bytes)
+            num_bytes += entry.num_bytes
+            if num_bytes > MAX_RESULT_BYTES:
+                raise SubmissionError(f"{folder}: more than {MAX_RESULT_BYTES:,} bytes; no result has as many")
+            entries[(level.path / name).relative_to(folder).as_posix()] = entry
+    return dict(sorted(entries.items()))
+
+
+def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
+    """What lies at `place`; a file that cannot be read, has more than `max_bytes` or is gone has no digest."""
+    try:
+        status = place.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return FileEntry("link", 0, None)
+        if not stat.S_ISREG(status.st_mode):
+            return FileEntry("other", 0, None)
+    except OSError:
+        return FileEntry("file", 0, None)
+    try:
+        return FileEntry("file", status.st_size, sha256_of(place) if status.st_size <= max_bytes else None)
+    except OSError:
+        return FileEntry("file", status.st_size, None)
 
 
 def named_module(log: RunLog) -> parts.Module | None:
@@ -244,12 +263,14 @@ def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
     return found
 
 
-def _system_path(path: Path, claim: Claim | None) -> Path | None:
-    """systems/<system>.json of the submitter's folder for a claimed result; system.json beside the logs otherwise."""
+def _system_path(path: Path, claim: Claim | None, runs: list[RunLog]) -> Path | None:
+    """systems/<system>.json of the submitter for a claimed result and MLPerf's; else system.json beside the logs."""
     if claim is not None and NAME_PATTERN.fullmatch(claim.system) and len(path.absolute().parents) > 2:
         return path.absolute().parents[2] / "systems" / f"{claim.system}.json"
     beside = path / SYSTEM_NAME
-    return beside if beside.exists() else None
+    if beside.exists() or not all(log.is_foreign for log in runs):
+        return beside if beside.exists() else None
+    return roundplace.system_file(path)
 
 
 def _num_nodes(folder: Path, system: Mapping[str, Any] | None) -> int | None:
@@ -269,8 +290,8 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
         return None, None
     try:
         data = small_file(path)
-        record = json.loads(data)
-    except (SubmissionError, ValueError, RecursionError) as error:
+        record = strictjson.loads(data)
+    except (SubmissionError, ValueError) as error:
         unreadable.append(Unreadable(path, f"no system description can be read from it: {printable(error)}"))
         return None, None
     if not isinstance(record, dict):

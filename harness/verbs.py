@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import __version__
-from harness.arguments import EXITS, Parser, add_verb
+from harness.arguments import EXITS, Parser, add_verb, positive
 from harness.energyverbs import add_agent, add_power_verb
 from harness.errors import ExitStatus, UsageError
 from harness.moneyverbs import add_estimate, add_prices
@@ -28,8 +28,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"tta {__version__}")
     verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
     for add in (
-        add_run, _check, _score, _summary, _submit, _board, _explain, _doctor, add_data, _sync, _target, add_baseline,
-        add_prices, add_estimate, add_agent, add_power_verb,
+        add_run, _check, _audit, _score, _summary, _derive, _submit, _board, _explain, _doctor, add_data, _sync,
+        _target, add_baseline, add_prices, add_estimate, add_agent, add_power_verb,
     ):  # fmt: skip
         add(verbs)
     return top
@@ -45,13 +45,32 @@ def _check(verbs: Verbs) -> None:
         verbs, "check", "Check logs, results, submissions or a whole tree against the rules.", _call_check
     )
     _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto")
-    parser.add_argument("--format", choices=("text", "json", "sarif"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "sarif", "html"), default="text")
+    parser.add_argument(
+        "--verbose", action="store_true", help="text: also why each check that found something matters, and what to do"
+    )
+    parser.add_argument("--jobs", type=positive, metavar="N", help="processes (default: one a core, for many logs)")
 
 
 def _call_check(arguments: argparse.Namespace) -> ExitStatus:
     from harness.commands import check
 
-    return check.run(arguments.paths, arguments.ruleset, arguments.format, _today())
+    return check.run(arguments.paths, arguments.ruleset, arguments.format, _today(), arguments.verbose, arguments.jobs)
+
+
+def _audit(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs, "audit", "Say what an auditor should look at: what no rule forbids and is still odd.", _call_audit
+    )
+    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto")
+    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+    parser.add_argument("--mirror", type=Path, metavar="FILE", help="MLflow's SQLite file, to hold the logs against it")
+
+
+def _call_audit(arguments: argparse.Namespace) -> ExitStatus:
+    from harness.commands import audit
+
+    return audit.run(arguments.paths, arguments.ruleset, arguments.format, _today(), arguments.mirror)
 
 
 def _score(verbs: Verbs) -> None:
@@ -83,6 +102,28 @@ def _call_summary(arguments: argparse.Namespace) -> ExitStatus:
     return summary.run(arguments.paths, arguments.ruleset, arguments.format)
 
 
+def _derive(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "derive",
+        "Recompute every number that is shown of a result from its raw logs: formula, file and line; compare with what "
+        "is typed.",
+        _call_derive,
+    )
+    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--tree", type=Path, metavar="TREE", help="the results among which it is ranked")
+    parser.add_argument(
+        "--against", type=Path, metavar="BOARD.json", help="the data of a published board to compare with"
+    )
+
+
+def _call_derive(arguments: argparse.Namespace) -> ExitStatus:
+    from harness.commands import derive
+
+    return derive.run(arguments.paths, arguments.ruleset, arguments.format, arguments.tree, arguments.against, _today())
+
+
 def _submit(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "submit", "Place a result in a leaderboard's tree, if the organiser's check lets it.", _call_submit
@@ -95,6 +136,9 @@ def _submit(verbs: Verbs) -> None:
     )
     parser.add_argument("--notes", default="", help="a line for the readers of the board")
     parser.add_argument("--ruleset", default="v1", help="the ruleset to judge by (default: %(default)s)")
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEY", help="an SSH key to sign the manifest with (a public one: by the agent)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="do everything but place it")
 
 
@@ -110,6 +154,7 @@ def _call_submit(arguments: argparse.Namespace) -> ExitStatus:
             notes=arguments.notes,
             ruleset=arguments.ruleset,
             is_dry=arguments.dry_run,
+            sign=arguments.sign,
         ),
         _today(),
     )
@@ -139,14 +184,19 @@ def _call_board(arguments: argparse.Namespace) -> ExitStatus:
 
 def _explain(verbs: Verbs) -> None:
     parser = add_verb(verbs, "explain", "Print what a check looks for, why, and what to do.", _call_explain)
-    parser.add_argument("code", nargs="?", metavar="CODE", help="for example LOG001")
+    parser.add_argument(
+        "code", nargs="?", metavar="CODE", help="for example LOG001; of a round of MLPerf's also a benchmark"
+    )
     parser.add_argument("--all", action="store_true", help="the whole rulebook")
+    parser.add_argument(
+        "--ruleset", default="v1", help="whose severities; mlperf_training/5.1.0 retinanet prints a benchmark's rules"
+    )
 
 
 def _call_explain(arguments: argparse.Namespace) -> ExitStatus:
     from harness.commands import explain
 
-    return explain.run(arguments.code, arguments.all)
+    return explain.run(arguments.code, arguments.all, arguments.ruleset)
 
 
 def _doctor(verbs: Verbs) -> None:

@@ -19,15 +19,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     0: "errors clock",
-    1: "billing channel claims columns convergence counters course datacache download energy energyevent "
-    "energyfaults energyrank energyreading estimating events findings integral interrupts judging loggedenergy "
-    "logline logtail logwriter meterchoice mirror mirrorvalues mlperf_energy money nodeclock ownership parts "
-    "picture picturetotals picturevalues placing plan power powercollector powercsv powerfolders powerlines "
-    "powerlog powernode powerpicture powerrecord powertail pricefile pricelists prices pricing ranking recording "
-    "render resultfolder ruleset runenergy runlog runresult scoreenergy scoring sources sqlitefile statistics "
-    "submission summary system target trackingview workload",
+    1: "auditing billing channel claims columns convergence counters course datacache derivation derivationrules "
+    "documents download energy energyevent energyfaults energyrank energyreading estimating events findings "
+    "formula integral interrupts judging loggedenergy logline loglines logpass logtail logwriter meterchoice "
+    "mirror mirrorvalues mlperf_energy money nodeclock ownership parts picture picturetotals picturevalues "
+    "placing plan power powercollector powercsv powerfolders powerlines powerlog powernode powerpicture "
+    "powerrecord powertail pricefile pricelists prices pricing ranking recording render resultfolder "
+    "roundconvergence roundderivation roundlog roundplace rounds roundscore roundtable roundwords rowdocument "
+    "rulebook ruleset runenergy runlog runresult scoreenergy scoring signature sources sqlitefile statistics "
+    "strictjson submission summary system target trackingview trees typedtotals whichround workload",
     2: "launch loader machine meters recorder registry tracking view",
-    3: "agent board following metering referee worker",
+    3: "agent board checking following metering referee report worker",
     4: "commands mirror_process",
     5: "arguments cli energyverbs moneyverbs trainverbs verbs",
 }
@@ -41,9 +43,10 @@ OUTSIDE = {
     "sqlalchemy": {"tracking"},
     "requests": {"tracking"},
     "omegaconf": {"loader"},
+    "msgspec": {"events", "loglines"},
     "psutil": {"launch"},
     "rich": {"view"},
-    "jinja2": {"board"},
+    "jinja2": {"board", "report"},
     "markupsafe": {"board"},
     "starlette": {"board"},
     "uvicorn": {"board"},

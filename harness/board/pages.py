@@ -13,13 +13,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from harness.board import energywords, views, words
 from harness.board.charts import thinned
 from harness.board.costviews import PURCHASE_WORDS, CostView, cost_view
-from harness.board.documents import pieces
 from harness.board.energyviews import EnergyView, energy_view
 from harness.board.index import Board, Entry
 from harness.board.leaders import Leaders, leaders
 from harness.board.powerviews import power_views, quality_chart
 from harness.board.tables import board_csv, board_json
 from harness.board.views import TableView
+from harness.documents import pieces
 from harness.findings import Finding, Rule
 from harness.ruleset import BenchmarkRules
 from harness.runresult import RunResult

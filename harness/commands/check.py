@@ -6,19 +6,30 @@ import sys
 from datetime import date
 from pathlib import Path
 
+from harness import checking, judging, loader, registry, render
 from harness import events as key
-from harness import judging, loader, registry, render
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
+from harness.findings import Rule
 from harness.ruleset import RuleSet
 from harness.submission import Result, find_results, read_result
+from harness.whichround import which_round
 
 AUTO = "auto"
 DEFAULT_RULESET = "v1"
-FORMATS = ("text", "json", "sarif")
+FORMATS = ("text", "json", "sarif", "html")
 
 
-def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -> ExitStatus:
+def run(
+    paths: list[Path],
+    ruleset_name: str,
+    output_format: str,
+    today: date,
+    is_verbose: bool = False,
+    jobs: int | None = None,
+) -> ExitStatus:
     """Judges every result at or below `paths` and writes the findings to standard output.
+
+    jobs: processes to do it with; None: one a core where there is enough to do.
 
     The ruleset "auto" is the one that the first log names, if it comes with the harness, else v1; which
     it is goes to standard error. What can be read is judged even if something else cannot.
@@ -31,38 +42,86 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -
         raise UsageError("check: which results? name logs, folders or trees of them")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    checks = registry.checks()
-    ruleset: RuleSet | None = None if ruleset_name == AUTO else _load(ruleset_name)
+    with checking.without_collector():
+        return _judged(paths, ruleset_name, output_format, today, is_verbose, jobs)
+
+
+def _judged(
+    paths: list[Path], ruleset_name: str, output_format: str, today: date, is_verbose: bool, jobs: int | None
+) -> ExitStatus:
+    checks: dict[str, Rule] = {}
+    ruleset: RuleSet | None = None
+    if ruleset_name != AUTO:
+        ruleset, checks = _load(ruleset_name)
     judged: list[render.Judged] = []
     unreadable: InputError | None = None
-    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
+    found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
+    num_done = 0
+    while ruleset is None and num_done < len(found):
+        path, num_done = found[num_done], num_done + 1
         try:
             result = read_result(path)
         except InputError as error:
-            if unreadable is not None:
-                print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
-            unreadable = error
+            unreadable = _told(unreadable, error)
             continue
-        if ruleset is None:
-            ruleset = _load(_named(result))
-        findings = judging.judge(result, ruleset, checks.values(), today)
-        judged.append(render.Judged(str(path), result.benchmark, tuple(findings)))
+        ruleset_name = _named(result)
+        ruleset, checks = _load(ruleset_name)
+        judged.append(checking.Judge(ruleset, checks, today).of(result))
+        del result
+    if ruleset is not None:
+        judge = checking.Judge(ruleset, checks, today)
+        for said in checking.in_order(rest := found[num_done:], judge, ruleset_name, checking.jobs_for(rest, jobs)):
+            if isinstance(said, InputError):
+                unreadable = _told(unreadable, said)
+            else:
+                judged.append(said)
     if ruleset is not None and judged:
-        match output_format:
-            case "json":
-                document = render.as_json(judged, ruleset)
-            case "sarif":
-                document = render.as_sarif(judged, ruleset, checks, Path.cwd())
-            case _:
-                document = render.as_text(judged, ruleset)
-        sys.stdout.write(document)
+        sys.stdout.write(_document(judged, ruleset, checks, output_format, today, is_verbose))
     if unreadable is not None:
         raise unreadable
     return ExitStatus.OK if all(item.is_valid for item in judged) else ExitStatus.FINDINGS
 
 
-def _load(name: str) -> RuleSet:
-    return loader.load_ruleset(registry.ruleset_folder(name), name)
+def _document(
+    judged: list[render.Judged],
+    ruleset: RuleSet,
+    checks: dict[str, Rule],
+    output_format: str,
+    today: date,
+    is_verbose: bool,
+) -> str:
+    match output_format:
+        case "json":
+            return render.as_json(judged, ruleset, checks, today)
+        case "sarif":
+            return render.as_sarif(judged, ruleset, checks, Path.cwd())
+        case "html":
+            from harness import report  # jinja2 takes a while
+
+            found = [finding for item in judged for finding in item.findings]
+            return report.as_html(
+                report.Report(
+                    title="Check of results by the rules",
+                    law=(f"ruleset {ruleset.version}", ruleset.digest),
+                    parts=[report.part_of(item) for item in judged],
+                    documents={code: rule.document for code, rule in checks.items()},
+                    today=today,
+                    waivers=judging.waiver_uses(ruleset, found, today),
+                )
+            )
+    return render.as_text(judged, ruleset, checks if is_verbose else None)
+
+
+def _told(before: InputError | None, error: InputError) -> InputError:
+    """The last of what cannot be read, which ends the command; the one before is said here."""
+    if before is not None:
+        print(f"tta: {printable(before, 2000)}", file=sys.stderr)
+    return error
+
+
+def _load(name: str) -> tuple[RuleSet, dict[str, Rule]]:
+    ruleset = loader.load_ruleset(registry.ruleset_folder(name), name)
+    return ruleset, checking.checks_of(ruleset)
 
 
 def _named(result: Result) -> str:
@@ -74,6 +133,11 @@ def _named(result: Result) -> str:
     if isinstance(named, str) and named in dict(registry.ruleset_folders()):
         print(f"tta: judging by ruleset {named}, which the first log names", file=sys.stderr)
         return named
+    if named is None and result.runs and result.runs[0].is_foreign:
+        choice = which_round(result.runs[0], loader.round_candidates(registry.ruleset_folders()))
+        if choice is not None:
+            print(f"tta: judging by ruleset {choice.name}, {choice.why}", file=sys.stderr)
+            return choice.name
     said = "the first log names none" if named is None else f"there is no {printable(named, 60)!r}"
     print(f"tta: judging by ruleset {DEFAULT_RULESET}; {said}", file=sys.stderr)
     return DEFAULT_RULESET

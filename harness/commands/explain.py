@@ -1,42 +1,40 @@
-"""`tta explain`: a check's document, or the whole rulebook as Markdown."""
+"""`tta explain`: a check's document, the whole rulebook as Markdown, or the rules of a benchmark of MLPerf's."""
 
 from __future__ import annotations
 
-import itertools
 import sys
 
-from harness import loader, registry
-from harness.errors import ExitStatus, UsageError
+from harness import loader, registry, roundwords
+from harness.errors import ExitStatus, UsageError, unknown_name
 from harness.findings import Rule
+from harness.rulebook import SCOPES, rulebook
 from harness.ruleset import RuleSet
 
 DEFAULT_RULESET = "v1"
-_SCOPES = {"log": "looks at each log", "result": "looks at a whole result", "judgement": "looks at the other findings"}
-_FAMILIES = {
-    "LOG": "The log as a log",
-    "TIM": "Time",
-    "QUA": "Quality",
-    "HYP": "Hyperparameters",
-    "RUN": "The runs of a result",
-    "CNV": "Convergence",
-    "SYS": "The system",
-    "DAT": "The data",
-    "PKG": "The submission as a package",
-    "PWR": "Energy",
-    "CST": "Cost",
-    "RUL": "The rulebook itself",
-}
+_ROUND_FAMILIES = ("MLP", "MLR")  # of MLPerf's rounds; not in force in v1 and its heirs
 
 
-def run(code: str | None, all_codes: bool) -> ExitStatus:
-    """Prints the document of the check `code`, or those of all checks.
+def run(code: str | None, all_codes: bool, ruleset_name: str = DEFAULT_RULESET) -> ExitStatus:
+    """Prints the document of the check `code`, or those of all checks, with their severity in the ruleset.
+
+    Of a round of MLPerf's, `code` may be a benchmark: prints its rules; without a code, prints the round's benchmarks.
 
     Raises:
-        UsageError: neither or both are asked for, or there is no such check.
+        UsageError: neither or both are asked for, or there is no such ruleset, check or benchmark.
     """
+    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    if ruleset.round is not None and not all_codes:
+        known = ruleset.round.benchmarks
+        if code is None:
+            sys.stdout.write(roundwords.round_in_words(ruleset.round))
+            return ExitStatus.OK
+        if code in known:
+            sys.stdout.write(roundwords.benchmark_in_words(ruleset.round, known[code]))
+            return ExitStatus.OK
+        if code.upper() not in registry.checks():
+            raise UsageError(unknown_name("check or benchmark", code, [*known, *registry.checks()]))
     if (code is None) != all_codes:
         raise UsageError("explain: name one check (for example LOG001), or ask for the whole rulebook with --all")
-    ruleset = loader.load_ruleset(registry.ruleset_folder(DEFAULT_RULESET), DEFAULT_RULESET)
     if code is not None:
         rule = registry.check(code)
         sys.stdout.write(f"{_head(rule, ruleset)}\n\n{rule.document}\n")
@@ -46,17 +44,20 @@ def run(code: str | None, all_codes: bool) -> ExitStatus:
 
 
 def _head(rule: Rule, ruleset: RuleSet) -> str:
+    if rule.code[:3] in _ROUND_FAMILIES and ruleset.round is None:
+        return f"{rule.code} {rule.name} (of MLPerf's rounds; {SCOPES[rule.scope]})"
     severity = ruleset.codes.get(rule.code)
+    if rule.code.startswith("AUD"):
+        return f"{rule.code} {rule.name} (a signal of `tta audit`; {SCOPES[rule.scope]})"
     force = f"{severity} in ruleset {ruleset.version}" if severity else f"not in force in ruleset {ruleset.version}"
-    return f"{rule.code} {rule.name} ({force}; {_SCOPES[rule.scope]})"
+    return f"{rule.code} {rule.name} ({force}; {SCOPES[rule.scope]})"
 
 
 def _rulebook(ruleset: RuleSet) -> str:
-    parts = [f"# Checks of ruleset {ruleset.version}"]
-    order = {family: place for place, family in enumerate(_FAMILIES)}
-    rules = sorted(registry.checks().values(), key=lambda rule: (order.get(rule.code[:3], len(order)), rule.code))
-    for family, members in itertools.groupby(rules, key=lambda rule: rule.code[:3]):
-        parts.append(f"## {_FAMILIES.get(family, family)}")
-        for rule in members:
-            parts += [f"### {_head(rule, ruleset)}", rule.document.replace("\n## ", "\n#### ")]
-    return "\n\n".join(parts) + "\n"
+    """Of the default ruleset: all checks and signals, and which rulesets have them in force; of another: its own."""
+    rules = registry.checks().values()
+    if ruleset.version != DEFAULT_RULESET:
+        return rulebook([rule for rule in rules if rule.code in ruleset.codes], [ruleset])
+    names = sorted((name for name, _ in registry.ruleset_folders()), key=lambda name: ("/" in name, name))
+    rulesets = [loader.load_ruleset(registry.ruleset_folder(name), name) for name in names]
+    return rulebook([*rules, *(signal.as_rule for signal in registry.signals().values())], rulesets)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness import loader, ranking, registry
+from harness import judging, loader, ranking, registry, roundplace, roundscore, roundtable
 from harness.billing import Bill
 from harness.columns import aligned
 from harness.errors import ExitStatus, InputError, UsageError, printable
-from harness.scoring import Leaderboard, Row, RunResult, Score, ScoreEnergy, Table
+from harness.findings import Rule
+from harness.rounds import Round
+from harness.rowdocument import row_document
+from harness.ruleset import RuleSet
+from harness.scoring import Leaderboard, Row, ScoreEnergy, Table
 from harness.submission import find_results, read_result
 
 _HEADER = (
@@ -40,6 +42,9 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
     checks = list(registry.checks().values())
+    today = today or datetime.now(UTC).date()
+    if ruleset.round is not None:
+        return _run_round(paths, ruleset, ruleset.round, checks, output_format, today)
     rows, status = [], ExitStatus.OK
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
         try:
@@ -48,9 +53,35 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
             status = ExitStatus.USAGE
             continue
-        rows.append(ranking.row(result, ruleset, checks, ruleset.prices, today or datetime.now(UTC).date()))
+        rows.append(ranking.row(result, ruleset, checks, ruleset.prices, today))
     board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
     print(json.dumps(_document(board), allow_nan=False, indent=2) if output_format == "json" else _text(board))
+    if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
+        status = ExitStatus.FINDINGS
+    return status
+
+
+def _run_round(
+    paths: list[Path], ruleset: RuleSet, round_: Round, checks: list[Rule], output_format: str, today: date
+) -> ExitStatus:
+    """The same of a round of MLPerf's."""
+    rows, status = [], ExitStatus.OK
+    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
+        try:
+            result = read_result(path)
+        except InputError as error:
+            print(f"tta: {printable(error, 2000)}", file=sys.stderr)
+            status = ExitStatus.USAGE
+            continue
+        num_errors = sum(finding.counts for finding in judging.judge(result, ruleset, checks, today))
+        has_claim = roundplace.SCALING_NAME in result.files
+        claimed = roundplace.claimed_factor(path / roundplace.SCALING_NAME)[0] if has_claim else None
+        rows.append(roundtable.RoundRow(path, roundscore.of(result, round_), num_errors, claimed))
+    if output_format == "json":
+        document = roundtable.document(ruleset.version, ruleset.digest, rows)
+        print(json.dumps(document, allow_nan=False, indent=2))
+    else:
+        print(roundtable.table(ruleset.version, ruleset.digest, rows))
     if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
         status = ExitStatus.FINDINGS
     return status
@@ -171,43 +202,5 @@ def _document(board: Leaderboard) -> dict[str, Any]:
 
 
 def _table_document(table: Table) -> dict[str, Any]:
-    rows = [_row_document(row) for row in table.rows]
+    rows = [row_document(row) for row in table.rows]
     return {"benchmark": table.benchmark, "division": table.division, "rows": rows}
-
-
-def _row_document(row: Row) -> dict[str, Any]:
-    """The row without its findings, which are `tta check`'s to tell."""
-    shown = {name.name: getattr(row, name.name) for name in dataclasses.fields(row) if name.name != "findings"}
-    shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
-    bill = None if row.bill is None else _bill_document(row.bill)
-    place = None if row.energy_place is None else dataclasses.asdict(row.energy_place)
-    score = _score_document(row.score)
-    return {**shown, "is_valid": row.is_ranked, "score": score, "bill": bill, "energy_place": place}
-
-
-def _bill_document(bill: Bill) -> dict[str, Any]:
-    """What is declared, and what that costs; times and money as text."""
-    declared = bill.declared
-    amounts = ("usd", "compute_usd", "paid_usd", "seconds")
-    return {
-        "purchase": declared.purchase,
-        "interruptions": declared.interruptions,
-        "attempts": len(declared.attempts),
-        **{name: None if (value := getattr(bill, name)) is None else str(value) for name in amounts},
-        "price_id": bill.price_id,
-        "price_digest": bill.price_digest,
-        "why_not": bill.why_not,
-    }
-
-
-def _score_document(score: Score) -> dict[str, Any]:
-    """Money as text, so that no reader turns it into a binary fraction."""
-    record = dataclasses.asdict(score)
-    for part in (record, *record["runs"]):
-        part["usd"] = None if part["usd"] is None else str(Decimal(part["usd"]))
-    said: list[Score | RunResult] = [score, *score.runs]
-    for part, source in zip((record, *record["runs"]), said, strict=True):
-        part["energy_j"], part["energy_source"] = source.energy_j, source.energy_source
-        if source.energy is not None:
-            part["energy"]["may_rank"] = source.energy.may_rank
-    return record

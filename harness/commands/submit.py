@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 
 from harness import events as key
-from harness import judging, loader, placing, ranking, registry, render
+from harness import judging, loader, placing, ranking, registry, render, signature
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
 from harness.ruleset import RuleSet
-from harness.submission import Claim, Result, find_results, read_result
+from harness.submission import MANIFEST_NAME, Claim, Result, find_results, read_result
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -27,6 +27,7 @@ class Request:
     notes: str
     ruleset: str
     is_dry: bool
+    sign: Path | None = None
 
 
 def run(request: Request, today: date) -> ExitStatus:
@@ -42,12 +43,16 @@ def run(request: Request, today: date) -> ExitStatus:
     result = read_result(request.result)
     claim = _claim(request, result, today)
     with placing.staged(request.tree, result, claim) as staging:
+        if request.sign is not None:
+            signature.sign(staging / placing.places(claim).result / MANIFEST_NAME, request.sign)
         staged = read_result(staging / placing.places(claim).result)
         findings = judging.judge(staged, ruleset, registry.checks().values(), today)
         print(render.findings_text(findings).replace(f"{staging}/", ""))
         if not judging.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
+        if request.sign is not None:
+            print(signature.verdict(staged, ruleset).sentence)
         print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
             print(f"dry run: it would be placed at {request.tree / placing.places(claim).result}", file=sys.stderr)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 from harness.loader.overrides import parse_overrides
+from harness.loader.roundfiles import KIND, is_round
+from harness.loader.rounds import load_round, round_candidates
 from harness.loader.typed import build, list_of, load_yaml, only
+from harness.loader.waivers import read_waivers
 from harness.pricefile import gather, read_book
 from harness.prices import PriceBook, PriceBooks
-from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing, Waiver
+from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
 from harness.runenergy import EnergyLimits
 
 __all__ = [
@@ -27,10 +29,12 @@ __all__ = [
     "load_ruleset",
     "load_yaml",
     "parse_overrides",
+    "round_candidates",
 ]
 
 RULESET_FILE = "ruleset.yaml"
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
+SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
 RANKED_CLASSES = ("A", "B", "C", "D")  # what is modelled, or measured by nothing, is on no board
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
 
@@ -42,8 +46,12 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         RulesError: a file is missing, has an unknown key, a wrong type or values that contradict each other.
     """
     path = folder / RULESET_FILE
+    if is_round(path):
+        return load_round(folder, version)
     top = load_yaml(path)
-    only(top, {"divisions", "timing", "energy", "codes", "waivers"}, str(path))
+    if top.get("kind") == KIND:  # written in another way
+        return load_round(folder, version)
+    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures"}, str(path))
     codes, divisions = top.get("codes"), top.get("divisions")
     if not isinstance(codes, dict) or not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
@@ -57,8 +65,12 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         raise RulesError(f"{path}: timing: max_init_s must name exactly the divisions: {', '.join(divisions)}")
     files = sorted(file for file in folder.glob("*.yaml") if file.name not in (RULESET_FILE, PRICES_FILE))
     benchmarks = {rules.name: rules for file in files for rules in _load_workload(file)}
+    signatures = top.get("signatures", "optional")
+    if signatures not in SIGNATURES:
+        raise RulesError(f"{path}: signatures: {unknown_name('choice', printable(signatures), SIGNATURES)}")
+    signers = folder / SIGNERS_FILE
     digest = hashlib.sha256()
-    for file in [path, *files]:
+    for file in [path, *files, *([signers] if signers.exists() else [])]:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return RuleSet(
         version=version,
@@ -67,9 +79,11 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         timing=timing,
         codes={str(code): str(severity) for code, severity in codes.items()},
         benchmarks=benchmarks,
-        waivers=_waivers(top.get("waivers"), f"{path}: waivers"),
+        waivers=read_waivers(top.get("waivers"), codes, f"{path}: waivers"),
         prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
         energy=_energy_limits(top.get("energy"), f"{path}: energy"),
+        allowed_signers=signers.read_bytes() if signers.exists() else None,
+        requires_signature=signatures == "required",
     )
 
 
@@ -97,18 +111,6 @@ def _broken_limits(limits: EnergyLimits) -> Iterator[str]:
             yield f"the class {printable(name, 20)!r} cannot be ranked; it must be one of {', '.join(RANKED_CLASSES)}"
         elif classes.count(name) > 1:
             yield f"the class {name!r} stands there twice"
-
-
-def _waivers(content: object, place: str) -> tuple[Waiver, ...]:
-    waivers = list_of(Waiver, content, place)
-    for waiver in waivers:
-        try:
-            is_date = date.fromisoformat(waiver.until).isoformat() == waiver.until  # 20261231 is ISO, too
-        except ValueError:
-            is_date = False
-        if not is_date:
-            raise RulesError(f"{place}: until is {printable(waiver.until)!r}; it must be YYYY-MM-DD")
-    return waivers
 
 
 def _load_workload(path: Path) -> list[BenchmarkRules]:

@@ -6,9 +6,6 @@ import math
 import re
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
 from harness.errors import UsageError, printable
 from harness.loader.typed import YAML_ERRORS
 
@@ -40,6 +37,9 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
 
 
 def _scalar(name: str, text: str) -> Any:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     if "${" in text:
         raise UsageError(f"{name}={printable(text)}: interpolations are not resolved; give the value itself")
     try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import yaml
-from omegaconf import DictConfig, OmegaConf, read_write
-from omegaconf.errors import OmegaConfBaseException
 
 from harness.errors import RulesError, printable, unknown_name
+
+if TYPE_CHECKING:  # imported where it is used: the rounds need none of it
+    from omegaconf.errors import OmegaConfBaseException
 
 # `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
 YAML_ERRORS = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
@@ -28,6 +29,9 @@ def load_yaml(path: Path) -> dict[str, Any]:
     Raises:
         RulesError: it cannot be read, or is not such a mapping.
     """
+    from omegaconf import DictConfig, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     try:
         if not path.is_file():
             raise RulesError(f"{path}: there is no such file")
@@ -82,6 +86,9 @@ def build(kind: type[T], content: object, place: str) -> T:
     Raises:
         RulesError: an unknown or missing key, or a value of the wrong type; names `place`.
     """
+    from omegaconf import OmegaConf, read_write
+    from omegaconf.errors import OmegaConfBaseException
+
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping")
     try:

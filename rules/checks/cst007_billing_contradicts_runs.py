@@ -49,8 +49,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         try:
             begin, end = (_EPOCH + timedelta(milliseconds=log.events[place].time_ms) for place in (0, -1))
             earliest, latest = begin + SLACK, end - SLACK
-        except (OverflowError, ValueError):
-            continue  # a time beyond all measure has findings of its own
+        except OverflowError:
+            yield Fault(str(path), None, f"{log.path.name} has times that are in no calendar; no node was held then")
+            continue
         held = {item.node for item in attempts if item.provisioned <= earliest and item.released >= latest}
         if len(held) < nodes:
             yield Fault(

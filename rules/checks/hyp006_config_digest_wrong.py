@@ -32,12 +32,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in (*log.all(key.TTA_CONFIG), *log.all(key.TTA_RESOLVED)):
-        stated = event.metadata.get("digest")
-        try:
-            derived = digest_of(event.value)
-        except ValueError:
-            yield Fault(str(log.path), event.lineno, f"{event.key} has a number in it that is not finite")
-            continue
+        stated, derived = event.metadata.get("digest"), digest_of(event.value)
         if isinstance(stated, str) and stated != derived:
             yield Fault(
                 str(log.path),

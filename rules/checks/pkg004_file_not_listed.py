@@ -1,7 +1,7 @@
 """A file lies in a submission that the manifest does not list.
 
 ## What it does
-Looks up every file of the folder, the manifest itself left out, in the manifest.
+Looks up every file of the folder, the manifest and the signature over it left out, in the manifest.
 
 ## Why it matters
 What was not handed in does not belong here: a log that was put in later, a file that steers a tool.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.claims import SIGNATURE_NAME
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import MANIFEST_NAME, Result
@@ -32,5 +33,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if result.manifest is None:
         return
     for name, entry in result.files.items():
-        if name != MANIFEST_NAME and name not in result.manifest and entry.kind == "file":
+        if name not in (MANIFEST_NAME, SIGNATURE_NAME) and name not in result.manifest and entry.kind == "file":
             yield Fault(str(result.path / name), None, f"the file is not listed in {MANIFEST_NAME}")

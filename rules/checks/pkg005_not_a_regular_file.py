@@ -28,7 +28,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    kinds = {"link": "a symbolic link", "other": "a pipe, socket or device"}
+    kinds = {"link": "a symbolic link", "other": "a pipe, socket or device", "folder": "a folder that cannot be listed"}
     for name, entry in result.files.items():
         if entry.kind in kinds:
             yield Fault(str(result.path / name), None, f"this is {kinds[entry.kind]}; only regular files may be here")

@@ -34,12 +34,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     least = ruleset.energy.min_coverage
     for run in voided(result, ruleset, "coverage"):
         found = worst(run.energy, lambda integral: -integral.coverage, over=-least)
-        if found is not None:
-            covered = -found.value
-            yield Fault(
-                run.path(found.part.node),
-                None,
-                f"the readings of {found.part.meter} cover {covered:.1%} of the run{found.more}; "
-                f"{least:.0%} is the least; {NOT_RANKED}",
-                {"coverage": covered, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        covered = -found.value
+        yield Fault(
+            run.path(found.part.node),
+            None,
+            f"the readings of {found.part.meter} cover {covered:.1%} of the run{found.more}; "
+            f"{least:.0%} is the least; {NOT_RANKED}",
+            {"coverage": covered, "num_others": found.num_others},
+        )

@@ -33,11 +33,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     most_s = ruleset.energy.max_gap_s
     for run in voided(result, ruleset, "gap"):
         found = worst(run.energy, lambda integral: integral.longest_gap_s, over=most_s)
-        if found is not None:
-            yield Fault(
-                run.path(found.part.node),
-                None,
-                f"{found.part.meter} gave no reading for {found.value:.1f} s{found.more}; "
-                f"{most_s:g} s is the most; {NOT_RANKED}",
-                {"gap_s": found.value, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        yield Fault(
+            run.path(found.part.node),
+            None,
+            f"{found.part.meter} gave no reading for {found.value:.1f} s{found.more}; "
+            f"{most_s:g} s is the most; {NOT_RANKED}",
+            {"gap_s": found.value, "num_others": found.num_others},
+        )

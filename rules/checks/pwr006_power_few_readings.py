@@ -32,12 +32,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     least = ruleset.energy.min_samples
     for run in voided(result, ruleset, "few_samples"):
         found = worst(run.energy, lambda integral: -integral.num_samples, over=-least)
-        if found is not None:
-            num_samples = round(-found.value)
-            yield Fault(
-                run.path(found.part.node),
-                None,
-                f"{found.part.meter} has {num_samples} good readings within the run{found.more}; "
-                f"{least} is the least; {NOT_RANKED}",
-                {"num_samples": num_samples, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        num_samples = round(-found.value)
+        yield Fault(
+            run.path(found.part.node),
+            None,
+            f"{found.part.meter} has {num_samples} good readings within the run{found.more}; "
+            f"{least} is the least; {NOT_RANKED}",
+            {"num_samples": num_samples, "num_others": found.num_others},
+        )

@@ -43,12 +43,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(run.path(other), None, f"it has the very same times and readings as {one}; {NOT_RANKED}")
 
 
-def _twins(nodes: Sequence[NodePower]) -> tuple[str, str | None]:
-    """The first two logs that share the readings of a meter."""
+def _twins(nodes: Sequence[NodePower]) -> tuple[str, str]:
+    """The first two logs that share the readings of a meter, which some do."""
     seen: dict[tuple[Sample, ...], str] = {}
-    for node in nodes:
-        for samples in node.samples.values():
-            first = seen.setdefault(samples, node.node)
-            if first != node.node and len(samples) > 1:
-                return first, node.node
-    return "another", None
+    traces = ((samples, node.node) for node in nodes for samples in node.samples.values() if len(samples) > 1)
+    return next((first, name) for samples, name in traces if (first := seen.setdefault(samples, name)) != name)

@@ -31,11 +31,11 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in voided(result, ruleset, "time_backwards"):
         found = worst(run.energy, lambda integral: integral.num_backwards, over=0)
-        if found is not None:
-            defects = run.node(found.part.node).defects_of("time_backwards")
-            yield Fault(
-                run.path(found.part.node),
-                defects[0].lineno if defects else None,
-                f"{found.value:g} readings of {found.part.meter} go back in time{found.more}; {NOT_RANKED}",
-                {"num_backwards": found.value, "num_others": found.num_others},
-            )
+        assert found is not None  # a meter of it is what voids the energy
+        defects = run.node(found.part.node).defects_of("time_backwards")
+        yield Fault(
+            run.path(found.part.node),
+            defects[0].lineno if defects else None,
+            f"{found.value:g} readings of {found.part.meter} go back in time{found.more}; {NOT_RANKED}",
+            {"num_backwards": found.value, "num_others": found.num_others},
+        )

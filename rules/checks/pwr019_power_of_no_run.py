@@ -36,5 +36,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         match = POWER_PATTERN.fullmatch(name)
         if match is None:
             yield Fault(str(result.path / name), None, "the name is not that of a power log; the file was not read")
-        elif match[1] is not None and f"result_{match[1]}.txt" not in result.files:
-            yield Fault(str(result.path / name), None, f"there is no run result_{match[1]}.txt; the file was not read")
+        elif match[1] is not None and f"{match[1]}.txt" not in result.files:
+            yield Fault(str(result.path / name), None, f"there is no run {match[1]}.txt; the file was not read")

@@ -28,8 +28,10 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or result.kind == "log":
+    if result.kind == "log":
         return
     num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
-    if num_runs < rules.num_runs:
+    if num_runs == 0:  # no log says which benchmark it is, so that no other check has anything to look at
+        yield Fault(str(result.path), None, "the result has no runs")
+    elif rules is not None and num_runs < rules.num_runs:
         yield Fault(str(result.path), None, f"the result has {num_runs} of the {rules.num_runs} runs it must have")

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from harness.board.documents import Piece, pieces
 from harness.board.views import cost_words, energy_words
 from harness.board.words import (
     JOULES,
@@ -22,6 +21,7 @@ from harness.board.words import (
     unit_for,
     value_words,
 )
+from harness.documents import Piece, pieces
 
 
 @pytest.mark.parametrize(

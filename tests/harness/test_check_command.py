@@ -146,7 +146,7 @@ def test_what_can_be_read_is_judged_all_the_same(tmp_path: Path, capsys: pytest.
 
 
 def test_a_log_of_mlperfs_own_is_one_clear_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not thirty about keys that it never had."""
+    """By rules of ours: not thirty about keys that it never had."""
     lines = [
         {
             "namespace": "",
@@ -160,7 +160,7 @@ def test_a_log_of_mlperfs_own_is_one_clear_finding(tmp_path: Path, capsys: pytes
     ]
     (tmp_path / "log").write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in lines))
 
-    status = check.run([tmp_path / "log"], "auto", "json", TODAY)
+    status = check.run([tmp_path / "log"], "v1", "json", TODAY)
 
     document = json.loads(capsys.readouterr().out)
     assert status is ExitStatus.FINDINGS
@@ -212,13 +212,13 @@ def test_explain_prints_one_check(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_explain_prints_the_whole_rulebook(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every check once, as Markdown with one title."""
+    """Every check and signal once, as Markdown with one title."""
     assert explain.run(None, True) is ExitStatus.OK
 
     lines = capsys.readouterr().out.splitlines()
     titles = [line.split()[1] for line in lines if line.startswith("### ")]
-    assert sorted(titles) == sorted(registry.checks())
-    assert [line for line in lines if line.startswith("# ")] == ["# Checks of ruleset v1"]
+    assert sorted(titles) == sorted([*registry.checks(), *registry.signals()])
+    assert [line for line in lines if line.startswith("# ")] == ["# The rulebook"]
 
 
 def test_explain_wants_one_thing() -> None:
@@ -228,3 +228,20 @@ def test_explain_wants_one_thing() -> None:
             explain.run(code, all_codes)
     with pytest.raises(UsageError, match="unknown check 'LOG999'; did you mean"):
         explain.run("LOG999", False)
+
+
+def test_two_processes_say_what_one_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the same order, with what cannot be read among it."""
+    folder = damaged(result(tmp_path / "out"), "0.4")
+    (tmp_path / "none.txt").write_text("nothing\n")
+    paths = [folder / "result_0.txt", tmp_path / "none.txt", folder / "result_1.txt"]
+    said = []
+
+    for jobs in (1, 2):
+        with pytest.raises(LogError, match="not a run log"):
+            check.run(paths, "v1", "text", TODAY, jobs=jobs)
+        said.append(capsys.readouterr())
+
+    assert said[0] == said[1]
+    assert "3 results" not in said[0].out
+    assert said[0].out.index("result_0") < said[0].out.index("result_1")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.convergence import Spread, judge_convergence, prune, reference_points
 from harness.ruleset import ReferenceConvergence
+from harness.statistics import student_quantile
 
 # MLPerf training rules, "Appendix: RCP Examples"; a thousand samples an epoch.
 EXAMPLE = (
@@ -202,3 +203,33 @@ def test_two_entries_of_one_batch_size_are_one_point() -> None:
     twice += (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[5:]),)
 
     assert reference_points(twice) == reference_points(EXAMPLE)
+
+
+def test_not_even_zero_samples_are_too_few_for_a_wide_reference() -> None:
+    """The limit stops at zero; there is then no largest speed-up, and no factor of a mean of zero."""
+    reference = (ReferenceConvergence(100, (1, 10000, 1, 10000)),)
+    verdict = judge_convergence([0] * 5, 100, reference)
+
+    assert (verdict.status, verdict.acceptable_mean) == ("pass", 0.0)
+    assert (verdict.max_speedup, verdict.factor) == (None, 1.0)
+
+
+def test_one_sample_is_a_count_like_any_other() -> None:
+    """What divides is greater than zero, not than one."""
+    assert judge_convergence([1] * 5, 100, (ReferenceConvergence(100, (1,) * 20),)).max_speedup == 1.0
+    assert judge_convergence([1] * 5, 100, (ReferenceConvergence(100, (2,) * 20),)).factor == 2.0
+
+
+def test_a_point_of_the_reference_is_its_olympic_mean_unless_told_otherwise() -> None:
+    """The rules' 15.75 epochs; with nothing cut they would be 15.7."""
+    assert reference_points(EXAMPLE)[0].mean == 15750
+    assert reference_points(EXAMPLE, drop=0)[0].mean == 15700
+
+
+@pytest.mark.parametrize("dof", [1, 2, 3, 4, 7, 18, 60, 101, 1000])
+@pytest.mark.parametrize("share", [0.6, 0.9, 0.95, 0.975])
+def test_students_quantile_is_scipys(dof: int, share: float) -> None:
+    """To thirteen digits, where degrees of freedom are whole."""
+    from scipy.special import stdtrit
+
+    assert student_quantile(dof, share) == pytest.approx(float(stdtrit(dof, share)), rel=1e-13)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from harness.energy import integrate
+from harness.energy import integrate, run_energy
 from harness.errors import LogError
 
 Samples = list[tuple[float, float]]
@@ -127,3 +127,10 @@ def test_run_without_duration_is_refused(start_s: float, stop_s: float) -> None:
     """A run that does not stop after its start has no energy to speak of."""
     with pytest.raises(LogError, match="the run starts at"):
         integrate([(0.0, 1.0)], start_s, stop_s)
+
+
+@pytest.mark.parametrize("stop_ns", [5, 4])
+def test_a_run_without_length_has_no_energy_to_ask_for(stop_ns: int) -> None:
+    """Stop at start, or before it: an error, whatever was metered."""
+    with pytest.raises(LogError, match="starts at 5 ns and stops at"):
+        run_energy([], 5, stop_ns)

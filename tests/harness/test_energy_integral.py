@@ -428,3 +428,14 @@ def test_undeclared_accuracy_is_assumed_and_never_zero(meter_class: str, percent
     meter = spec(accuracy_pct=None, meter_class=meter_class)
 
     assert integrate_meter(meter, power(300.0), 0, ns(120)).u_meter_j == pytest.approx(36_000 * percent / 100)
+
+
+def test_readings_that_one_clock_tick_parts_are_no_time() -> None:
+    """A nanosecond after a year is less than a double can show: such a pair adds nothing, and divides by nothing."""
+    year_ns = 2**55
+    times = (0, year_ns, year_ns + 1, 2 * year_ns)
+    samples = tuple(Sample(at_ns, 100.0) for at_ns in times)
+
+    found = integrate_meter(spec(), samples, 0, 2 * year_ns)
+
+    assert found.joules == pytest.approx(100.0 * 2 * year_ns / 1e9, rel=1e-12)

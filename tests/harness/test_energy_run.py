@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import powerlog
 from harness.energy import METHOD, EnergyLimits, RunEnergy, run_energy
 from harness.errors import LogError
+from harness.integral import integrate_meter
+from harness.meterchoice import choose
 from harness.nodeclock import node_clock
-from harness.power import ClockOffset, MeterSpec, NodePower, Sample
+from harness.power import ClockOffset, Component, MeterClass, MeterSpec, NodePower, Sample, Scope
 from tests.powertrace import (
     SECOND_NS,
     WALL_MS,
@@ -529,3 +533,44 @@ def test_nothing_is_negative_or_infinite() -> None:
     result = energy(node(0, samples={}))
 
     assert all(math.isfinite(value) for value in (result.coverage, result.longest_gap_s, result.share_estimated))
+
+
+COMPONENTS: tuple[Component, ...] = get_args(Component)
+
+
+@given(
+    meters=st.lists(
+        st.tuples(
+            st.sampled_from(COMPONENTS),
+            st.sampled_from(("A", "B", "C", "D", "E", "N")),
+            st.sampled_from(("module", "board", "ac")),
+            st.sampled_from((None, "one", "two")),
+            st.sampled_from((0.0, 300.0, 330.0, 900.0)),
+        ),
+        max_size=6,
+    )
+)
+def test_every_meter_is_added_or_left_out_and_nothing_twice(
+    meters: list[tuple[Component, MeterClass, Scope, str | None, float]],
+) -> None:
+    """Each with a reason if left out; a whole is never added to its parts, nor a model to what is measured."""
+    specs = {
+        spec(id=f"meter-{number}", component=component, meter_class=meter_class, scope=scope, device=device): watts
+        for number, (component, meter_class, scope, device, watts) in enumerate(meters)
+    }
+    log = node(0, {each: power(watts) for each, watts in specs.items()} or None)
+    integrals = {name: integrate_meter(each, log.samples[name], 0, ns(60)) for name, each in log.specs.items()}
+
+    chosen = choose(log, integrals)
+
+    assert sorted([*chosen.chosen, *chosen.excluded]) == sorted(log.specs)
+    assert all(chosen.excluded.values())
+    added = [log.specs[name] for name in chosen.chosen if log.specs[name].component != "switch"]
+    components = {each.component for each in added}
+    assert not components & {"cooling", "psys", "core", "uncore"}
+    assert not (components & {"node", "pdu"} and components & {"gpu", "cpu_package", "dram"})
+    assert "N" not in {each.meter_class for each in added}
+    for component in components:
+        assert len({each.meter_class == "E" for each in added if each.component == component}) == 1
+    devices = [(each.component, each.device) for each in added if each.device is not None]
+    assert len(devices) == len(set(devices))

@@ -241,3 +241,17 @@ def test_a_result_of_another_benchmark_is_refused(tmp_path: Path, capsys: pytest
 
     assert main(["estimate", "image_classification", "--sku", P5, "--from", str(tmp_path / "r")]) == 2
     assert "is a result of toy_mini, not of image_classification_mini" in capsys.readouterr().err
+
+
+def test_a_run_that_trained_on_nothing_has_no_pace(tmp_path: Path) -> None:
+    """Blocks without samples say nothing of how fast training is; another run of the result does."""
+    idle = events()
+    for step in idle:
+        if step.key == "block_stop":
+            step.metadata["samples_count"] = 0
+    nothing = runlog.read(write_log(tmp_path / "result_0.txt", idle))
+    honest = runlog.read(write_log(tmp_path / "result_1.txt", events()))
+
+    assert paces([nothing, honest]) == paces([honest])
+    with pytest.raises(InputError, match="no run of the result"):
+        paces([nothing])

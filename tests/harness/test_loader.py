@@ -196,9 +196,20 @@ def test_mistake_in_a_workloads_rules_is_one_line_with_file_and_key(
         ("waivers: []", "waivers: 5", "waivers: must be a list"),
         ("waivers: []", "waivers: [5]", r"waivers\[0\]: must be a mapping"),
         ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d}]", r"waivers\[0\]: 'until' is missing"),
-        ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d, until: never}]", "it must be YYYY-MM-DD"),
-        ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d, until: 20261231}]", "it must be YYYY-MM-DD"),
-        ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d, until: 2026-02-30}]", "it must be YYYY-MM-DD"),
+        (
+            "waivers: []",
+            "waivers: [{code: LOG01, path: b, who: c, why: d, until: 2026-12-31}]",
+            "unknown check in force 'LOG01'; did you mean 'LOG001'?",
+        ),
+        ("waivers: []", "waivers: [{code: LOG001, path: b, who: ' ', why: d, until: 2026-12-31}]", "who is empty"),
+        ("waivers: []", "waivers: [{code: LOG001, path: b, who: c, why: '', until: 2026-12-31}]", "why is empty"),
+        ("waivers: []", "waivers: [{code: LOG001, path: b, who: c, why: d, until: never}]", "it must be YYYY-MM-DD"),
+        ("waivers: []", "waivers: [{code: LOG001, path: b, who: c, why: d, until: 20261231}]", "it must be YYYY-MM-DD"),
+        (
+            "waivers: []",
+            "waivers: [{code: LOG001, path: b, who: c, why: d, until: 2026-02-30}]",
+            "it must be YYYY-MM-DD",
+        ),
     ],
 )
 def test_mistake_in_the_ruleset_is_one_line_with_file_and_key(
@@ -290,7 +301,8 @@ def test_rules_that_come_with_the_harness_load() -> None:
 
     assert "v1" in names
     for name, folder in registry.ruleset_folders():
-        assert loader.load_ruleset(folder, name).benchmarks
+        ruleset = loader.load_ruleset(folder, name)
+        assert ruleset.benchmarks or ruleset.round
         if (folder / loader.PRICES_FILE).exists():
             assert loader.load_books(folder).current.prices
 

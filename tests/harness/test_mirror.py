@@ -137,15 +137,19 @@ def test_a_dead_server_is_said_once(folder: Path, dead_server: str, capfd: pytes
     """A store that never answers costs one line on standard error, and no more time than was granted."""
     fabricate.write_log(folder / "result_0.txt", fabricate.events())
     mirror = start_mirror(folder, dead_server)
-    time.sleep(5)
+    said = capfd.readouterr().err
+    give_up = time.monotonic() + 120  # it imports MLflow first, however busy the machine
+    while not said and time.monotonic() < give_up:
+        time.sleep(0.1)
+        said += capfd.readouterr().err
     begin = time.monotonic()
 
     assert not mirror.finish(8)
     assert time.monotonic() - begin < 10
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
-    assert f"tta sync {folder}" in said.err
+    rest = capfd.readouterr()
+    assert rest.out == ""
+    assert len((said + rest.err).splitlines()) == 1
+    assert f"tta sync {folder}" in said
 
 
 @pytest.mark.slow
@@ -195,19 +199,17 @@ def test_a_mirror_that_was_killed_is_no_matter(folder: Path, tmp_path: Path) -> 
     assert time.monotonic() - begin < 5
 
 
-def test_a_mirror_that_does_not_end_is_killed(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It never takes longer than it is granted; and what to do is said for it."""
+def test_a_mirror_that_does_not_end_is_killed() -> None:
+    """It never takes longer than it is granted."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
 
-    assert not Mirror(process, folder).finish(0.2)
+    assert not Mirror(process).finish(0.2)
     assert process.returncode == -signal.SIGKILL
-    [line] = capfd.readouterr().err.splitlines()
-    assert f"tta sync {folder}" in line
 
 
-def test_a_mirror_that_could_not_be_started(folder: Path) -> None:
+def test_a_mirror_that_could_not_be_started() -> None:
     """It is as good as one that failed."""
-    assert not Mirror(None, folder).finish(1)
+    assert not Mirror(None).finish(1)
 
 
 def test_it_takes_only_idle_time(folder: Path, tmp_path: Path) -> None:

@@ -190,3 +190,14 @@ def test_09_table_of_the_page_is_the_scripts(script: ModuleType) -> None:
     rows = script.of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
     assert script.markdown(rows) in (ROOT / "docs" / "published-training-energies.md").read_text()
+
+
+def test_08_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:
+    """Whatever it says, and wherever it stands."""
+    honest = [(0, 9), (2, 10), (5, 20), (6, 30)]
+    run = (T0 + ns(1), T0 + ns(5.5))
+    joules = rule_node_joules(powerlog.read(trace(tmp_path, honest, 0, 6)), *run)
+
+    for place in (2, 3, 4):
+        lying = [*honest[:place], (0.5, 1e6), *honest[place:]]
+        assert rule_node_joules(powerlog.read(trace(tmp_path, lying, 0, 6)), *run) == joules

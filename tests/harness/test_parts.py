@@ -262,3 +262,11 @@ def test_record_of_another_form_is_refused(value: object) -> None:
     """It comes from a log, so it may be anything."""
     with pytest.raises(ValueError, match=r"name|sha256|parts"):
         parts.recorded(value)
+
+
+def test_what_is_no_file_is_no_module(tmp_path: Path) -> None:
+    """A folder of that name, and nothing of that name."""
+    (tmp_path / "fast.py").mkdir()
+    for path, why in ((tmp_path / "fast.py", "is not a file"), (tmp_path / "gone.py", "cannot be read")):
+        with pytest.raises(UsageError, match=why):
+            read(path)

@@ -345,6 +345,8 @@ RATE = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: 
         pytest.param(HEAD + RATE.replace("1.08", "0"), "worth something", id="a worthless currency"),
         pytest.param(HEAD + RATE.replace("EUR", "USD"), "none for USD", id="a rate of the dollar"),
         pytest.param(HEAD + RATE + RATE.removeprefix("exchange:\n"), "one rate a currency", id="two rates"),
+        pytest.param(HEAD + "exchange: [1.08]\n", "must be a mapping", id="a rate without a currency"),
+        pytest.param(HEAD + RATE.replace("{currency", "{bank: b, currency"), "unknown key 'bank'", id="a rate's key"),
     ],
 )
 def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) -> None:

@@ -288,3 +288,16 @@ def test_shuffled_result_folders_give_the_same_board() -> None:
     for seed in range(5):
         shuffled = random.Random(seed).sample(rows, 6)
         assert [name for name, _ in bands(shuffled)] == list("abcdef")
+
+
+def test_two_kept_runs_can_be_compared() -> None:
+    """Ten seconds apart: errors 1/2 and 1/2, t = -10 with 2 degrees of freedom. Of one kept run nothing is known."""
+    assert p_not_slower([1, 2, 3, 4], [11, 12, 13, 14], 1) == pytest.approx(0.5 - 10 / (2 * math.sqrt(102)))
+    assert p_not_slower([1, 2, 3], [11, 12, 13], 1) is None
+
+
+def test_without_any_spread_the_means_decide() -> None:
+    """A probability, not a None and not a number beyond 0 and 1; equal is not slower."""
+    assert p_not_slower([1] * 4, [2] * 4, 1) == 0.0
+    assert p_not_slower([2] * 4, [1] * 4, 1) == 1.0
+    assert p_not_slower([1] * 4, [1] * 4, 1) == 1.0

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import registry, render
+from harness import registry, render, submission
 from harness.findings import Finding, Severity
 from harness.render import Judged
-from harness.ruleset import RuleSet
-from tests.fabricate import ruleset
+from harness.ruleset import RuleSet, Waiver
+from tests.fabricate import ruleset, write_submission
 
 HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\ud800end"
+TODAY = date(2025, 12, 1)
 LAW: RuleSet = ruleset({"LOG001": "error", "QUA001": "warning", "CNV002": "note"})
 
 
@@ -76,6 +78,54 @@ def test_findings_that_differ_in_numbers_only_are_one_line_with_a_count() -> Non
     assert lines[-1].startswith("1 result, 0 valid; 101 errors;")
 
 
+def test_verbose_text_says_once_a_check_why_and_what_to_do() -> None:
+    """After the findings, before the line that sums up; two findings of one check have one advice."""
+    text = render.as_text([judged(finding(), finding(line=9, message="again"))], LAW, registry.checks())
+
+    assert text.count("Why it matters:") == text.count("What to do:") == 1
+    assert text.index("LOG001 error: again") < text.index("LOG001 A log has no end of its run\n")
+    assert text.splitlines()[-1].startswith("1 result, 0 valid")
+
+
+def test_the_json_says_what_each_waiver_did() -> None:
+    """Who, why and until when; one that is past its day, and one that fits nothing."""
+    waivers = (
+        Waiver("LOG001", "out/*", "J. Doe", "the disk was full", "2025-12-01"),
+        Waiver("LOG001", "out/*", "J. Doe", "the disk was full", "2025-11-30"),
+        Waiver("QUA001", "elsewhere/*", "J. Doe", "a mistake", "2026-01-01"),
+    )
+    law = ruleset(dict(LAW.codes), waivers=waivers)
+
+    document = json.loads(render.as_json([judged(finding())], law, registry.checks(), TODAY))
+
+    assert [(item["num_findings"], item["is_expired"]) for item in document["waivers"]] == [
+        (1, False),
+        (1, True),
+        (0, False),
+    ]
+    assert document["waivers"][0] == {
+        "code": "LOG001",
+        "path": "out/*",
+        "who": "J. Doe",
+        "why": "the disk was full",
+        "until": "2025-12-01",
+        "is_expired": False,
+        "num_findings": 1,
+    }
+
+
+def test_what_is_shown_of_a_result_is_whose_it_is_and_its_files(tmp_path: Path) -> None:
+    """The claim's names; of a single log the log's own, and the log as its only file."""
+    folder = write_submission(tmp_path / "tree")
+    whole = render.judged(submission.read_result(folder), [finding()])
+    alone = render.judged(submission.read_result(folder / "result_0.txt"), [])
+
+    assert whole.facts == (("Submitter", "acme"), ("System", "box1"), ("Division", "closed"), ("Logs", "5"))
+    assert [file.name for file in whole.files] == sorted(path.name for path in folder.iterdir())
+    assert (alone.facts, [file.name for file in alone.files]) == ((*whole.facts[:3], ("Logs", "1")), ["result_0.txt"])
+    assert alone.files[0].sha256 == submission.sha256_of(folder / "result_0.txt")
+
+
 def test_waived_findings_are_shown_and_not_counted() -> None:
     """Who reads the text sees why."""
     text = render.as_text([judged(finding(waived="agreed (me, until 2030-01-01)"))], LAW)
@@ -102,7 +152,7 @@ def test_documents_are_ascii_whatever_is_in_them(form: str) -> None:
     path = HOSTILE.replace("\ud800", "")  # an operating system gives no such names
     results = [judged(finding(path=path, message=HOSTILE + "\x7f"), path=path)]
     text = (
-        render.as_json(results, LAW)
+        render.as_json(results, LAW, registry.checks(), TODAY)
         if form == "json"
         else render.as_sarif(results, LAW, registry.checks(), Path("/home/me"))
     )
@@ -113,11 +163,17 @@ def test_documents_are_ascii_whatever_is_in_them(form: str) -> None:
 
 def test_json_has_everything_of_a_finding() -> None:
     """Machines get numbers, not sentences."""
-    document = json.loads(render.as_json([judged(finding()), judged(path="b", benchmark=None)], LAW))
+    results = [judged(finding()), judged(path="b", benchmark=None)]
+    document = json.loads(render.as_json(results, LAW, registry.checks(), TODAY))
 
+    rule = registry.checks()["LOG001"]
+    assert rule.why
+    assert rule.instead
     assert document == {
         "ruleset": "v1",
         "ruleset_digest": "r" * 64,
+        "waivers": [],
+        "checks": {"LOG001": {"title": rule.title, "why": rule.why, "instead": rule.instead}},
         "results": [
             {
                 "path": "out",

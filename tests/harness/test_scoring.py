@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,7 +166,7 @@ def test_a_quality_that_is_not_finite_is_an_error(folder: Path, value: float) ->
     """The reader lets no such number in; were one there, it would be neither missing nor the best of all."""
     log = log_of(folder, fabricate.events())
     evaluations = log._by_key["eval_accuracy"]
-    evaluations[2] = replace(evaluations[2], value=value)
+    evaluations[2] = msgspec.structs.replace(evaluations[2], value=value)
 
     with pytest.raises(LogError, match="the quality is not a finite number"):
         run_result(log, benchmark_rules())
@@ -498,3 +499,45 @@ def test_interval_without_drop_is_students() -> None:
 def test_a_missed_run_enters_the_interval_as_the_slowest_kept() -> None:
     """How late it would have been does not matter."""
     assert trimmed_interval([1, 2, 3, 4, math.inf], 1) == trimmed_interval([1, 2, 3, 4, 4], 1)
+
+
+def test_two_kept_runs_have_an_interval() -> None:
+    """Of 1, 2, 3, 4 two are kept; Winsorised 2, 2, 3, 3: 2.5 +- 12.7062 * sqrt(1/3 * 4) / 2; of three runs one is."""
+    assert trimmed_interval([1, 2, 3, 4], 1) == pytest.approx((2.5 - 7.3359, 2.5 + 7.3359), abs=1e-4)
+    assert trimmed_interval([1, 2, 3], 1) is None
+
+
+def test_which_of_equally_fast_runs_are_left_out_is_decided_by_their_energy(folder: Path) -> None:
+    """All of 10.7 s: the least and the most go, in any order; what was not metered counts as the least."""
+    for watts in ((300.0, 100.0, 500.0, 200.0, 400.0), (500.0, 400.0, 300.0, 200.0, None)):
+        logs = []
+        for index, power_w in enumerate(watts):
+            steps = fabricate.events(index, block_s=3.0, mono_ns=fabricate.MONO_NS)
+            name = f"result_{index}.txt"
+            place = folder / str(power_w)
+            place.mkdir(exist_ok=True)
+            logs.append(log_of(place, steps, name) if power_w is None else metered(place, steps, power_w, name=name))
+
+        assert score(logs, NO_REFERENCE, TIMING, "closed").energy_j == pytest.approx(300 * time_of(3.0))
+
+
+def test_the_interval_of_a_score_is_that_of_its_times_and_ends_at_zero(folder: Path) -> None:
+    """Kept 7.7, 10.7, 13.7: 10.7 +- 4.3027 * sqrt(9 * 5) / 3; of 7.7, 25.7, 61.7 the lower end would be negative."""
+    narrow, wide = scored(folder, (1.0, 2.0, 3.0, 4.0, 90.0)), scored(folder, (1.0, 2.0, 8.0, 20.0, 90.0))
+
+    assert narrow.interval == pytest.approx((10.7 - 9.6211, 10.7 + 9.6211), abs=1e-4)
+    assert wide.interval is not None
+    assert wide.interval[0] == 0.0
+
+
+def test_runs_without_a_batch_size_have_no_reference(folder: Path) -> None:
+    """They agree, on nothing; a sentence, not an error. And no factor."""
+    rules = benchmark_rules()
+    logs = []
+    for index in range(5):
+        steps = [step for step in fabricate.events(index) if step.key != "global_batch_size"]
+        logs.append(log_of(folder, steps, f"result_{index}.txt"))
+    found = score(logs, rules, TIMING, "closed")
+
+    assert (found.seconds, found.normalised_by) == (None, 1.0)
+    assert "global_batch_size" in str(found.why_not)

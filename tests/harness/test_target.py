@@ -195,3 +195,13 @@ def test_a_target_that_seeds_reach_at_very_different_times_is_ruled_out() -> Non
 
     assert at(proposal.candidates, 0.8).variation == pytest.approx(0.5, abs=0.01)
     assert any("vary by 50% between seeds, above 15%" in text for text in at(proposal.candidates, 0.8).objections())
+
+
+def test_one_seed_has_no_variation() -> None:
+    """Of a single run nothing is said about how seeds vary, but that one is too few."""
+    proposal = propose_target([straight()], UP)
+
+    assert proposal.recommended == pytest.approx(0.8)
+    assert all(candidate.variation is None for candidate in proposal.candidates)
+    assert not any("vary" in reason for reason in proposal.reasons)
+    assert any("1 seeds are too few" in reason for reason in proposal.reasons)

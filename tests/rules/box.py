@@ -196,6 +196,10 @@ class Case:
     def label(self) -> str:
         return f"{self.code}-{self.name}"
 
+    def open(self, place: Path) -> Box:
+        """What the case damages."""
+        return Box(place, **self.box)
+
 
 class Cases(list[Case]):
     """Collects cases: `@cases("LOG001", Found("LOG001", "tta_end"))` over a function that damages a box."""
@@ -212,7 +216,7 @@ class Cases(list[Case]):
 
 def findings_of(case: Case, place: Path) -> tuple[list[tuple[str, str, int | None]], list[tuple[str, str, int | None]]]:
     """What is expected of a case and what is found, both sorted, as (code, file, line)."""
-    box = Box(place, **case.box)
+    box = case.open(place)
     case.damage(box)
     if not box.is_written:
         box.write()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import judging, registry, submission
+from harness.billing import BILLING_NAME
 from harness.errors import LogError
-from tests import fabricate
+from harness.submission import CLAIM_NAME
+from tests import fabricate, mlperflog
 from tests.fabricate import Step
 from tests.rules.box import TODAY, Box, codes
+from tests.rules.mlperfbox import MlperfBox
+from tests.rules.roundbox import RoundBox
 
 VALUES: list[Any] = [None, True, -1, 10**400, 9e99, "", "\x1b[31m\ud800", [], [None, {}], {}, {"digest": [], "rank": 1}]
 STEPS = fabricate.events()
@@ -98,3 +103,98 @@ def test_a_description_of_anything_can_be_judged(tmp_path: Path) -> None:
         box.describe(system_name=value, submitter=value, number_of_nodes=value, accelerators_per_node=value)
 
         assert box.judge()
+
+
+ROUND_VALUES: list[Any] = [None, True, -1, 0, 1e308, "", "x", [], [None, {}], {"throughput": -1}]
+ROUND_KEYS = tuple(dict.fromkeys(entry.key for entry in mlperflog.retinanet() if entry.key))
+
+
+def judge_round(place: Path, change: Callable[[list[mlperflog.Entry]], object]) -> list[str]:
+    """The codes found on a log of MLPerf's, each on a line that is there."""
+    box = MlperfBox(place)
+    change(box.entries)
+    box.write()
+    found = box.judge()
+    num_lines = len(box.log().read_text().splitlines())
+    assert all(finding.line is None or 1 <= finding.line <= num_lines for finding in found)
+    return [finding.code for finding in found]
+
+
+@pytest.mark.parametrize("value", ROUND_VALUES, ids=repr)
+def test_any_value_of_a_log_of_mlperfs_can_be_judged(tmp_path: Path, value: Any) -> None:
+    """Each key in turn has it in every line, as its value and as where it stands."""
+    for name in ROUND_KEYS:
+
+        def change(entries: list[mlperflog.Entry], name: str = name) -> None:
+            for entry in entries:
+                if entry.key == name:
+                    entry.value = value
+                    entry.metadata = dict.fromkeys(("epoch_num", "first_epoch_num", "samples_count", "step"), value)
+
+        judge_round(tmp_path, change)
+
+
+@pytest.mark.parametrize("name", ROUND_KEYS)
+def test_any_key_of_a_log_of_mlperfs_can_be_missing(tmp_path: Path, name: str) -> None:
+    """What the round asks for is missed, and nothing else is."""
+    found = judge_round(tmp_path, lambda entries: mlperflog.drop(entries, name))
+
+    assert bool(found) == (name not in ("submission_status", "tracked_stats", "eval_start", "eval_stop"))
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in registry.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
+)
+def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, code: str) -> None:
+    """Under rules of ours it finds nothing in a result of MLPerf's with hardly a line."""
+    box = RoundBox(tmp_path, num_runs=2)
+    for entries in box.logs:
+        entries[:] = [entry for entry in entries if entry.key in ("submission_benchmark", "run_stop")]
+    box.put("scaling.json", "{}")
+    result = box.result()
+    rule = registry.checks()[code]
+
+    for subject in result.runs if rule.scope == "log" else (result,):
+        assert list(rule.check(subject, None, fabricate.ruleset(codes()))) == []
+
+
+def test_a_single_log_of_mlperfs_is_not_judged_as_a_result(tmp_path: Path) -> None:
+    """How many runs there are, and what lies beside them, is asked of results alone."""
+    box = RoundBox(tmp_path, num_runs=1)
+    mlperflog.drop(box.logs[0], "seed")
+    box.write()
+    found = judging.judge(submission.read_result(box.log()), box.ruleset, CHECKS, TODAY)
+
+    assert {"MLP033"} == {finding.code for finding in found}
+
+
+@pytest.mark.parametrize("has_events", [True, False])
+def test_a_bill_is_of_runs_that_have_a_time(tmp_path: Path, has_events: bool) -> None:
+    """No node was held 30 million years from now; when a run was whose log has no event, is not the bill's matter."""
+    box = Box(tmp_path)
+    box.wall_starts_ms[0] = 10**18
+    box.write()
+    if not has_events:
+        box.put_lines([":::MLLOG {"])
+    held = "attempts:\n  - {node: n0, provisioned: 2025-11-20T23:59:00Z, released: 2025-11-21T00:10:00Z}\n"
+    (box.folder / BILLING_NAME).write_text(held)
+    box.reseal()
+    found = [finding.message for finding in box.judge() if finding.code == "CST007"]
+
+    assert [message.split()[0] for message in found] == ["result_0.txt"] * has_events
+
+
+def test_a_claim_of_names_that_are_no_names_is_told(tmp_path: Path) -> None:
+    """Submitter, system and benchmark each become a folder; what leaves its own is no name."""
+    for name in ("submitter", "system", "benchmark"):
+        for text in ("../acme", "", ".", "a b"):
+            box = Box(tmp_path / name)
+            box.write()
+            box.claim(**{name: text})
+            found = [finding.line for finding in box.judge() if finding.code == "PKG012"]
+
+            assert found == [
+                line
+                for line, words in enumerate((box.folder / CLAIM_NAME).read_text().splitlines(), 1)
+                if words.startswith(f"{name}:")
+            ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import tarfile
 import zlib
 from pathlib import Path
@@ -21,6 +22,7 @@ ARCHIVES = {
 }
 LANGUAGES = ("en", "de")
 MAX_BYTES = 20_000_000  # of a text; the largest has 2,110,398
+MAX_ARCHIVE_BYTES = 100_000_000  # unpacked
 URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SHA256 = {
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
@@ -98,12 +100,18 @@ def _text(folder: Path, split: str, language: str) -> tuple[str, str]:
 
 def _member(archive: Path, name: str) -> bytes:
     """The bytes of one plain file of an archive; nothing is unpacked to a path that the archive names."""
-    with tarfile.open(archive, "r:gz") as members:
+    with gzip.open(archive) as stream:
+        unpacked = stream.read(
+            MAX_ARCHIVE_BYTES + 1
+        )  # tarfile itself reads a header of any size that one claims to have
+    if len(unpacked) > MAX_ARCHIVE_BYTES:
+        raise DataError(f"{archive}: more than {MAX_ARCHIVE_BYTES:,} bytes when unpacked")
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as members:
         for member in members:
             if member.size > MAX_BYTES:
                 raise DataError(f"{archive}: a member of {member.size:,} bytes; at most {MAX_BYTES:,} are read")
             if member.name.removeprefix("./") == name and member.isfile():
-                stream = members.extractfile(member)
-                assert stream is not None, "a plain file has a stream"
-                return stream.read(MAX_BYTES + 1)
+                content = members.extractfile(member)
+                assert content is not None, "a plain file has a stream"
+                return content.read(MAX_BYTES + 1)
     raise DataError(f"{archive}: has no file {name}")

@@ -1,4 +1,4 @@
-"""A check's docstring as headings, paragraphs and code. Text in, text out: the template escapes every piece."""
+"""A check's docstring by sections, headings, paragraphs and code. Text in, text out; who shows it escapes it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ class Piece:
 
     kind: str
     spans: tuple[tuple[str, bool], ...]
+
+
+def section(document: str, title: str) -> str:
+    """What stands under the heading `title` of a check's document; empty where there is no such heading."""
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", document, re.MULTILINE | re.DOTALL)
+    return "" if match is None else match.group(1).strip()
 
 
 def pieces(document: str) -> list[Piece]:

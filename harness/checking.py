@@ -1,0 +1,149 @@
+"""Results judged by a ruleset, in order, by as many processes as there are cores.
+
+A small input stays in this process: to start the others costs what it takes to read some thousand lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from datetime import date
+from pathlib import Path
+
+from harness import judging, loader, registry, render
+from harness.errors import InputError, SubmissionError
+from harness.findings import Rule
+from harness.ruleset import RuleSet
+from harness.submission import Result, read_result
+
+_MIN_BYTES = 16 << 20  # about half a second of one core
+_IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
+
+
+class Judge:
+    """A ruleset with all checks, and the day they are applied."""
+
+    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date) -> None:
+        self.ruleset, self.checks, self.today = ruleset, checks, today
+
+    def judged(self, path: Path) -> render.Judged | InputError:
+        """What is found on the result at `path`, or why it cannot be read."""
+        try:
+            result = read_result(path)
+        except InputError as error:
+            return error
+        return self.of(result)
+
+    def of(self, result: Result) -> render.Judged:
+        """What is found on `result`, which is not needed afterwards."""
+        findings = judging.judge(result, self.ruleset, self.checks.values(), self.today)
+        judged = render.judged(result, findings, self.ruleset)
+        for log in result.runs:
+            log.memo.clear()  # what checks share refers to the log: a cycle, and nobody searches for those
+        return judged
+
+
+def checks_of(ruleset: RuleSet) -> dict[str, Rule]:
+    """The checks in force; all there are, where one of those is not among them, so that it can be said."""
+    found = registry.checks(ruleset.codes)
+    return found if len(found) == len(ruleset.codes) else registry.checks()
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """No search for cycles meanwhile: a log is a hundred thousand objects without one, searched again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def jobs_for(paths: Sequence[Path], jobs: int | None) -> int:
+    """Processes to judge `paths` with: as asked for, else one a core where there is enough to do."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = min(jobs or cores, len(paths))
+    return wanted if wanted < 2 or jobs is not None or _has_bytes(paths, _MIN_BYTES) else 1
+
+
+def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[render.Judged | InputError]:
+    """What `judge` says of each path, in order; by `jobs` processes, each of which loads the ruleset itself.
+
+    A process that is killed costs nothing but the result that killed it, which cannot be read then.
+    """
+    if jobs < 2:
+        for path in paths:
+            yield judge.judged(path)
+        return
+    done = 0
+    try:
+        for said in _by_processes(paths, ruleset_name, judge.today, jobs):
+            done += 1
+            yield said
+    except BrokenProcessPool:
+        for path in paths[done:]:
+            try:
+                yield next(_by_processes([path], ruleset_name, judge.today, 1))
+            except BrokenProcessPool:
+                yield SubmissionError(f"{path}: the process that read it was killed; is there enough memory?")
+
+
+def _by_processes(
+    paths: Sequence[Path], ruleset_name: str, today: date, jobs: int
+) -> Iterator[render.Judged | InputError]:
+    # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, today))
+    before = set(multiprocessing.active_children())
+    try:
+        waiting: deque[Future[render.Judged | InputError]] = deque()
+        for path in paths:
+            if len(waiting) >= jobs * _IN_FLIGHT:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(_judged, path))
+        while waiting:
+            yield waiting.popleft().result()
+    except BaseException:
+        # Interrupted, or nobody wants more: what the others are at is of no use.
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+_judge: list[Judge] = []  # of this process, once it is one of the pool
+
+
+def _start(ruleset_name: str, today: date) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    gc.disable()
+    _judge[:] = [Judge(ruleset, checks_of(ruleset), today)]
+
+
+def _judged(path: Path) -> render.Judged | InputError:
+    return _judge[0].judged(path)
+
+
+def _has_bytes(paths: Sequence[Path], num_bytes: int) -> bool:
+    """Whether the files at and directly in `paths` have as many bytes; where logs lie, one level deep."""
+    found = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            for file in path.iterdir() if path.is_dir() else [path]:
+                found += file.lstat().st_size
+                if found >= num_bytes:
+                    return True
+    return False

@@ -1,0 +1,258 @@
+"""`tta derive`: every number that is shown of a result, from the raw logs, with formula, file and line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from harness import judging, loader, pricing, ranking, registry, roundplace, roundscore
+from harness.board.index import read_board
+from harness.board.tables import board_json
+from harness.derivation import Derived, Place, Subject, derive
+from harness.derivationrules import kind_of
+from harness.errors import ExitStatus, SubmissionError, UsageError, printable
+from harness.prices import PriceBook
+from harness.roundderivation import derive_round, typed_in_round
+from harness.rounds import Round
+from harness.roundtable import RoundRow
+from harness.rowdocument import row_document
+from harness.ruleset import RuleSet
+from harness.scoring import Leaderboard, Row
+from harness.submission import Result, find_results, read_result
+from harness.summary import summarise
+from harness.typedtotals import Typed, against_board, typed_totals
+
+MAX_BOARD_BYTES = 256 << 20
+_TABLE_NUMBERS = ("target", "num_runs", "drop", "without_training")
+_MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON has all
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """What is said of one result."""
+
+    result: Result
+    numbers: tuple[Derived, ...]
+    typed: tuple[Typed, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether each number has its formula, and nothing that was typed differs from what the logs make."""
+        return all(item.formula for item in self.numbers) and all(item.agrees is not False for item in self.typed)
+
+
+def run(
+    paths: list[Path], ruleset_name: str, output_format: str, tree: Path | None, against: Path | None, today: date
+) -> ExitStatus:
+    """Prints the derivation of every result at or below `paths`.
+
+    tree: the results among which they are ranked; without it, they are ranked among themselves. against: the data of a
+    published board, to compare with.
+
+    Returns:
+        FINDINGS where a typed or published number differs from what the logs make.
+
+    Raises:
+        TtaError: a path has no result or cannot be read, or the rules or the board cannot.
+    """
+    if not paths:
+        raise UsageError("derive: which results? name logs, folders or trees of them")
+    folder = registry.ruleset_folder(ruleset_name)
+    ruleset = loader.load_ruleset(folder, ruleset_name)
+    checks = registry.checks()
+    mine = list(dict.fromkeys(found for place in paths for found in find_results(place)))
+    if ruleset.round is not None:
+        if tree is not None or against is not None:
+            raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
+        found = [_of_round(read_result(path), ruleset, ruleset.round, folder, today) for path in mine]
+        return _print(found, ruleset, output_format)
+    known = {path.resolve() for path in mine}
+    others = [] if tree is None else [path for path in find_results(tree) if path.resolve() not in known]
+    results = {str(path): read_result(path) for path in [*mine, *others]}
+    rows = [ranking.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
+    ranked = {row.path: row for table in ranking.leaderboard("", "", rows).tables for row in table.rows}
+    published = None if against is None else _read(against)
+    found = []
+    for path in mine:
+        subject = _subject(results[str(path)], ranked[str(path)], ruleset, folder)
+        documents = _documents(subject, ruleset)
+        if (tree is not None or published is not None) and path.is_dir():
+            documents["board"] = _board_row(tree or path, path, ruleset, today)
+        numbers = derive(subject, documents)
+        typed = typed_totals(subject, numbers)
+        if published is not None and against is not None:
+            typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
+        found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
+    return _print(found, ruleset, output_format)
+
+
+def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:
+    print(_json(found, ruleset) if output_format == "json" else _text(found, ruleset))
+    return ExitStatus.OK if all(item.is_well for item in found) else ExitStatus.FINDINGS
+
+
+def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
+    findings = judging.judge(result, ruleset, registry.checks().values(), today)
+    scaling = result.path / roundplace.SCALING_NAME
+    claimed = roundplace.claimed_factor(scaling)[0] if roundplace.SCALING_NAME in result.files else None
+    score = roundscore.of(result, round_)
+    row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
+    rules = folder / f"{score.benchmark}.yaml"
+    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / loader.RULESET_FILE))
+    return Derivation(result, tuple(numbers), tuple(typed_in_round(result, row)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BOARD_BYTES:
+            raise SubmissionError(f"{path}: has more than {MAX_BOARD_BYTES:,} bytes; no board has")
+        return path.read_bytes()
+    except OSError as error:
+        raise SubmissionError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subject:
+    rules = ruleset.benchmarks.get(result.benchmark or "")
+    book = None if ruleset.prices is None else pricing.book_of(result, ruleset.prices)
+    files = [folder / loader.PRICES_FILE, *sorted((folder / loader.PRICES_FOLDER).glob("*.yaml"))]
+    prices = [
+        str(file)
+        for file in files
+        if isinstance(book, PriceBook) and file.exists() and loader.load_prices(file).digest == book.digest
+    ]
+    rules_path = str(folder / (loader.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
+    return Subject(result, row, rules, rules_path, prices[0] if prices else None)
+
+
+def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
+    """What is shown of the result, by the prefix of its numbers' names."""
+    documents: dict[str, Any] = {"": row_document(subject.row)}
+    if subject.rules is not None:
+        row = summarise(subject.result, subject.rules, ruleset.timing, ruleset.energy)
+        documents["summary"] = dataclasses.asdict(row)
+    return documents
+
+
+def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[str, Any]:
+    """The result's row in the data of a board of `tree`, with what its table says; empty where it is on no board."""
+    checks = registry.checks()
+
+    def rate(result: Result) -> Row:
+        return ranking.row(result, ruleset, checks.values(), ruleset.prices, today)
+
+    def rank(rows: Sequence[Row]) -> Leaderboard:
+        return ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+
+    board = json.loads(board_json(read_board(tree, ruleset, checks, ruleset.prices, rate, rank)))
+    for table in board["tables"]:
+        for row in table["rows"]:
+            if (tree / row["place"]).resolve() == path.resolve():
+                return {**{name: table[name] for name in _TABLE_NUMBERS}, **row}
+    return {}
+
+
+def _json(found: Sequence[Derivation], ruleset: RuleSet) -> str:
+    document = {
+        "ruleset": ruleset.version,
+        "ruleset_digest": ruleset.digest,
+        "results": [
+            {
+                "path": str(item.result.path),
+                "benchmark": item.result.benchmark,
+                "agrees": item.is_well,
+                "numbers": [_number(number) for number in item.numbers],
+                "typed": [{**dataclasses.asdict(typed), "agrees": typed.agrees} for typed in item.typed],
+            }
+            for item in found
+        ],
+    }
+    return json.dumps(document, allow_nan=False, indent=1)
+
+
+def _number(number: Derived) -> dict[str, Any]:
+    formula = number.formula
+    return {
+        "name": number.name,
+        "value": number.value,
+        "unit": None if formula is None else formula.unit,
+        "formula": None if formula is None else formula.words,
+        "places": [dataclasses.asdict(place) for place in number.places],
+    }
+
+
+def _text(found: Sequence[Derivation], ruleset: RuleSet) -> str:
+    blocks = []
+    for item in found:
+        name = printable(item.result.path, 1000)
+        lines = [f"{name} ({printable(item.result.benchmark)})"]
+        for group in _series(item.numbers).values():
+            lines += _group(group, f"{item.result.path}/")
+        differing = [typed for typed in item.typed if typed.agrees is False]
+        open_ = [typed for typed in item.typed if typed.agrees is None]
+        lines += [_difference(typed) for typed in differing]
+        lines += [f"  not compared: {_stated(typed)} ({printable(typed.why)})" for typed in open_]
+        num_agreeing = len(item.typed) - len(differing) - len(open_)
+        lines.append(
+            f"  {len(item.numbers)} numbers derived; of {len(item.typed)} typed totals {num_agreeing} agree, "
+            f"{len(differing)} differ, {len(open_)} have nothing to compare with"
+        )
+        blocks.append("\n".join(lines))
+    verdict = "agree" if all(item.is_well for item in found) else "differ"
+    return "\n\n".join(
+        [*blocks, f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]}): the numbers {verdict}"]
+    )
+
+
+def _series(numbers: Sequence[Derived]) -> dict[tuple[str, str], list[Derived]]:
+    """By run and kind: the numbers of a curve are one series."""
+    groups: dict[tuple[str, str], list[Derived]] = {}
+    for number in numbers:
+        run = number.name.split("]", 1)[0] if "runs[" in number.name else ""
+        groups.setdefault((run, kind_of(number.name)), []).append(number)
+    return groups
+
+
+def _group(group: Sequence[Derived], folder: str) -> Iterator[str]:
+    first = group[0]
+    run, kind = first.name.partition("]")[0], kind_of(first.name)
+    name = first.name if len(group) == 1 else run + kind[kind.find("]") :] if "runs[" in kind else kind
+    values = [_value(item.value) for item in group]
+    shown = ", ".join(values if len(values) <= _MAX_SHOWN else [*values[: _MAX_SHOWN - 1], f"… {values[-1]}"])
+    unit = "" if first.formula is None or not first.formula.unit else f" {first.formula.unit}"
+    count = "" if len(group) == 1 else f" ({len(group)} values)"
+    yield f"  {printable(name)} = {shown}{unit}{count}"
+    yield f"      {first.formula.words if first.formula else 'no formula is known: this is a bug of ours'}"
+    merged: dict[tuple[str, str], dict[int, None]] = {}
+    for place in (place for item in group for place in item.places):
+        merged.setdefault((place.path, place.what), {}).update(dict.fromkeys(place.lines))
+    for (path, what), lines in list(merged.items())[:_MAX_SHOWN]:
+        yield f"      {_place(Place(path.removeprefix(folder), tuple(lines), what))}"
+    if len(merged) > _MAX_SHOWN:
+        num_more = len(merged) - _MAX_SHOWN
+        yield f"      and {num_more} more place{'' if num_more == 1 else 's'}"
+
+
+def _place(place: Place) -> str:
+    lines = [str(line) for line in place.lines]
+    if len(lines) > _MAX_SHOWN:
+        lines = [*lines[: _MAX_SHOWN - 1], f"… {lines[-1]}"]
+    at = f"{printable(place.path, 1000)}{':' if lines else ''}{','.join(lines)}"
+    return f"{at}  {printable(place.what)}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else printable(value)
+
+
+def _stated(typed: Typed) -> str:
+    at = printable(typed.path, 1000) if typed.line is None else f"{printable(typed.path, 1000)}:{typed.line}"
+    return f"{at}: {printable(typed.name)} is stated as {_value(typed.stated)}"
+
+
+def _difference(typed: Typed) -> str:
+    return f"  DIFFERS: {_stated(typed)}; the logs make {_value(typed.derived)}"

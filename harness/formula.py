@@ -1,0 +1,289 @@
+"""Demands as formulas: `value == ceil(1200000 * 1152 / global_batch_size) - opt_learning_rate_warmup_steps`.
+
+A language of its own, read with Python's grammar and nothing of Python's behind it: a text is parsed once into
+closures over a short list of operations, each of bounded cost. There are no attributes of objects, no calls but those
+named here, no loops, no texts multiplied. What cannot be worked out (a word where a number should be, a division by
+zero, a key that is absent) is a demand that is not met, with a sentence that says why; it never raises.
+
+    value, value.BBOX, value["BBOX"], value[1]      the value of the line, or a part of it
+    metadata.epoch_num                              a field of its metadata
+    global_batch_size                               the value of the last line of that key before this one
+    has(metadata.epoch_num)                         whether that is there
+    + - * / **   == != < <= > >=   in, not in   and, or, not   x if condition else y
+    abs ceil log2 len is_integer is_int   inf true false none
+    is_integer: a whole number but for 1e-5. is_int: written without a fraction.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import RulesError, printable
+
+MAX_LENGTH = 500  # characters; the longest demand of a round has 90
+MAX_EXPONENT = 64
+TOLERANCE = 1e-5  # of is_integer; the MLPerf checker's
+_ABSENT = object()
+_CONSTANTS = {"inf": math.inf, "true": True, "false": False, "none": None}
+_FUNCTIONS = ("abs", "ceil", "has", "is_int", "is_integer", "len", "log2")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a demand may look at: a line, and the last values of the keys before it."""
+
+    value: Any
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Unworkable(Exception):  # noqa: N818  (never leaves this file)
+    """The demand cannot be worked out on this line."""
+
+
+class _Foreign(Exception):  # noqa: N818  (never leaves this file)
+    """The text asks for something that is not in the language."""
+
+
+_Node = Callable[[Line], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A demand, parsed. names: the keys whose earlier values it asks for."""
+
+    text: str
+    names: frozenset[str] = field(compare=False)
+    _evaluate: _Node = field(repr=False, compare=False)
+
+    def failure(self, line: Line) -> str | None:
+        """None if the demand is met; else "is not met", or why it cannot be worked out."""
+        try:
+            return None if self._evaluate(line) else "is not met"
+        except _Unworkable as error:
+            return f"cannot be worked out: {error}"
+        except ZeroDivisionError:
+            return "cannot be worked out: a division by zero"
+        except (OverflowError, ValueError):
+            return "cannot be worked out: a number is out of range"
+        except RecursionError:
+            return "cannot be worked out: it is nested too deeply"
+
+    def holds(self, line: Line) -> bool:
+        """Whether the demand is met."""
+        return self.failure(line) is None
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> Formula:
+    """The demand in `text`.
+
+    Raises:
+        RulesError: it is too long, is not of the language, or asks for something that is not in it.
+    """
+    if len(text) > MAX_LENGTH:
+        raise RulesError(f"formula {printable(text, 40)!r}: more than {MAX_LENGTH} characters")
+    try:
+        names: set[str] = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)  # `1if x` would be said on standard error, as a warning
+            parsed = ast.parse(text.strip(), mode="eval")
+        evaluate = _build(parsed.body, names)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise RulesError(f"formula {printable(text)!r}: not a formula: {_reason(error)}") from None
+    except _Foreign as error:
+        raise RulesError(f"formula {printable(text)!r}: {error}") from None
+    return Formula(text.strip(), frozenset(names), evaluate)
+
+
+def _reason(error: Exception) -> str:
+    return error.msg if isinstance(error, SyntaxError) else type(error).__name__
+
+
+def _build(node: ast.expr, names: set[str]) -> _Node:
+    match node:
+        case ast.Constant(value=constant) if isinstance(constant, int | float | str):
+            return lambda line: constant
+        case ast.Name(id="value"):
+            return lambda line: line.value
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return lambda line: _CONSTANTS[name]
+        case ast.Name(id=name) if name not in ("metadata", *_FUNCTIONS):
+            names.add(name)
+            return lambda line: _present(line.earlier.get(name, _ABSENT), name, "no line of it stands before")
+        case ast.Attribute() | ast.Subscript():
+            return _part(node, names)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            built = [_build(item, names) for item in items]
+            return lambda line: [item(line) for item in built]
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _build(operand, names)
+            return lambda line: not inner(line)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = _build(operand, names)
+            return lambda line: -_number(inner(line))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _arithmetic(_ARITHMETIC[type(op)], _build(left, names), _build(right, names))
+        case ast.BoolOp(op=op, values=items):
+            return _junction([_build(item, names) for item in items], isinstance(op, ast.And))
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
+            sides = [_build(side, names) for side in (left, *others)]
+            return _comparison([_COMPARISONS[type(op)] for op in ops], sides)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            if_, then, other = _build(test, names), _build(body, names), _build(orelse, names)
+            return lambda line: then(line) if if_(line) else other(line)
+        case ast.Call(func=ast.Name(id="has"), args=[argument], keywords=[]):
+            return _presence(argument, _build(argument, names))
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+            function, inner = _CALLS[name], _build(argument, names)
+            return lambda line: function(inner(line))
+    raise _Foreign(f"{printable(ast.unparse(node), 60)!r} is not in the language of formulas")
+
+
+def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
+    """`value.BBOX`, `value["BBOX"]`, `value[1]`, `metadata.epoch_num`: what JSON has in it, never what Python has."""
+    key: str | int
+    match node:
+        case ast.Attribute(value=whole, attr=str(key)):
+            pass
+        case ast.Subscript(value=whole, slice=ast.Constant(value=str(key) | int(key))):
+            pass
+        case _:
+            raise _Foreign(f"{printable(ast.unparse(node), 60)!r}: a part is named by a word or a number")
+    is_metadata = isinstance(whole, ast.Name) and whole.id == "metadata"
+    inner = (lambda line: line.metadata) if is_metadata else _build(whole, names)
+    where = ast.unparse(node)
+
+    def field(line: Line) -> Any:
+        return _present(line.metadata.get(where_key, _ABSENT), where)
+
+    if is_metadata and isinstance(key, str):
+        where_key = key
+        return field
+
+    def part(line: Line) -> Any:
+        found = inner(line)
+        if isinstance(key, str):
+            return _present(found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT, where)
+        is_there = isinstance(found, list) and -len(found) <= key < len(found)
+        return _present(found[key] if is_there else _ABSENT, where)
+
+    return part
+
+
+def _present(found: Any, name: str, why: str = "it is absent") -> Any:
+    if found is _ABSENT:
+        raise _Unworkable(f"{name}: {why}")
+    return found
+
+
+def _presence(node: ast.expr, inner: _Node) -> _Node:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "metadata":
+        key = node.attr
+        return lambda line: key in line.metadata  # what most demands ask for, without an exception
+
+    def presence(line: Line) -> bool:
+        try:
+            inner(line)
+        except _Unworkable:
+            return False
+        return True
+
+    return presence
+
+
+def _number(found: Any) -> int | float:
+    if not isinstance(found, int | float):
+        raise _Unworkable(f"{printable(found, 40)!r} is not a number")
+    return found
+
+
+def _arithmetic(operation: Callable[[Any, Any], Any], left: _Node, right: _Node) -> _Node:
+    return lambda line: operation(_number(left(line)), _number(right(line)))
+
+
+def _power(base: int | float, exponent: int | float) -> float:
+    if abs(exponent) > MAX_EXPONENT:
+        raise _Unworkable(f"an exponent beyond {MAX_EXPONENT}")
+    found = float(base) ** exponent
+    if isinstance(found, complex):
+        raise _Unworkable("a root of a negative number")
+    return found
+
+
+def _junction(items: list[_Node], is_and: bool) -> _Node:
+    def junction(line: Line) -> bool:
+        for item in items:
+            if bool(item(line)) is not is_and:
+                return not is_and
+        return is_and
+
+    return junction
+
+
+def _comparison(operations: list[Callable[[Any, Any], bool]], sides: list[_Node]) -> _Node:
+    def comparison(line: Line) -> bool:
+        left = sides[0](line)
+        for operation, side in zip(operations, sides[1:], strict=True):
+            right = side(line)
+            if not operation(left, right):
+                return False
+            left = right
+        return True
+
+    return comparison
+
+
+def _ordered(operation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: operation(_number(left), _number(right))
+
+
+def _is_in(left: Any, right: Any) -> bool:
+    if not isinstance(right, list):
+        raise _Unworkable(f"{printable(right, 40)!r} is not a list")
+    return any(left is item or left == item for item in right)
+
+
+def _is_integer(found: Any) -> bool:
+    number = _number(found)
+    return abs(round(number) - number) < TOLERANCE
+
+
+def _len(found: Any) -> int:
+    if not isinstance(found, str | list | Mapping):
+        raise _Unworkable(f"{printable(found, 40)!r} has no length")
+    return len(found)
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: _power,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+    ast.In: _is_in,
+    ast.NotIn: lambda left, right: not _is_in(left, right),
+}
+_CALLS: dict[str, Callable[[Any], Any]] = {
+    "abs": lambda found: abs(_number(found)),
+    "ceil": lambda found: math.ceil(_number(found)),
+    "is_int": lambda found: isinstance(found, int),
+    "is_integer": _is_integer,
+    "len": _len,
+    "log2": lambda found: math.log2(_number(found)),
+}

@@ -1,0 +1,44 @@
+"""The wall clock goes back while the run tells its course.
+
+## What it does
+Compares the times of neighbouring lines of one process (init, run, block, epoch and evaluation edges).
+
+## Why it matters
+Lines of one process are in the order in which they happened. A time that goes back was set, or a line was moved.
+
+## Example
+block_stop at 12:10:00, and after it in the file eval_start at 12:03:00.
+
+## Instead
+Log from one process with one clock; step no clock during a run.
+
+## Source
+facts of published rounds: evaluation and block lines can be shuffled without MLPerf's checker noticing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_back_s",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    steps = [(after, (before.time_ms - after.time_ms) / 1e3) for before, after in itertools.pairwise(run.course)]
+    back = [(event, back_s) for event, back_s in steps if back_s > rule["max_back_s"]]
+    if back:
+        event, back_s = max(back, key=lambda pair: pair[1])
+        yield trace(
+            run.path,
+            event.lineno,
+            f"at {event.key} the clock goes back by {back_s:.3f} s, and {len(back)} times in all; up to "
+            f"{rule['max_back_s']:g} s is usual",
+            back_s / (back_s + 60),
+            back_s=back_s,
+            times=len(back),
+        )

@@ -1,0 +1,43 @@
+"""Time passes between initialisation and the clock that belongs to neither.
+
+## What it does
+Takes the seconds from `init_stop` to `run_start`.
+
+## Why it matters
+Initialisation has a limit and the run has a clock; what is done between them is on nobody's account.
+
+## Example
+init_stop at 12:00:00, run_start at 17:00:00.
+
+## Instead
+Start the run where initialisation stops.
+
+## Source
+MLPerf training rules, "Run Results"; MLPerf's checker compares only init_start and init_stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_s",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    stop = run.log.first(key.INIT_STOP)
+    if stop is None or run.start is None:
+        return
+    gap_s = run.log.seconds(stop, run.start)
+    if gap_s > rule["max_s"]:
+        yield trace(
+            run.path,
+            run.start.lineno,
+            f"{gap_s:.1f} s from init_stop to run_start; up to {rule['max_s']:g} s is usual",
+            gap_s / 3600,
+            gap_s=gap_s,
+        )

@@ -1,0 +1,42 @@
+"""A line has a time that cannot be: zero, long ago, or still to come.
+
+## What it does
+Compares each line's wall time with the year 2010 and with the day of the audit.
+
+## Why it matters
+No clock said that. The line was added by hand or by a script after the run.
+
+## Example
+`"time_ms": 0` on the line that names the division.
+
+## Instead
+Let the run write its header itself.
+
+## Source
+Published v0.7 logs have header lines with time 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.auditing.facts import MIN_TIME_MS, RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_ahead_days",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    latest_ms = run.standard.today_ms + rule["max_ahead_days"] * 86_400_000
+    early = [event for event in run.log.events if event.time_ms < MIN_TIME_MS]
+    late = [event for event in run.log.events if event.time_ms > latest_ms]
+    for events, words in ((early, "before 2010"), (late, "in the future")):
+        if events:
+            yield trace(
+                run.path,
+                events[0].lineno,
+                f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), as {len(events)} lines have in all",
+                1.0 if events is late else len(events) / len(run.log.events),
+                lines=len(events),
+            )

@@ -1,0 +1,59 @@
+"""The framework's clock and the log's clock, in one file, tell different times.
+
+## What it does
+Every line of another program with a date lies between two of our lines. One time zone must put it between their times;
+lines that no zone puts there are counted.
+
+## Why it matters
+Two clocks in one file are two witnesses. Times that were divided, shifted or typed agree with one of them only.
+
+## Example
+The framework says 30 minutes passed between two lines; the log says three.
+
+## Instead
+Leave times as they are.
+
+## Source
+Logs with the framework's output between the lines, as MLPerf's rounds since v0.7 have them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.logtext import Stamp
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_apart_s", "min_stamps")
+ZONE_S = 900  # the finest difference between two time zones
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    stamps = run.text.stamps
+    if len(stamps) < rule["min_stamps"]:
+        return
+    zone_s = ZONE_S * round(statistics.median(item.at_s - item.before_s for item in stamps) / ZONE_S)
+    apart = [(item, _outside_s(item, zone_s)) for item in stamps]
+    far = [(item, seconds) for item, seconds in apart if seconds > rule["max_apart_s"]]
+    if far:
+        item, seconds = max(far, key=lambda pair: pair[1])
+        yield trace(
+            run.path,
+            item.line,
+            f"another program's clock is {seconds:.0f} s away from where the lines around it put it; {len(far)} of "
+            f"{len(stamps)} dated lines are more than {rule['max_apart_s']:g} s away",
+            len(far) / len(stamps),
+            apart_s=seconds,
+            lines=len(far),
+            stamps=len(stamps),
+        )
+
+
+def _outside_s(item: Stamp, zone_s: float) -> float:
+    """How far a stamp lies outside the two lines around it; it has whole seconds only."""
+    at_s = item.at_s - zone_s
+    after_s = float("inf") if item.after_s is None else max(item.after_s, item.before_s)
+    return max(0.0, item.before_s - at_s - 1, at_s - after_s - 1)

@@ -1,0 +1,46 @@
+"""Evaluations give exactly the same value again and again.
+
+## What it does
+Counts how often one value stands among the evaluations of a run, to the last digit.
+
+## Why it matters
+A network that learns never evaluates to the same number five times. Constant values are written, not measured.
+
+## Example
+Twenty evaluations, each 0.01.
+
+## Instead
+Evaluate the network as it is then.
+
+## Source
+facts of published rounds: a log whose every evaluation is equal passes MLPerf's checker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("min_evaluations", "max_same_fraction")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    values = [point.value for point in run.curve]
+    if len(values) < rule["min_evaluations"]:
+        return
+    value, times = Counter(values).most_common(1)[0]
+    if times > rule["max_same_fraction"] * len(values) and times > 1:
+        line = next(point.line for point in run.curve if point.value == value)
+        yield trace(
+            run.path,
+            line,
+            f"{times} of {len(values)} evaluations are exactly {value:g}",
+            times / len(values),
+            value=value,
+            times=times,
+            evaluations=len(values),
+        )

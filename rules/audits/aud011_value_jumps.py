@@ -1,0 +1,48 @@
+"""The quality jumps where the curve had become flat.
+
+## What it does
+In the later half of a run, compares each step from one evaluation to the next with the whole range of the run.
+
+## Why it matters
+Learning slows down. A late leap of a large part of all progress is a value of another run, or a typed one.
+
+## Example
+0.70, 0.71, 0.71, 0.72, and then 0.95.
+
+## Instead
+Nothing, where a schedule does that; the auditor looks at the learning rate.
+
+## Source
+Curves of published rounds, on half of which the limit was set.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("min_evaluations", "max_range_fraction")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    curve = run.curve
+    if len(curve) < rule["min_evaluations"]:
+        return
+    whole = max(point.value for point in curve) - min(point.value for point in curve)
+    late = list(itertools.pairwise(curve))[len(curve) // 2 :]
+    before, after = max(late, key=lambda pair: abs(pair[1].value - pair[0].value))
+    step = abs(after.value - before.value)
+    if whole > 0 and step > rule["max_range_fraction"] * whole:
+        yield trace(
+            run.path,
+            after.line,
+            f"the quality goes from {before.value:g} to {after.value:g} at one evaluation: {100 * step / whole:.0f} % "
+            f"of all that the run covers, in its later half",
+            step / whole,
+            before=before.value,
+            after=after.value,
+        )

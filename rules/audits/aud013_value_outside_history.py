@@ -1,0 +1,50 @@
+"""An evaluation has a value that no published run of the benchmark ever had.
+
+## What it does
+Compares each evaluation with the lowest and the highest value in the bands of the audit's rules, which are those of
+half of the published rounds at hand with a margin.
+
+## Why it matters
+A translation does not reach BLEU 60, and a loss of 0.01 is not that of a language model.
+
+## Example
+An evaluation loss of 0.01 where published runs lie between 0.92 and 1.3.
+
+## Instead
+Look at what is evaluated, and on what.
+
+## Source
+The logs of MLPerf Training v0.7, v1.0, v4.0 and v5.1 by half of the submitters (docs/audit.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("margin_fraction",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    band = run.bands.get(str(run.log.value(key.SUBMISSION_BENCHMARK)))
+    if band is None:
+        return
+    margin = rule["margin_fraction"] * (band[1] - band[0])
+    outside = [point for point in run.curve if not band[0] - margin <= point.value <= band[1] + margin]
+    if outside:
+        point = max(outside, key=lambda point: max(band[0] - point.value, point.value - band[1]))
+        away = max(band[0] - point.value, point.value - band[1])
+        yield trace(
+            run.path,
+            point.line,
+            f"the quality is {point.value:g}, as {len(outside)} evaluations are beyond history; published runs have "
+            f"{band[0]:g} to {band[1]:g}",
+            away / (abs(band[1]) + abs(band[0]) + 1e-12),
+            value=point.value,
+            lowest=band[0],
+            highest=band[1],
+        )

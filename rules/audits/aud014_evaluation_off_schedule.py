@@ -1,0 +1,77 @@
+"""Evaluations are missing, or stand where the schedule has none.
+
+## What it does
+The commonest distance between evaluations is the schedule of a run, and its most common beginning that of a result:
+a distance that is not the run's own, and a run that begins elsewhere than the others, are reported.
+
+## Why it matters
+An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value.
+
+## Example
+Evaluations at 20, 40, 60, 100 and 107 thousand samples.
+
+## Instead
+Evaluate by the schedule of the rules, and log every evaluation.
+
+## Source
+MLPerf training rules: evaluation at the frequency of the reference.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts, Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("max_relative", "min_evaluations", "min_runs")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    for run in subject.runs:
+        yield from _distances(run, rule)
+    begins = [(run, run.curve[0]) for run in subject.runs if run.curve and run.curve[0].position is not None]
+    if len(begins) < rule["min_runs"]:
+        return
+    common, times = Counter(point.position for _, point in begins).most_common(1)[0]
+    assert common is not None
+    for run, point in begins if times > len(begins) / 2 else ():
+        assert point.position is not None
+        if abs(point.position - common) > rule["max_relative"] * abs(common):
+            yield trace(
+                run.path,
+                point.line,
+                f"the first evaluation is at {point.position:g} {point.unit}; {times} of {len(begins)} runs begin at "
+                f"{common:g}",
+                abs(point.position - common) / max(point.position, common, 1e-9),
+                position=point.position,
+                usual=common,
+            )
+
+
+def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    positioned = [point for point in run.curve if point.position is not None]
+    pairs = [
+        (after, (after.position or 0) - (before.position or 0)) for before, after in itertools.pairwise(positioned)
+    ]
+    pairs = [(point, distance) for point, distance in pairs if distance > 0]
+    if len(pairs) < rule["min_evaluations"]:
+        return
+    usual = sorted(distance for _, distance in pairs)[len(pairs) // 2]
+    # The last may come early: the run, its data or its budget ends.
+    odd = [pair for pair in pairs if abs(pair[1] - usual) > rule["max_relative"] * usual]
+    if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] > usual):
+        point, distance = max(odd, key=lambda pair: abs(pair[1] - usual))
+        yield trace(
+            run.path,
+            point.line,
+            f"{distance:g} {point.unit} from one evaluation to this one; the run's usual distance is {usual:g}, and "
+            f"{len(odd)} of {len(pairs)} differ",
+            min(1.0, abs(distance / usual - 1)) * (1 - len(odd) / len(pairs)),
+            distance=distance,
+            usual=usual,
+            times=len(odd),
+        )

@@ -1,0 +1,52 @@
+"""Two evaluations have one position, or samples are counted down.
+
+## What it does
+Follows the position (samples, epochs or steps) from one evaluation to the next.
+
+## Why it matters
+Training counts up. A position twice with two values is a second try; a smaller one is a line moved or a restart.
+
+## Example
+Evaluations at 3,072 samples with 0.941 and again with 0.925.
+
+## Instead
+Log each evaluation once, by one process.
+
+## Source
+Thirty doubled positions in published v5.1 logs; decreasing samples pass MLPerf's checker.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ()
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    twice, back = [], []
+    if len({point.position for point in run.evaluations}) <= 2 < len(run.evaluations) / 2:
+        return  # the field does not count: each evaluation says the same epoch
+    for before, after in itertools.pairwise(point for point in run.evaluations if point.position is not None):
+        if before.position is None or after.position is None or before.unit != after.unit:
+            continue
+        if after.position < before.position:
+            back.append((before, after))
+        elif after.position == before.position and after.value != before.value:
+            twice.append((before, after))
+    for pairs, words, strength in ((back, "comes after", 1.0), (twice, "stands twice, with two values, after", 0.3)):
+        if pairs:
+            before, after = pairs[0]
+            yield trace(
+                run.path,
+                after.line,
+                f"an evaluation at {after.position:g} {after.unit} {words} one at {before.position:g}; "
+                f"{len(pairs)} such pairs",
+                strength,
+                pairs=len(pairs),
+            )

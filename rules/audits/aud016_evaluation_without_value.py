@@ -1,0 +1,42 @@
+"""Evaluations began whose values are not in the log.
+
+## What it does
+Compares the number of `eval_start` with the number of values.
+
+## Why it matters
+An evaluation that took time and left no number had one. Misses that are deleted make a run look straight.
+
+## Example
+Twelve eval_start, one eval_accuracy.
+
+## Instead
+Log the value of every evaluation.
+
+## Source
+facts of published rounds: all evaluations but the last can be deleted and MLPerf's checker passes the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_missing_fraction",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    starts = [event for event in run.log.all(key.EVAL_START) if run.stop is None or event.lineno < run.stop.lineno]
+    missing = len(starts) - len(run.evaluations)
+    if starts and missing > 1 and missing > rule["max_missing_fraction"] * len(starts):
+        yield trace(
+            run.path,
+            starts[0].lineno,
+            f"{len(starts)} evaluations began, and {len(run.evaluations)} values are logged",
+            missing / len(starts),
+            starts=len(starts),
+            values=len(run.evaluations),
+        )

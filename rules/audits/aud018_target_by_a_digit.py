@@ -1,0 +1,43 @@
+"""The target is met by its last digit only.
+
+## What it does
+Compares the deciding value with the target: equal, or better by less than the limit, relative to the target.
+
+## Why it matters
+Of values that fall by chance few fall just on the line. One that does was rounded, or chosen.
+
+## Example
+A target of 0.759 and a value of 0.759.
+
+## Instead
+Nothing, where it is one run. All runs of a result cannot be so.
+
+## Source
+Values of published rounds, on half of which the limit was set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_relative",)
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    target = run.standard.target
+    if target is None or run.final is None:
+        return
+    beyond = (run.final.value - target) * (1 if run.standard.direction == "max" else -1)
+    if 0 <= beyond <= rule["max_relative"] * abs(target):
+        yield trace(
+            run.path,
+            run.final.line,
+            f"the last quality is {run.final.value!r} and the target {target:g}: met by {beyond:.1g}",
+            1.0 if beyond == 0 else 0.3,
+            value=run.final.value,
+            target=target,
+        )

@@ -1,0 +1,64 @@
+"""The throughput that the run states is not what its samples and times allow.
+
+## What it does
+Compares the median of `throughput` in the log with the samples it counts by the seconds it took, evaluations and
+the opening of the data left out.
+
+## Why it matters
+Two numbers of one thing. Where times were divided or samples multiplied, the other was forgotten.
+
+## Example
+The log states 4.8 samples/s, and counts 2,688 samples in 62 s: 43 samples/s.
+
+## Instead
+Leave both as they were measured.
+
+## Source
+`tracked_stats` of published rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.course import intervals, number
+
+SCOPE = "log"
+LIMITS = ("max_above", "max_below")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    stated, line = [], None
+    for event in run.log.all("tracked_stats"):
+        value = number(event.value.get("throughput")) if isinstance(event.value, dict) else None
+        if value is not None and value > 0:
+            stated.append(value)
+            line = line or event.lineno
+    if not stated or not run.samples or run.run_s is None:
+        return
+    training_s = run.run_s - _other_s(run)
+    if training_s <= 0:
+        return
+    median, derived = statistics.median(stated), run.samples / training_s
+    factor = median / derived
+    if not 1 / rule["max_below"] <= factor <= rule["max_above"]:
+        yield trace(
+            run.path,
+            line,
+            f"the stated throughput is {median:.4g} samples/s; {run.samples:g} samples in {training_s:.1f} s are "
+            f"{derived:.4g} samples/s",
+            1 - min(factor, 1 / factor),
+            stated=median,
+            derived=derived,
+        )
+
+
+def _other_s(run: RunFacts) -> float:
+    """Seconds of the run in which no samples are trained, where the log has both edges of them."""
+    edges = ((key.EVAL_START, key.EVAL_STOP), (key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP))
+    found = [item for start, stop in edges for item in intervals(run.log, start, stop)]
+    return sum(run.log.seconds(item.start, item.stop) for item in found if item.stop is not None)

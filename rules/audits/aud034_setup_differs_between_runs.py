@@ -1,0 +1,66 @@
+"""The runs of one result state different settings.
+
+## What it does
+Compares, between the runs, the batch, the sizes of the data and every hyperparameter that each log states once: all
+that is no seed and no measurement.
+
+## Why it matters
+The runs of a result are one recipe with several seeds. A run with a setting of its own was made for something else.
+
+## Example
+Nine runs have global_batch_size 8, the tenth 16.
+
+## Instead
+Run one recipe.
+
+## Source
+MLPerf training rules, "Hyperparameters": the runs of a result are of one configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts, Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("min_runs",)
+SETTINGS = (key.GLOBAL_BATCH_SIZE, key.TRAIN_SAMPLES, key.EVAL_SAMPLES, "gradient_accumulation_steps")
+PREFIXES = ("opt_", "lars_", "sgd_", "lora_")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    if len(subject.runs) < rule["min_runs"]:
+        return
+    stated = [(run, _settings(run)) for run in subject.runs]
+    names = sorted({name for _, settings in stated for name in settings})
+    for name in names:
+        values = [(run, settings[name]) for run, settings in stated if name in settings]
+        common, times = Counter(value for _, value in values).most_common(1)[0]
+        odd = [(run, value) for run, value in values if value != common]
+        if odd and times > len(values) / 2:
+            run, value = odd[0]
+            yield trace(
+                run.path,
+                run.log.line_of(name),
+                f"{name} is {value}; that of {times} other runs is {common} ({len(odd)} of {len(values)} runs differ)",
+                1 / len(odd),
+                setting=name,
+                runs=len(odd),
+            )
+
+
+def _settings(run: RunFacts) -> dict[str, str]:
+    """What stands once and is a setting, as text; what is logged after the run is a measurement of it."""
+    end = run.stop.lineno if run.stop is not None else run.log.num_lines
+    return {
+        event.key: json.dumps(event.value, sort_keys=True)[:80]
+        for event in run.log.events
+        if (event.key in SETTINGS or event.key.startswith(PREFIXES))
+        and run.log.counts[event.key] == 1
+        and event.lineno < end
+    }

@@ -1,0 +1,52 @@
+"""The list of runs has holes, or not the order in which they were made.
+
+## What it does
+Looks at the numbers in result_<k>.txt, and at the times at which the runs began.
+
+## Why it matters
+Numbers are given as runs are made. A number that is missing was a run that is not shown.
+
+## Example
+result_0, result_1, result_3, result_4 and result_7.
+
+## Instead
+Hand in consecutive runs, the bad ones with the good ones.
+
+## Source
+MLPerf training rules, "Run Results": choosing among runs is prohibited; the runs of a result are consecutive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts, Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ()
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    numbered = {number: run for run in subject.runs if (number := _number(run)) is not None}
+    if len(numbered) < 2:
+        return
+    low, high = min(numbered), max(numbered)
+    missing = [number for number in range(low, high) if number not in numbered]
+    if low > 1:
+        missing = [*range(min(low, 1), low), *missing]
+    if missing:
+        shown = ", ".join(str(number) for number in missing[:10])
+        yield trace(
+            subject.path,
+            None,
+            f"{len(numbered)} runs are numbered {low} to {high}; {len(missing)} numbers are missing ({shown})",
+            len(missing) / (len(missing) + len(numbered)),
+            missing=missing[:100],
+        )
+
+
+def _number(run: RunFacts) -> int | None:
+    match = re.fullmatch(r"result_(\d{1,4})\.txt", run.path.name)
+    return int(match.group(1)) if match else None

@@ -1,0 +1,61 @@
+"""Between two runs there is room for another that is not shown.
+
+## What it does
+Orders the runs of a result by time; the pause from one to the next is compared with the usual pause and the length of a
+run.
+
+## Why it matters
+Runs of a result are made one after another. A pause in which a whole run fits may hold one that failed.
+
+## Example
+Runs of 20 minutes with a minute between them, and one pause of 45 minutes.
+
+## Instead
+Make the runs of a result in one go, or say why not.
+
+## Source
+mlcommons/training issue 848: how to deal with cherry-picking is open since 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterator
+
+from harness.auditing.facts import Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("min_runs", "min_usual_fraction", "max_pause_runs")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    spans = [(run, run.wall_ms) for run in subject.by_time if run.wall_ms is not None]
+    if len(spans) < rule["min_runs"]:
+        return
+    lengths_s = statistics.median((last - first) / 1e3 for _, (first, last) in spans)
+    pauses = [
+        (after, (begin[0] - end[1]) / 1e3)
+        for (_, end), (after, begin) in itertools.pairwise(spans)
+        if begin[0] > end[1]
+    ]
+    usual = [pause_s for _, pause_s in pauses if pause_s < lengths_s]
+    # Where runs do not follow one another at all, a pause says nothing.
+    if lengths_s <= 0 or len(usual) < rule["min_usual_fraction"] * (len(spans) - 1):
+        return
+    ordinary_s = statistics.median(usual) if usual else 0.0
+    # Room for a run is room for it and for a pause on both of its sides.
+    wide = [(run, s) for run, s in pauses if s >= 2 * ordinary_s + rule["max_pause_runs"] * lengths_s]
+    if wide:
+        run, pause_s = max(wide, key=lambda pair: pair[1])
+        rooms = sum(max(1, int((s - ordinary_s) / (lengths_s + ordinary_s))) for _, s in wide)
+        yield trace(
+            run.path,
+            run.log.events[0].lineno,
+            f"began {pause_s:.0f} s after the run before it; a run takes {lengths_s:.0f} s and the usual pause is "
+            f"{ordinary_s:.0f} s: in {len(wide)} pauses there is room for {rooms} runs that are not here",
+            len(wide) / len(pauses),
+            pauses=len(wide),
+            rooms=rooms,
+        )

@@ -1,0 +1,47 @@
+"""Two runs took place on one system at the same time.
+
+## What it does
+Compares run_start to run_stop of all runs of one submitter's system, over all benchmarks under audit.
+
+## Why it matters
+A system that runs two things at once runs neither at its speed; a description that covers several machines hides which.
+
+## Example
+bert/result_2.txt from 12:00 to 12:20 and resnet/result_0.txt from 12:10 to 12:40, both on box1.
+
+## Instead
+One run at a time on the system that is described; several machines have several descriptions.
+
+## Source
+MLPerf training rules, "System and framework must be consistent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunDigest, Tree
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "tree"
+LIMITS = ("min_fraction",)
+
+
+def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
+    places: dict[str, list[tuple[float, float, RunDigest]]] = {}
+    for run in tree.runs:
+        if run.span_ms is not None:
+            places.setdefault(run.place, []).append((*run.span_ms, run))
+    for spans in places.values():
+        spans.sort(key=lambda item: (item[0], item[1], str(item[2].path)))
+        latest = spans[0]
+        for span in spans[1:]:
+            shared_ms = min(latest[1], span[1]) - span[0]
+            shorter_ms = min(latest[1] - latest[0], span[1] - span[0])
+            if shared_ms > rule["min_fraction"] * shorter_ms and span[2].sha256 != latest[2].sha256:
+                message = (
+                    f"ran for {shared_ms / 1e3:.0f} s at the same time as {latest[2].path} on {span[2].place}, "
+                    f"{100 * shared_ms / shorter_ms:.0f} % of the shorter of the two"
+                )
+                yield trace(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)
+            latest = max(latest, span, key=lambda item: item[1])

@@ -1,0 +1,55 @@
+"""The framework's own output was taken out of the log.
+
+## What it does
+Counts the lines of other programs: none where a launcher numbered the lines by rank, or where the other runs of the
+result have many.
+
+## Why it matters
+What the framework prints is the second witness of times, seeds and hosts. A log without it says only what it was made
+to say.
+
+## Example
+Nine logs of 6,000 lines, of which 1,100 are ours, and one of 1,100 lines.
+
+## Instead
+Hand in the whole output of the job.
+
+## Source
+MLPerf training_policies 588: full framework logs are to be disclosed from v6.1 on.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from harness.auditing.facts import Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("max_below_fraction", "min_others")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    for run in subject.runs:
+        if run.is_ours:
+            continue  # the harness writes the log; no other program can
+        others = [other.text.num_others for other in subject.runs if other is not run]
+        usual = statistics.median(others) if others else 0
+        if usual >= rule["min_others"] and run.text.num_others < rule["max_below_fraction"] * usual:
+            yield trace(
+                run.path,
+                None,
+                f"{run.text.num_others} lines are of other programs; the other runs have {usual:g}",
+                1.0 if run.text.num_others == 0 else 0.5,
+                others=run.text.num_others,
+                usual=usual,
+            )
+        elif run.text.num_others == 0 and run.text.launched:
+            yield trace(
+                run.path,
+                None,
+                f"a launcher numbered {run.text.launched} lines by rank, and no line of another program is there",
+                0.8,
+                launched=run.text.launched,
+            )

@@ -1,0 +1,74 @@
+"""The result converges too fast, or with too little spread, beside the reference.
+
+## What it does
+Compares samples (or epochs) to target with the reference's at the same batch size: the mean by a one-sided t-test, the
+variance by the ratio of the two (what evaluating at intervals adds is taken into account).
+
+## Why it matters
+The rules test the mean. Runs chosen from many are both faster and closer together than runs that were drawn.
+
+## Example
+The reference needs 61,000 to 82,000 samples; all five runs need 56,320.
+
+## Instead
+Hand in consecutive runs of drawn seeds.
+
+## Source
+MLPerf training rules, "RCP"; the test of the variance, and both sides, are ours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts, Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("min_runs", "max_t", "max_variance_ratio")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    points = subject.standard.reference
+    unit = subject.standard.reference_unit
+    reached = [position for run in subject.runs if (position := _reached(run, unit)) is not None]
+    if len(reached) < rule["min_runs"] or len(points) < 3:
+        return
+    mean, reference = statistics.fmean(reached), statistics.fmean(points)
+    spread, reference_spread = statistics.variance(reached), statistics.variance(points)
+    pooled = ((len(reached) - 1) * spread + (len(points) - 1) * reference_spread) / (len(reached) + len(points) - 2)
+    t = (reference - mean) / math.sqrt(pooled * (1 / len(reached) + 1 / len(points))) if pooled > 0 else 0.0
+    if t > rule["max_t"]:
+        message = f"{mean:g} {unit} to target on average; the reference needs {reference:g} (t = {t:.1f})"
+        yield trace(subject.path, None, message, 1 - rule["max_t"] / t, mean=mean, reference=reference, t=t)
+    # Runs that are evaluated every four epochs all end at one of the same few: that is no likeness.
+    grain = statistics.median(_distances(subject)) ** 2 / 12
+    if reference_spread > 0 and (spread + grain) * rule["max_variance_ratio"] < reference_spread:
+        message = (
+            f"{len(reached)} runs differ by {math.sqrt(spread):.4g} {unit}; the reference's differ by "
+            f"{math.sqrt(reference_spread):.4g}"
+        )
+        yield trace(subject.path, None, message, 0.3, spread=math.sqrt(spread), reference=math.sqrt(reference_spread))
+
+
+def _reached(run: RunFacts, unit: str) -> float | None:
+    """The position of the last evaluation of a run that reached the target, in the reference's unit."""
+    target, final = run.standard.target, run.final
+    if target is None or final is None or final.unit != unit:
+        return None
+    is_max = run.standard.direction == "max"
+    return final.position if (final.value >= target if is_max else final.value <= target) else None
+
+
+def _distances(subject: Subject) -> list[float]:
+    """The distances from one evaluation to the next, over all runs; one of zero where there is none."""
+    found = [
+        after.position - before.position
+        for run in subject.runs
+        for before, after in itertools.pairwise(run.curve)
+        if before.position is not None and after.position is not None
+    ]
+    return found or [0.0]

@@ -1,0 +1,48 @@
+"""A power trace stands still.
+
+## What it does
+Takes the longest stretch in which a meter of watts gives exactly one value.
+
+## Why it matters
+A machine under load wavers. A value that stands still is a meter that hangs, or a line that was copied.
+
+## Example
+300 W for six minutes of a run that loads and waits.
+
+## Instead
+Repair the meter; run again.
+
+## Source
+The power traces of MLPerf v4.0 at hand, by which the limit was set.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "log"
+LIMITS = ("max_flat_readings", "max_flat_fraction")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    for node in run.log.nodes:
+        for meter, samples in node.samples.items():
+            spec = node.specs.get(meter)
+            if node.is_switch or spec is None or spec.kind != "power_w" or spec.meter_class == "E":
+                continue
+            values = [sample.value for sample in samples if sample.value is not None]
+            stretches = [(len(list(group)), value) for value, group in itertools.groupby(values)]
+            longest, value = max(stretches, default=(0, 0.0))
+            limit = max(rule["max_flat_readings"], rule["max_flat_fraction"] * len(values))
+            if longest > limit:
+                yield trace(
+                    node.path,
+                    None,
+                    f"{meter}: {longest} readings in a row are exactly {value:g} W, of {len(values)} in all",
+                    longest / len(values),
+                    readings=longest,
+                )

@@ -1,0 +1,44 @@
+"""Two nodes, or two runs, have the same power trace.
+
+## What it does
+Compares the readings of all meters of a result, in order and to the last digit.
+
+## Why it matters
+No two machines draw the same watts for minutes. A trace that stands twice was measured once.
+
+## Example
+node_0.txt and node_3.txt have the same 600 readings.
+
+## Instead
+Measure each node in each run.
+
+## Source
+MLPerf's power checker compares names and numbers of files and never opens a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.auditing.facts import Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+
+SCOPE = "result"
+LIMITS = ("min_different",)
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    seen: dict[tuple[float, ...], str] = {}
+    for run in subject.runs:
+        for node in run.log.nodes:
+            for meter, samples in node.samples.items():
+                values = [sample.value for sample in samples if sample.value is not None]
+                # Counters begin where they stood; what they count is compared.
+                spec = node.specs.get(meter)
+                first = values[0] if values and spec is not None and spec.kind == "energy_j" else 0.0
+                readings = tuple(round(value - first, 6) for value in values)
+                if node.is_switch or len(set(readings)) < rule["min_different"]:
+                    continue
+                other = seen.setdefault(readings, str(node.path))
+                if other != str(node.path):
+                    yield trace(node.path, None, f"has the {len(readings)} readings of {other}", 1.0)

@@ -1,0 +1,43 @@
+"""Energy or cost is stated and nothing is there from which it follows.
+
+## What it does
+Looks for joules, watts, dollars or cost in the lines of a run log of which no power log is there. (What a claim or a
+bill says of cost is for the checks CST001 and CST006.)
+
+## Why it matters
+A total that is typed is a wish. Energy follows from readings, cost from hours and prices.
+
+## Example
+`"energy_j": 12345.0` with no readings.
+
+## Instead
+Hand in the power logs; the cost is computed by the judge.
+
+## Source
+The rules of the house: everything is computed from logs and rules alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.course import number
+
+SCOPE = "log"
+LIMITS = ()
+_NAME = re.compile(r"(?i)(?:^|_)(?:energy|joules?|kwh|watts?|cost|usd|dollars?|price)(?:_|$)")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    if run.log.nodes:
+        return
+    for event in run.log.events:
+        fields = event.value.items() if isinstance(event.value, dict) else ((event.key, event.value),)
+        for name, value in fields:
+            if isinstance(name, str) and _NAME.search(name) and number(value):
+                message = f"{name} is stated as {value!r}, and the run has no power log from which it would follow"
+                yield trace(run.path, event.lineno, message, 1.0, field=name)
+                return

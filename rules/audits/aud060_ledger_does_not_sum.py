@@ -1,0 +1,51 @@
+"""The parts of the clock ledger do not sum to the run.
+
+## What it does
+Adds up the phases of `tta_ledger` and compares the sum with the time of the run, as stated and as its lines have it.
+
+## Why it matters
+Every second has a place. Seconds that were taken off the total are still in a phase, or in none.
+
+## Example
+data 0.5 s, train 6.0 s, eval 1.2 s, other 0 s; run 6.1 s.
+
+## Instead
+Leave the ledger as the referee writes it.
+
+## Source
+The clock ledger of the design: the parts sum to the whole within 1 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.auditing.facts import RunFacts
+from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.course import number
+
+SCOPE = "log"
+LIMITS = ("max_relative", "max_s")
+PHASES = ("data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
+
+
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    event = run.log.first(key.TTA_LEDGER)
+    if event is None or not isinstance(event.value, dict):
+        return
+    parts = [number(event.value.get(phase)) for phase in PHASES]
+    if any(part is None for part in parts):
+        return
+    total = sum(part for part in parts if part is not None)
+    for whole, words in ((number(event.value.get("run_s")), "its run_s is"), (run.run_s, "the run's lines have")):
+        if whole is not None and abs(total - whole) > max(rule["max_s"], rule["max_relative"] * whole):
+            yield trace(
+                run.path,
+                event.lineno,
+                f"the phases of tta_ledger sum to {total:.3f} s; {words} {whole:.3f} s",
+                abs(total - whole) / max(total, whole),
+                total_s=total,
+                whole_s=whole,
+            )
+            return

@@ -1,0 +1,51 @@
+"""A control file of the submitter's would change how the result is judged.
+
+## What it does
+Looks for files that MLPerf's tools obey: scaling factors below one, and parameters that switch checks off.
+
+## Why it matters
+Only the judge computes. A factor of 0.01 that lies in a submission divided a score by 100 and was accepted.
+
+## Example
+scaling.json with 0.01; package_checker_params with seed-checker-bypass.
+
+## Instead
+Take the file out; nothing here reads it.
+
+## Source
+facts of published rounds: four directories of v4.0 ship a bypass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.auditing.facts import Subject
+from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.claims import small_file
+from harness.course import number
+from harness.errors import SubmissionError
+
+SCOPE = "result"
+LIMITS = ()
+SCALING = "scaling.json"
+BYPASSES = ("package_checker_params", "rcp-bypass", "rcp_bypass", "seed-checker-bypass")
+
+
+def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    for name in subject.result.files:
+        last = name.rpartition("/")[2]
+        if last in BYPASSES:
+            yield trace(subject.path / name, None, "a file of this name switches checks of MLPerf's tools off", 0.8)
+        if last == SCALING and (factor := _factor(subject.path / name)) is not None and factor < 1:
+            yield trace(subject.path / name, None, f"the score would be multiplied by {factor:g}", 1.0, factor=factor)
+
+
+def _factor(path: Path) -> float | None:
+    try:
+        content = json.loads(small_file(path))
+    except (SubmissionError, ValueError, RecursionError):
+        return None  # what cannot be read changes nothing
+    return number(content.get("scaling_factor")) if isinstance(content, dict) else None

@@ -1,0 +1,36 @@
+"""The log has no line but MLPerf's.
+
+## What it does
+Counts the lines of other programs.
+
+## Why it matters
+A framework prints: warnings, versions, steps. What it prints is what an auditor holds MLPerf's lines against, and
+what a forger has to forge as well.
+
+## Example
+The output of the framework was filtered out of the file.
+
+## Instead
+Submit the output of the run as it was.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    num_other = log.num_lines - sum(log.counts.values()) - len(log.defects)
+    if num_other <= 0 and log.num_lines:
+        yield Fault(
+            str(log.path), None, f"all {log.num_lines:,} lines are MLPerf's: what the framework printed is missing"
+        )

@@ -1,0 +1,52 @@
+"""More runs failed than the olympic mean leaves out.
+
+## What it does
+Counts the runs whose log the round does not accept, and those that cannot be read. Of most benchmarks one may fail, of
+3D U-Net four; of any that may fail, only for not having converged or not having ended.
+
+## Why it matters
+The slowest run is left out of the mean, and one that failed is the slowest. MLCommons' package checker takes one
+log more that breaks the rules in any way, one of noise, for instance.
+
+## Example
+Two of ten runs of BERT end with the status aborted; one of ten has a learning rate that is not permitted.
+
+## Instead
+Run again, all of them: the runs that count are not chosen.
+
+## Source
+MLPerf training rules, "Benchmark Results"; mlperf_logging, package_checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import roundplace, roundscore
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.round is None or result.kind == "log":
+        return
+    benchmark = ruleset.round.benchmark(result.benchmark)
+    if benchmark is None:
+        return
+    runs = roundscore.of(result, ruleset.round).runs
+    failed = [run.log.path.name for run in runs if not run.complies]
+    failed += [part.path.name for part in result.unreadable if roundplace.LOG_PATTERN.fullmatch(part.path.name)]
+    if len(failed) > benchmark.drop:
+        which = ", ".join(failed[:4])
+        message = f"{len(failed)} of {len(runs)} runs failed ({which}); at most {benchmark.drop} may"
+        yield Fault(str(result.path), None, message, {"failed": len(failed), "allowed": benchmark.drop})
+        return
+    for run in runs:
+        if broken := [
+            kind for kind in roundscore.refusals(run.log, ruleset.round) if kind not in roundscore.UNFINISHED
+        ]:
+            message = f"it breaks the rules ({', '.join(broken)}); a run may only fail for not reaching its target"
+            yield Fault(str(run.log.path), None, message)

@@ -1,0 +1,64 @@
+"""An audit of a folder in a test, with a standard of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import loader, registry
+from harness.auditing import engine, reading
+from harness.auditing.facts import Standard, Subject, Tree
+from harness.auditing.mirrored import MirrorRun
+from harness.auditing.suspicion import AuditRules, Suspicion
+from harness.loader.audit import load_audit
+from harness.ruleset import RuleSet
+from tests import foreign
+
+TODAY = date(2025, 12, 1)
+# Of `tests.foreign`: the reference needs 36,000 to 44,000 samples, half an evaluation's distance apart.
+STANDARD = Standard(
+    target=foreign.TARGET,
+    reference=tuple(float(item) for item in (36_000, 38_000, 40_000, 40_000, 42_000, 44_000)),
+    max_init_s=1800,
+    num_runs=5,
+    today_ms=1_764_547_200_000,
+)
+BANDS = {"toy": (0.1, 0.95)}
+
+
+@cache
+def rules() -> AuditRules:
+    found = load_audit(registry.audit_file())
+    return dataclasses.replace(found, bands={**found.bands, **BANDS})
+
+
+def audit(
+    place: Path,
+    standard: Standard | None = STANDARD,
+    ruleset: RuleSet | None = None,
+    mirror: tuple[MirrorRun, ...] = (),
+) -> list[Suspicion]:
+    """Everything suspicious about the results at or below `place`; `standard` None: that of the ruleset."""
+    tree, found = Tree(), []
+    for path, logs in reading.find([place]):
+        subject = reading.subject(reading.read(path, logs), ruleset, rules().bands, TODAY, mirror)
+        if standard is not None:
+            runs = tuple(dataclasses.replace(run, standard=standard) for run in subject.runs)
+            subject = Subject(subject.result, runs, standard, mirror)
+        tree.add(subject)
+        found += engine.audit(subject, rules(), registry.signals())
+    found += [item for _, item in engine.audit_tree(tree, rules(), registry.signals())]
+    return sorted(found, key=engine.order)
+
+
+def codes(found: list[Suspicion]) -> set[str]:
+    return {item.finding.code for item in found}
+
+
+def v1(**benchmarks: Any) -> RuleSet:
+    """The ruleset v1, with `benchmarks` beside its own."""
+    found = loader.load_ruleset(registry.ruleset_folder("v1"), "v1")
+    return dataclasses.replace(found, benchmarks={**found.benchmarks, **benchmarks})

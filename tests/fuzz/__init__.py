@@ -1,0 +1,1 @@
+"""What must hold for any input: properties, and the targets of scripts/fuzz.py."""

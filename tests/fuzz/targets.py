@@ -1,0 +1,183 @@
+"""What is fuzzed: each target takes bytes, reads them as somebody's file, and raises only where we have a fault.
+
+A refusal in the reader's own words (`TtaError`) is a good end; anything else that is raised is a crash.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import formula, judging, loader, registry, render, runlog, submission
+from harness.errors import LogError, RulesError, TtaError
+from harness.events import Event, format_line
+from harness.logline import parse_line
+from tests import fabricate
+from tests.rules.box import TODAY, codes
+
+CHECKS = list(registry.checks().values())
+RULESET = fabricate.ruleset(codes())
+LOG = fabricate.text_of(fabricate.events()).encode()
+VALUES = (0, 1.5, -3, "x", True, None, [1, "y"], {"BBOX": 0.4, "a": [1]}, 2**63, 1e308)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """run(data, place) reads `data` in the folder `place`. seeds: sound inputs. words: what mutations put in."""
+
+    run: Callable[[bytes, Path], None]
+    seeds: Callable[[], list[bytes]]
+    words: tuple[bytes, ...]
+
+
+def reader(data: bytes, place: Path) -> None:
+    """Whatever the file holds, it is read or refused; what was read is written and read again as the same."""
+    path = place / "result_0.txt"
+    path.write_bytes(data)
+    try:
+        log = runlog.read(path)
+    except LogError:
+        return
+    assert log.num_bytes == len(data)
+    assert sum(log.counts.values()) >= len(log.events)
+    assert all(1 <= defect.lineno <= log.num_lines for defect in log.defects)
+    assert [event.lineno for event in log.events] == sorted({event.lineno for event in log.events})
+    for event in log.events:
+        if event.event_type or event.elapsed_ns is not None:  # other programs' may have none; we write none without
+            assert read_again(event) == event
+
+
+def read_again(event: Event) -> Event:
+    return parse_line(format_line(event).encode(), event.lineno)
+
+
+def load(data: bytes, place: Path) -> None:
+    """A file of a ruleset; the first byte says which of version 1 it stands for."""
+    folder = place / "rules"
+    folder.mkdir(exist_ok=True)
+    files = ("ruleset.yaml", "detection.yaml", "prices.yaml")
+    for name in files:
+        if not (folder / name).exists():
+            shutil.copyfile(registry.ruleset_folder("v1") / name, folder / name)
+    changed = folder / files[data[0] % 3 if data else 0]
+    sound = changed.read_bytes()
+    changed.write_bytes(data[1:])
+    try:
+        loader.load_ruleset(folder, "fuzzed")
+    except TtaError as error:
+        assert "\n" not in str(error)  # noqa: PT017  (not the error is tested, but its sentence)
+    finally:
+        changed.write_bytes(sound)
+
+
+PARTS = ("submission.yaml", "MANIFEST.sha256", "system", "billing.yaml", "result_0.txt", "power/result_0/node_0.txt")
+
+
+def submit(data: bytes, place: Path) -> None:
+    """A file of a submission is read, judged by every check, and shown; the first byte says which."""
+    folder = place / "tree/acme/results/box1/toy_mini"
+    if not folder.exists():
+        fabricate.write_submission(place / "tree", 1)
+    part = PARTS[data[0] % len(PARTS) if data else 0]
+    path = folder.parents[2] / "systems/box1.json" if part == "system" else folder / part
+    sound = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data[1:])
+    try:
+        result = submission.read_result(folder)
+        findings = judging.judge(result, RULESET, CHECKS, TODAY)
+        shown = render.as_text([render.judged(result, findings)], RULESET)
+        assert all(c.isprintable() or c == "\n" for c in shown)
+        if data[1:] != sound and part != "MANIFEST.sha256":
+            assert {finding.code for finding in findings} & {"PKG003", "PKG004", "PKG010", "SYS001"}, (
+                f"{part}: changed unseen"
+            )
+    except TtaError:
+        pass
+    finally:
+        if sound is None:
+            path.unlink()
+        else:
+            path.write_bytes(sound)
+
+
+def formulate(data: bytes, place: Path) -> None:
+    """A demand is parsed or refused; one that was parsed is met or not met, whatever the line has."""
+    try:
+        demand = formula.parse(data.decode("utf-8", "surrogateescape"))
+    except RulesError:
+        return
+    for value in VALUES:
+        why = demand.failure(formula.Line(value, {"epoch_num": value, "a": 3}, dict.fromkeys(demand.names, value)))
+        assert why is None or isinstance(why, str)
+
+
+def _submission_seeds() -> Iterator[bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = fabricate.write_submission(Path(place), 1)
+        for number, part in enumerate(PARTS):
+            path = folder.parents[2] / "systems/box1.json" if part == "system" else folder / part
+            if path.exists():
+                yield bytes([number]) + path.read_bytes()
+    yield b"\x03attempts:\n- {node: n0, provisioned: 2026-11-20T10:00:00Z, released: 2026-11-20T11:30:05Z}\nnotes: x\n"
+    with tempfile.TemporaryDirectory() as place:
+        metered = fabricate.write_submission(Path(place), 1, power="node")
+        for path in sorted(metered.glob("power/result_0/*")):
+            yield b"\x05" + path.read_bytes()
+
+
+def _loader_seeds() -> list[bytes]:
+    folder = registry.ruleset_folder("v1")
+    names = ("ruleset.yaml", "detection.yaml", "prices.yaml")
+    return [bytes([number]) + (folder / name).read_bytes() for number, name in enumerate(names)]
+
+
+_FORMULAS = (
+    "value == ceil(1200000 * 1152 / global_batch_size) - opt_learning_rate_warmup_steps",
+    "value['BBOX'] >= 0.377 and value['SEGM'] >= 0.339",
+    "metadata.epoch_num in [1, 2, 3] or has(metadata.a) and not is_integer(value)",
+    "abs(value ** 2) <= inf if value != none else len(value) == 3",
+)
+_JSON = (
+    b"null",
+    b"NaN",
+    b"1e999",
+    b"-1",
+    b"{}",
+    b"[[[[",
+    b'"\\ud800"',
+    b"\xff",
+    b"\x00",
+    b"\x1b[2J",
+    b"9" * 400,
+    b"\n",
+)
+_YAML = (
+    b"&a ",
+    b"*a",
+    b"!!python/name:os.system ",
+    b"<<: ",
+    b"? ",
+    b"${oc.env:HOME}",
+    b"- ",
+    b"!!int x",
+    b"|\n",
+    b"{",
+    b"[",
+)
+
+TARGETS = {
+    "reader": Target(
+        reader, lambda: [LOG] * 20 + LOG.splitlines(keepends=True), (b":::MLLOG ", b'"key": "run_stop"', *_JSON)
+    ),
+    "loader": Target(load, _loader_seeds, _YAML + _JSON),
+    "submission": Target(submit, lambda: list(_submission_seeds()), (b"../../", *_YAML, *_JSON)),
+    "formula": Target(
+        formulate,
+        lambda: [text.encode() for text in _FORMULAS],
+        (b"value", b"metadata.", b"**", b"(" * 90, b"lambda:", b"[x for x in value]", b"__class__", b"9" * 99, *_JSON),
+    ),
+}

@@ -1,0 +1,156 @@
+"""`--ruleset auto` on logs of MLPerf's: benchmark and day leave some rounds; a folder's name chooses among them."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from harness import loader, registry, runlog
+from harness.commands import check, explain
+from harness.errors import ExitStatus, UsageError
+from harness.whichround import Candidate, which_round
+from tests import mlperflog
+from tests.mlperflog import Entry, drop, find, retinanet, write
+
+ROUNDS = [
+    Candidate("mlperf_training/5.0.0", "2025-06-04", frozenset({"retinanet", "bert"})),
+    Candidate("mlperf_training/5.1.0", "2025-11-12", frozenset({"retinanet", "flux1"})),
+    Candidate("mlperf_training/6.0.0", "2026-06-30", frozenset({"flux1", "retinanet"})),
+    Candidate("mlperf_training/0.7.0", "2020-07-29", frozenset({"gnmt"})),
+]
+
+
+def choice(path: Path, log: list[Entry]) -> tuple[str, str] | None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = which_round(runlog.read(write(path, log)), ROUNDS)
+    return None if found is None else (found.name.rpartition("/")[2], found.why)
+
+
+def of_benchmark(name: object) -> list[Entry]:
+    log = retinanet()
+    find(log, "submission_benchmark").value = name
+    return log
+
+
+def test_the_first_round_that_was_published_after_the_run(tmp_path: Path) -> None:
+    """The log is of 12 August 2025; 5.0 was out by then."""
+    assert choice(tmp_path / "result_0.txt", retinanet()) == (
+        "5.1.0",
+        "the first of 2 rounds that have retinanet and is of 2025-08-12",
+    )
+
+
+def test_a_folder_chooses_among_the_rounds_that_are_possible(tmp_path: Path) -> None:
+    """A log may be submitted again in a later round, and never in an earlier one."""
+    later = choice(tmp_path / "training_results_v6.0" / "Org" / "result_0.txt", retinanet())
+    earlier = choice(tmp_path / "training_v5.0" / "result_0.txt", retinanet())
+
+    assert later is not None
+    assert earlier is not None
+    assert later[0] == "6.0.0"
+    assert "by the name of its folder" in later[1]
+    assert earlier[0] == "5.1.0"
+
+
+def test_a_benchmark_of_one_round_is_enough(tmp_path: Path) -> None:
+    """GNMT was last run in round 0.7; a log of 2025 is judged by it all the same, and that is said."""
+    bert, gnmt = of_benchmark("bert"), of_benchmark("gnmt")
+    for entry in bert:
+        entry.at_s -= 120 * 86_400
+
+    assert choice(tmp_path / "a.txt", bert) == ("5.0.0", "the only round that has bert and is of 2025-04-14")
+    assert choice(tmp_path / "b.txt", gnmt) == (
+        "0.7.0",
+        "the last round that has gnmt, though the log is of 2025-08-12, after it",
+    )
+
+
+def test_a_time_that_no_calendar_has_decides_nothing(tmp_path: Path) -> None:
+    log = retinanet()
+    log[1].at_s = 1e15
+
+    assert choice(tmp_path / "a.txt", log) == ("5.0.0", "the first of 3 rounds that have retinanet")
+
+
+@pytest.mark.parametrize("name", ["doom", None, ["retinanet"], 5])
+def test_no_round_has_it(tmp_path: Path, name: object) -> None:
+    """Then nothing is said, and the harness's own rules judge."""
+    assert choice(tmp_path / "a.txt", of_benchmark(name)) is None
+
+
+def test_a_log_without_a_benchmark_has_no_round(tmp_path: Path) -> None:
+    log = retinanet()
+    drop(log, "submission_benchmark")
+
+    assert choice(tmp_path / "a.txt", log) is None
+
+
+def test_the_rounds_that_come_with_the_harness_have_a_day_each() -> None:
+    """In the order of their versions."""
+    known = loader.round_candidates(registry.ruleset_folders())
+
+    assert len(known) == 12
+    assert [item.published for item in known] == sorted({item.published for item in known})
+    assert [item.version for item in known][:2] == ["0.7", "1.0"]
+
+
+def test_check_says_which_round_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, and the findings are those of the round."""
+    log = retinanet()
+    find(log, "opt_name").value = "sgd"
+    write(tmp_path / "result_x.txt", log)
+    status = check.run([tmp_path], "auto", "text", date(2025, 12, 1))
+    out, err = capsys.readouterr()
+
+    assert status is ExitStatus.FINDINGS
+    assert "judging by ruleset mlperf_training/5.1.0, the only round" in err
+    assert "opt_name is 'sgd'; it must be so that value == 'adam'" in out
+
+
+def test_explain_prints_the_rules_of_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    """Target, runs, limits, keys and reference points."""
+    assert explain.run("retinanet", False, "mlperf_training/5.1.0") is ExitStatus.OK
+    out = capsys.readouterr().out
+
+    assert "A result is 5 runs; the fastest and the slowest are left out" in out
+    assert "closed: one eval_accuracy at least must meet `value >= 0.340 and value < 1.0`" in out
+    assert "| opt_name | once | `value == 'adam'` |  |" in out
+    assert "| init_start | once or more |  | before init_stop, run_start |" in out
+    assert "| ref_256 | 256 | 20 | 4 | 4 | 4 | epochs |" in out
+
+
+def test_explain_prints_what_is_special(capsys: pytest.CaptureFixture[str]) -> None:
+    """Variants, lists of tensors, evaluations that count as one, a benchmark without a reference."""
+    for version, name in (("1.0.0", "resnet"), ("1.1.0", "rnnt"), ("5.0.0", "stable_diffusion"), ("0.7.0", "bert")):
+        explain.run(name, False, f"mlperf_training/{version}")
+    out = capsys.readouterr().out
+
+    assert "### Where opt_name is lars, also" in out
+    assert "together they name 7 tensors, each once" in out
+    assert "- The eval_accuracy of one samples_count count as one aggregated_eval_accuracy, by the metric" in out
+    assert "None is known" in out
+
+
+def test_explain_lists_the_benchmarks_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    explain.run(None, False, "mlperf_training/5.1.0")
+
+    assert "| retinanet | 5 | 1 | closed, open | `value >= 0.340 and value < 1.0` |" in capsys.readouterr().out
+
+
+def test_explain_suggests_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    """A code of a check is a code there, too."""
+    with pytest.raises(UsageError, match="did you mean 'retinanet'"):
+        explain.run("retina", False, "mlperf_training/5.1.0")
+    explain.run("mlp007", False, "mlperf_training/5.1.0")
+
+    assert "MLP007 target_not_reached (error in ruleset mlperf_training/5.1.0" in capsys.readouterr().out
+
+
+def test_a_log_of_the_past_has_the_format_of_today() -> None:
+    """The small log is what the fixtures stand on: 5 evaluations, and lines of a framework between them."""
+    log = retinanet()
+
+    assert sum(entry.key == "eval_accuracy" for entry in log) == mlperflog.NUM_EPOCHS
+    assert any(entry.text for entry in log)

@@ -1,0 +1,78 @@
+"""A valid log of one of MLPerf's rounds to damage; the cases are of the same kind as those of `box`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import judging, loader, registry, submission
+from harness.findings import Finding
+from harness.ruleset import RuleSet
+from tests import mlperflog
+from tests.mlperflog import Entry
+from tests.rules.box import TODAY, Box, Case, Found
+
+ROUND = "mlperf_training/5.1.0"
+
+
+@cache
+def ruleset(name: str = ROUND) -> RuleSet:
+    """The round with its checks of single logs, as it comes with the harness."""
+    law = loader.load_ruleset(registry.ruleset_folder(name), name)
+    return dataclasses.replace(law, codes={code: law.codes[code] for code in law.codes if code.startswith("MLP")})
+
+
+class MlperfBox(Box):
+    """One log, `result_0.txt`, of RetinaNet; or `make(division)` of another round."""
+
+    def __init__(
+        self,
+        place: Path,
+        make: Callable[[str], list[Entry]] = mlperflog.retinanet,
+        division: str = "closed",
+        round_name: str = ROUND,
+    ) -> None:
+        self.place = place
+        self.entries = make(division)
+        self.runs = [self.entries]  # type: ignore[list-item]  # as far as `Found.at` looks, the same
+        self.ruleset = ruleset(round_name)
+        self.is_written = False
+
+    def log(self, index: int = 0) -> Path:
+        return self.place / f"result_{index}.txt"
+
+    def write(self) -> None:
+        self.place.mkdir(parents=True, exist_ok=True)
+        mlperflog.write(self.log(), self.entries)
+        self.is_written = True
+
+    def judge(self) -> list[Finding]:
+        return judging.judge(submission.read_result(self.log()), self.ruleset, registry.checks().values(), TODAY)
+
+
+@dataclasses.dataclass(frozen=True)
+class MlperfCase(Case):
+    """One way to damage a log of MLPerf's."""
+
+    def open(self, place: Path) -> Box:
+        return MlperfBox(place, **self.box)
+
+
+class MlperfCases(list[Case]):
+    """Collects cases: `@cases("MLP003", Found("MLP003"))` over a function that damages the entries of a log."""
+
+    def __call__(
+        self, code: str, *expected: Found, **box: Any
+    ) -> Callable[[Callable[[list[Entry]], None]], Callable[[list[Entry]], None]]:
+        def add(damage: Callable[[list[Entry]], None]) -> Callable[[list[Entry]], None]:
+            def on_box(opened: Box) -> None:
+                assert isinstance(opened, MlperfBox)
+                damage(opened.entries)
+
+            self.append(MlperfCase(code, damage.__name__, on_box, expected, box))
+            return damage
+
+        return add

@@ -1,0 +1,108 @@
+"""A valid result of one of MLPerf's rounds, where MLPerf has it, to damage: five runs of RetinaNet in round 5.1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import judging, loader, registry, submission, system
+from harness.findings import Finding
+from harness.ruleset import RuleSet
+from tests import mlperflog
+from tests.mlperflog import Entry
+from tests.rules.box import TODAY, Box, Case, Found
+
+ROUND = "mlperf_training/5.1.0"
+
+
+def law(name: str = ROUND) -> RuleSet:
+    """The round with all its checks, as it comes with the harness."""
+    return loader.load_ruleset(registry.ruleset_folder(name), name)
+
+
+def runs(num_runs: int = 5, division: str = "closed") -> list[list[Entry]]:
+    """Runs of 1,301 s, 1,311 s, ... from run_start to run_stop, each with a seed of its own."""
+    found = []
+    for index in range(num_runs):
+        log = mlperflog.retinanet(division)
+        mlperflog.find(log, "seed").value = 4711 + index
+        for entry in log[-2:]:
+            entry.at_s += 10.0 * index
+        found.append(log)
+    return found
+
+
+class RoundBox(Box):
+    """<place>/Toymaker/results/toybox/retinanet with systems/toybox.json."""
+
+    def __init__(
+        self, place: Path, num_runs: int = 5, division: str = "closed", round_name: str = ROUND, power: bool = False
+    ) -> None:
+        self.place = place
+        self.logs = runs(num_runs, division)
+        self.runs = self.logs  # type: ignore[assignment]  # as far as `Found.at` looks, the same
+        self.ruleset = law(round_name)
+        self.folder = place / "Toymaker" / "results" / "toybox" / "retinanet"
+        self.description: dict[str, Any] = dict.fromkeys(system.FIELDS, "some")
+        self.description.update(
+            submitter="Toymaker", division=division, status="Available on-premise", number_of_nodes="1"
+        )
+        self.is_written = False
+        self.power = power
+
+    @property
+    def system_path(self) -> Path:
+        return self.folder.parents[2] / "systems" / "toybox.json"
+
+    def write(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for index, entries in enumerate(self.logs):
+            mlperflog.write(self.log(index), entries)
+            if self.power:
+                self.put(f"power/result_{index}/node_0.txt", "")
+        self.system_path.parent.mkdir(exist_ok=True)
+        self.system_path.write_text(json.dumps(self.description, indent=1))
+        self.is_written = True
+
+    def put(self, name: str, text: str) -> Path:
+        """Writes a file into the result's folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def result(self) -> submission.Result:
+        if not self.is_written:
+            self.write()
+        return submission.read_result(self.folder)
+
+    def judge(self) -> list[Finding]:
+        return judging.judge(self.result(), self.ruleset, registry.checks().values(), TODAY)
+
+
+@dataclass(frozen=True)
+class RoundCase(Case):
+    """One way to damage a result of MLPerf's."""
+
+    def open(self, place: Path) -> Box:
+        return RoundBox(place, **self.box)
+
+
+class RoundCases(list[Case]):
+    """Collects cases: `@cases("MLR001", Found("MLR001", file="retinanet"))` over a function that damages a result."""
+
+    def __call__(
+        self, code: str, *expected: Found, **box: Any
+    ) -> Callable[[Callable[[RoundBox], None]], Callable[[RoundBox], None]]:
+        def add(damage: Callable[[RoundBox], None]) -> Callable[[RoundBox], None]:
+            def on_box(opened: Box) -> None:
+                assert isinstance(opened, RoundBox)
+                damage(opened)
+
+            self.append(RoundCase(code, damage.__name__, on_box, expected, box))
+            return damage
+
+        return add

@@ -1,0 +1,494 @@
+"""Trees that somebody made to harm: every verb that reads them ends with 0, 1 or 2 and with sentences.
+
+Each kind is a function that damages a valid submission. Whatever it does, nothing is followed, nothing is waited for,
+nothing is printed that a terminal would obey, and a limit in this process's own CPU and memory is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, submission, trees
+from harness.claims import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
+from harness.errors import SubmissionError, TtaError
+from tests import fabricate
+from tests.fabricate import Step
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\x9b31m<script>alert(1)</script>${oc.env:HOME}\ud800"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
+MAX_CPU_S, MAX_BYTES = 60, 1 << 30
+VERBS = (["check"], ["check", "--format", "json"], ["check", "--format", "sarif"], ["score"], ["summary"])
+Damage = Callable[[Path], None]
+KINDS: list[Damage] = []
+
+
+def kind(damage: Damage) -> Damage:
+    """The docstring of each says what is expected to be said, as far as it is more than "not valid"."""
+    KINDS.append(damage)
+    return damage
+
+
+def system_of(folder: Path) -> Path:
+    return folder.parents[2] / "systems/box1.json"
+
+
+def hostile(value: Any) -> Any:
+    """`value` with every text in it replaced."""
+    if isinstance(value, dict):
+        return {name: hostile(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [hostile(item) for item in value]
+    return HOSTILE if isinstance(value, str) else value
+
+
+@kind
+def every_text_of_a_log_is_hostile(folder: Path) -> None:
+    steps = copy.deepcopy(fabricate.events())
+    for step in steps:
+        step.value, step.metadata = hostile(step.value), hostile(step.metadata)
+    fabricate.write_log(folder / "result_0.txt", [*steps, Step(99, HOSTILE, HOSTILE)])
+
+
+@kind
+def every_text_of_the_claim_is_hostile(folder: Path) -> None:
+    lines = (folder / "submission.yaml").read_text().splitlines()
+    names = [line.split(":")[0] for line in lines]
+    text = json.dumps(HOSTILE.replace("\ud800", ""))
+    (folder / "submission.yaml").write_text("".join(f"{name}: {text}\n" for name in [*names, text]))
+
+
+@kind
+def every_text_of_the_description_is_hostile(folder: Path) -> None:
+    system = hostile(json.loads(system_of(folder).read_text()))
+    system_of(folder).write_text(json.dumps({**system, HOSTILE: HOSTILE}))
+
+
+@kind
+def every_text_of_the_billing_is_hostile(folder: Path) -> None:
+    text = json.dumps(HOSTILE.replace("\ud800", ""))
+    (folder / "billing.yaml").write_text(f"purchase: {text}\nattempts: [{{node: {text}}}]\n{text}: {text}\n")
+
+
+@kind
+def names_of_files_are_hostile(folder: Path) -> None:
+    for name in (b"result_0.txt\n", b"a\nb: PKG001 error: x", b"\x1b[2J", b"\xff\xfe", "\u202etxt".encode(), b"-rf"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("x")
+    (folder / "..." / "\x1b[2J").mkdir(parents=True)
+
+
+@kind
+def the_manifest_lists_what_is_outside(folder: Path) -> None:
+    names = ("../../../../../../etc/passwd", "/etc/passwd", "a/../../b", HOSTILE.replace("\ud800", ""), ".", "x" * 9000)
+    (folder / "MANIFEST.sha256").write_text("".join(f"{'0' * 64}  {name}\n" for name in names))
+
+
+@kind
+def the_manifest_has_half_a_million_lines_that_are_none(folder: Path) -> None:
+    (folder / "MANIFEST.sha256").write_text("x\n" * 500_000)
+
+
+@kind
+def the_manifest_lists_ten_thousand_files_that_are_not_there(folder: Path) -> None:
+    (folder / "MANIFEST.sha256").write_text("".join(f"{'0' * 64}  {number}\n" for number in range(10_000)))
+
+
+@kind
+def the_claim_leads_out_of_the_tree(folder: Path) -> None:
+    text = (folder / "submission.yaml").read_text()
+    (folder / "submission.yaml").write_text(text.replace("box1", "../../../../etc").replace("toy_mini", "/etc"))
+
+
+@kind
+def links_lead_out_of_the_tree(folder: Path) -> None:
+    for name, target in (
+        ("result_0.txt", "/etc/passwd"),
+        ("result_1.txt", "/dev/zero"),
+        ("result_2.txt", "result_2.txt"),
+        ("submission.yaml", "/dev/zero"),
+        ("MANIFEST.sha256", "/dev/zero"),
+        ("MANIFEST.sha256.sig", "/dev/zero"),
+        ("billing.yaml", "/dev/zero"),
+        ("loop", "."),
+        ("power", "/proc/self"),
+    ):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+
+
+@kind
+def the_folder_of_descriptions_is_a_link(folder: Path) -> None:
+    shutil.rmtree(folder.parents[2] / "systems")
+    (folder.parents[2] / "systems").symlink_to("/proc/self")
+
+
+@kind
+def pipes_lie_where_files_should(folder: Path) -> None:
+    for path in (
+        *(folder / name for name in ("result_0.txt", "submission.yaml", "MANIFEST.sha256", "MANIFEST.sha256.sig")),
+        *(folder / name for name in ("billing.yaml", "power/result_0/node_0.txt", "power/idle/node_0.txt")),
+        system_of(folder),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+
+@kind
+def a_socket_and_folders_lie_where_files_should(folder: Path) -> None:
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(folder)  # the name of a socket has at most 107 bytes
+    try:
+        Path("result_0.txt").unlink()
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("result_0.txt")
+    finally:
+        os.fchdir(here)
+        os.close(here)
+    for name in ("result_1.txt", "submission.yaml", "MANIFEST.sha256"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).mkdir()
+
+
+@kind
+def a_line_has_a_hundred_megabytes(folder: Path) -> None:
+    with (folder / "result_0.txt").open("ab") as stream:
+        for _ in range(100):
+            stream.write(b":::MLLOG {" + b"x" * (1 << 20))
+
+
+@kind
+def a_log_is_half_a_million_events(folder: Path) -> None:
+    line = (folder / "result_0.txt").read_bytes().splitlines(keepends=True)[-2]
+    (folder / "result_0.txt").write_bytes(line * 200_000)
+
+
+@kind
+def a_file_of_holes_has_a_terabyte(folder: Path) -> None:
+    (folder / "notes.txt").touch()
+    os.truncate(folder / "notes.txt", 1 << 40)
+
+
+@kind
+def a_log_has_lines_that_json_leaves_open(folder: Path) -> None:
+    values = [
+        b"NaN",
+        b"-Infinity",
+        b"1e999",
+        b"9" * 5000,
+        b"[" * 100_000,
+        b'{"a":1,"a":2}',
+        b'"\xff"',
+        b'"\\ud800"',
+        b"",
+    ]
+    head = b':::MLLOG {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "seed", "value": '
+    lines = b"".join(head + value + b', "metadata": {}}\n' for value in values)
+    (folder / "result_0.txt").write_bytes(lines + b"\x00" * 5000 + b"\r\r\n" + lines[:-9])
+
+
+def description(data: bytes, name: str) -> None:
+    def damage(folder: Path) -> None:
+        system_of(folder).write_bytes(data)
+
+    damage.__name__ = f"the_description_{name}"
+    kind(damage)
+
+
+description(b"[" * 500_000, "is_deep")
+description(b'{"a":' * 400 + b"1" + b"}" * 400, "is_just_less_deep_than_python_reads")
+description(b'{"system_name": NaN, "number_of_nodes": 1e999}', "has_no_numbers")
+description(b'{"system_name": "box1", "system_name": "box2"}', "says_it_twice")
+description(b"{" + b'"number_of_nodes": ' + b"9" * 5000 + b"}", "has_an_endless_number")
+description(b" " * 900_000 + b'{"submitter": "", "x": 1}', "is_all_blanks")
+description(b"\xff\xfe\x00", "is_no_text")
+
+
+def yaml_file(text: str, name: str) -> None:
+    """The same text as the claim and as the bill."""
+
+    def damage(folder: Path) -> None:
+        for file in ("submission.yaml", "billing.yaml"):
+            (folder / file).write_text(text)
+
+    damage.__name__ = f"the_yaml_{name}"
+    kind(damage)
+
+
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+YAML = {
+    "laughs": LAUGHS + "".join(f"{name}: *a29\n" for name in ("submitter", "attempts", "notes")),
+    "holds_itself": "submitter: &a [*a]\nattempts: &b {node: *b}\n",
+    "is_deep": "a: " + "[" * 20_000,
+    "is_deep_in_blocks": "".join(f"{' ' * n}a:\n" for n in range(1200)),
+    "has_tags": "submitter: !!python/object/apply:os.system [id]\nattempts: !!int x\nnotes: !!timestamp x\n",
+    "merges": "submitter: &a {x: 1}\n<<: *a\n<<: [*a, *a]\n",
+    "has_keys_that_are_no_texts": "? [a, b]\n: 1\n? {a: b}\n: 2\n",
+    "is_half_a_megabyte_of_keys": "".join(f"k{number}: v\n" for number in range(40_000)),
+    "is_two_documents": "a: 1\n---\nb: 2\n",
+    "is_a_directive": "%YAML 9.9\n%TAG ! tag:x,2000:\n--- !x\n",
+    "has_control_characters": 'submitter: "\\x1b[2J\\0\\u202e"\nattempts: \x07\n',
+    "says_it_twice": "submitter: a\nsubmitter: b\nattempts: []\nattempts: []\n",
+}
+for _name, _text in YAML.items():
+    yaml_file(_text, _name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A valid submission with one run and a neighbour's that stays sound."""
+    fabricate.write_submission(tmp_path / "tree", 1, system={**fabricate.SYSTEM, "submitter": "sound"})
+    return fabricate.write_submission(tmp_path / "tree", 1)
+
+
+def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = cli.main(arguments)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+# The kinds of which every verb says something of its own; the others are read by the same code.
+TOLD_EVERYWHERE = [item for item in KINDS if item.__name__.startswith(("every_", "names_", "links_", "pipes_"))]
+
+
+@pytest.mark.parametrize("damage", KINDS, ids=lambda damage: damage.__name__)
+def test_every_verb_ends_with_sentences(damage: Damage, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0, 1 or 2, no traceback, nothing a terminal obeys, within a minute and a gigabyte; check never says valid."""
+    damage(folder)
+    tree = folder.parents[3]
+    started_s, before_kb = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    for verb in VERBS if damage in TOLD_EVERYWHERE else VERBS[:1]:
+        status, out, err = run([verb[0], str(tree), "--ruleset", "v1", *verb[1:]], capsys)
+
+        assert status in (0, 1, 2), err
+        assert "Traceback" not in err
+        assert OBEYED.search(out + err) is None
+        assert len(out) < 8 << 20
+        if verb[0] == "check":
+            assert status in (1, 2)
+            assert out.startswith("{") is ("--format" in verb)
+
+    assert time.process_time() - started_s < MAX_CPU_S
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb) << 10 < MAX_BYTES
+
+
+@pytest.mark.parametrize("damage", TOLD_EVERYWHERE, ids=lambda damage: damage.__name__)
+def test_the_board_shows_it_and_obeys_nothing(
+    damage: Damage, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its pages are made; no markup and no control character of a submission's stands in them."""
+    damage(folder)
+
+    status, out, err = run(["board", "build", str(folder.parents[3]), "--out", str(tmp_path / "site")], capsys)
+
+    assert status in (0, 1, 2)
+    assert "Traceback" not in err
+    assert OBEYED.search(out + err) is None
+    pages = sorted((tmp_path / "site").rglob("*.html")) if status != 2 else []
+    assert pages or status == 2
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert "<script>alert" not in text
+        assert OBEYED.search(text) is None, page
+
+
+RULES = {
+    **YAML,
+    "asks_the_environment": "codes: {LOG001: '${oc.env:HOME}'}\n",
+    "is_a_round_that_laughs": f"kind: mlperf\n{LAUGHS}",
+    "is_a_round_that_is_deep": "kind: mlperf\nbase: " + "[" * 20_000,
+    "is_a_round_that_leads_out": "kind: mlperf\nfrom: ../../../../etc/passwd\n",
+    "has_a_signature_setting_of_its_own": "divisions: [closed]\ncodes: {LOG001: error}\nsignatures: {a: \x1b[2J}\n",
+    "is_a_number": "7\n",
+    "is_empty": "",
+}
+
+
+@pytest.mark.parametrize("name", ["ruleset.yaml", "prices.yaml", "toy.yaml"])
+def test_a_ruleset_of_anything_is_refused_in_a_sentence(
+    name: str, tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever file of it, whatever is in it: status 2 and one line."""
+    for number, text in enumerate(RULES.values()):
+        rules = tmp_path / str(number)
+        rules.mkdir()
+        for file in ("ruleset.yaml", "prices.yaml"):
+            shutil.copyfile(Path("rules/v1", file), rules / file)
+        (rules / name).write_text(text)
+        started_s = time.process_time()
+
+        status, out, err = run(["check", str(folder), "--ruleset", str(rules)], capsys)
+
+        assert status == 2, (text[:80], out)
+        assert err.count("\n") == 1
+        assert OBEYED.search(err) is None
+        assert time.process_time() - started_s < MAX_CPU_S
+
+
+def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Neither where it is named, nor where a walk over a foreign tree finds it."""
+    outside = fabricate.write_log(tmp_path / "outside.txt", fabricate.events())
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/result_x.txt").symlink_to(outside)
+
+    (found,) = submission.find_results(tmp_path / "tree")
+
+    with pytest.raises(SubmissionError, match="is a symbolic link"):
+        submission.read_result(found)
+
+
+def test_folders_can_be_deeper_than_paths_are_long(tmp_path: Path, folder: Path) -> None:
+    """3,000 folders in each other: what cannot be listed is there as a folder, and a finding."""
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(folder)
+        for _ in range(3000):
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+    try:
+        entries = submission.read_result(folder).files
+
+        assert [entry.kind for name, entry in entries.items() if name.startswith("d/")] == ["folder"]
+        assert folder in submission.find_results(tmp_path / "tree")
+    finally:
+        subprocess.run(["rm", "-rf", "--", folder / "d"], check=False)
+
+
+def test_a_tree_that_ends_nowhere_is_said_to_be_unreadable(tmp_path: Path) -> None:
+    """A folder that cannot be listed is found as a result, so that it is not passed over in silence."""
+    if os.geteuid() == 0:
+        pytest.skip("root may list everything")
+    closed = tmp_path / "tree/acme"
+    closed.mkdir(parents=True)
+    closed.chmod(0)
+
+    assert submission.find_results(tmp_path / "tree") == [closed]
+    with pytest.raises(SubmissionError, match="cannot be listed: Permission denied"):
+        submission.read_result(closed)
+
+
+def test_there_can_be_too_many_files(folder: Path) -> None:
+    """One sentence; a hundred thousand take no longer than ten thousand."""
+    for number in range(submission.MAX_FILES):
+        (folder / str(number)).touch()
+
+    with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result has as many"):
+        submission.read_result(folder)
+
+
+def test_there_can_be_too_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders hold no file and count all the same."""
+    monkeypatch.setattr(trees, "MAX_FOLDERS", 20)
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+
+    with pytest.raises(SubmissionError, match="more than 20 folders; no tree has as many"):
+        submission.find_results(tmp_path)
+
+
+def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
+    """The end that it had when it was opened; or, of a small file, at most a byte over a megabyte."""
+    path = tmp_path / "grows"
+    path.write_bytes(b"x" * 1000)
+    is_over = threading.Event()
+
+    def grow() -> None:
+        with path.open("ab") as stream:
+            for _ in range(2000):
+                if is_over.is_set():
+                    return
+                stream.write(b"x" * (1 << 16))
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        assert len(sha256_of(path)) == 64
+        while path.stat().st_size <= MAX_SMALL_FILE_BYTES:
+            time.sleep(0.001)
+        with pytest.raises(SubmissionError, match="at most 1,048,576 are read"):
+            small_file(path)
+    finally:
+        is_over.set()
+        writer.join()
+
+
+def test_a_file_that_vanishes_is_no_fault(folder: Path) -> None:
+    """While one thread writes and removes files, another reads the result; it is read, or refused in a sentence."""
+    is_over = threading.Event()
+
+    def come_and_go() -> None:
+        while not is_over.is_set():
+            for name in ("result_1.txt", "a", "b"):
+                (folder / name).write_text("x")
+                (folder / name).unlink()
+
+    writer = threading.Thread(target=come_and_go)
+    writer.start()
+    try:
+        for _ in range(50):
+            try:
+                submission.read_result(folder)
+            except TtaError as error:
+                assert "\n" not in str(error)  # noqa: PT017  (it may come or not)
+    finally:
+        is_over.set()
+        writer.join()
+
+
+def test_a_line_is_looked_for_in_linear_time(tmp_path: Path) -> None:
+    """20,000 blanks took the pattern a second, and a megabyte of them three quarters of an hour."""
+    path = tmp_path / "system.json"
+    path.write_text(" " * 1_000_000 + '\n  {"x": 1}\n')
+    started_s = time.process_time()
+
+    assert line_of(path, "x") == 2
+    assert time.process_time() - started_s < 5
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+from harness import cli
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_limits_of_the_process_are_kept(folder: Path) -> None:
+    """All at once, in a process of its own with a minute of CPU and 2 GiB of addresses."""
+    for damage in (a_line_has_a_hundred_megabytes, the_manifest_has_half_a_million_lines_that_are_none):
+        damage(folder)
+    (folder / "submission.yaml").write_text(YAML["laughs"])
+    (folder / "billing.yaml").write_text(YAML["is_deep"])
+    system_of(folder).write_text("[" * 500_000)
+
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "check", str(folder.parents[3]), "--ruleset", "v1"],
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert b"Traceback" not in done.stderr

@@ -1,0 +1,237 @@
+"""Signatures: what is read of one, what a verdict rests on, and that nothing in it can steer ssh-keygen."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import cli, loader, registry, signature, submission
+from harness.claims import Envelope
+from harness.errors import MissingDependencyError, RulesError, SubmissionError, UsageError
+from harness.ruleset import RuleSet
+from harness.submission import Result
+from tests import fabricate
+from tests.rules import signing
+from tests.rules.box import codes
+from tests.rules_folder import write_ruleset
+
+
+def signed(place: Path, name: str = "acme") -> Result:
+    folder = fabricate.write_submission(place / "tree", 1)
+    signing.sign(folder, name)
+    return submission.read_result(folder)
+
+
+def law(allowed: bytes | None) -> RuleSet:
+    return replace(fabricate.ruleset(codes()), allowed_signers=allowed)
+
+
+def test_a_listed_key_is_valid_and_named(tmp_path: Path) -> None:
+    """The submitter and the key's fingerprint, as ssh-keygen shows it."""
+    result = signed(tmp_path)
+    fingerprint = signing.ssh_keygen("-l", "-f", str(signing.key("acme").with_suffix(".pub"))).decode().split()[1]
+
+    verdict = signature.verdict(result, law(signing.allowed("acme", "acme")))
+
+    assert (verdict.state, verdict.signer) == ("valid", "acme")
+    assert verdict.sentence == f"signed by acme with ssh-ed25519 {fingerprint}"
+
+
+def test_a_key_for_another_namespace_is_not_valid(tmp_path: Path) -> None:
+    """The list may say what a key is good for."""
+    result = signed(tmp_path)
+
+    states = {
+        options: signature.verdict(result, law(signing.allowed("acme", "acme", options=options))).state
+        for options in ('namespaces="git"', 'namespaces="tta-submission"', "cert-authority")
+    }
+
+    assert list(states.values()) == ["not_allowed", "valid", "not_allowed"]
+
+
+@pytest.mark.parametrize(
+    "name", ["-O", "--help", "a b", "*", "acme\nmallory", "$(id)", "\x1b[2J", "", "../acme", "a" * 5000]
+)
+def test_a_name_that_is_no_name_is_never_valid(tmp_path: Path, name: str) -> None:
+    """Not even if the list allows everybody: the name does not reach ssh-keygen."""
+    result = signed(tmp_path)
+    assert result.claim is not None
+    result = replace(result, claim=replace(result.claim, submitter=name))
+
+    verdict = signature.verdict(result, law(signing.allowed("*", "acme")))
+
+    assert verdict.state == "not_allowed"
+    assert verdict.sentence.isprintable()
+
+
+def test_without_ssh_keygen_nothing_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said to be not verifiable; and to sign, one sentence names what is missing."""
+    result, allowed = signed(tmp_path), signing.allowed("acme", "acme")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    signature._verdict.cache_clear()
+
+    verdict = signature.verdict(result, law(allowed))
+
+    assert verdict.sentence.endswith("not verifiable here: ssh-keygen is not installed")
+    with pytest.raises(MissingDependencyError, match="openssh-client"):
+        signature.sign(result.path / "MANIFEST.sha256", tmp_path / "key")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'No user exists for uid 4711' >&2; exit 255", "No user exists for uid 4711"),
+        ("echo 'unknown option -- Y' >&2; exit 1", "unknown option -- Y"),
+        ("kill -9 $$", "-9"),
+        ("exec sleep 60", "TimeoutExpired"),
+    ],
+)
+def test_an_ssh_keygen_that_does_not_work_accuses_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    """It could not be asked, which says nothing about the signature; and it is not waited for."""
+    result = signed(tmp_path)
+    program = tmp_path / "bin/ssh-keygen"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(signature, "_VERIFY_S", 1)
+    signature._verdict.cache_clear()
+
+    verdict = signature.verdict(result, law(b""))
+
+    assert verdict.state == "unverifiable"
+    assert why in verdict.why
+
+
+def armoured(blob: bytes) -> bytes:
+    return b"-----BEGIN SSH SIGNATURE-----\n%s\n-----END SSH SIGNATURE-----\n" % base64.b64encode(blob)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "does not begin"),
+        (b"\xff" * 70_000, "70,000 bytes"),
+        (armoured(b"")[:-5], "does not begin"),
+        (armoured(b"").replace(b"\n\n", b"\n!!\n"), "not base64"),
+        (armoured(b"SSHSIG\0\0\0\2"), "version 1"),
+        (armoured(b"SSHSIG\0\0\0\1"), "cut off"),
+        (armoured(b"SSHSIG\0\0\0\1\xff\xff\xff\xff"), "cut off"),
+        (armoured(b"SSHSIG\0\0\0\1\0\0\0\0\0\0\0\0"), "cut off"),
+    ],
+)
+def test_what_is_no_signature_is_refused(data: bytes, why: str) -> None:
+    """In a sentence, whatever the lengths in it claim."""
+    with pytest.raises(ValueError, match=why):
+        signature.read_signature(data)
+
+
+def test_what_a_signature_says_is_made_visible() -> None:
+    """Type of the key and namespace are the signer's words."""
+    blob = b"SSHSIG\0\0\0\1\0\0\0\x08\0\0\0\4\x1b[2J\0\0\0\x04\x1b[2J"
+    envelope = Envelope(b"manifest", armoured(blob))
+
+    verdict = signature._verdict(envelope, "acme", b"", "v1")
+
+    assert verdict.state == "namespace"
+    assert verdict.sentence.isprintable()
+    assert (verdict.key or "").isprintable()
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A result, an empty tree, and a ruleset `v1` of the toy benchmark that lists acme's key."""
+    import rules
+
+    law = write_ruleset(tmp_path / "shipped/v1")
+    (law / "allowed_signers").write_bytes(signing.allowed("acme", "acme"))
+    monkeypatch.setattr(rules, "__path__", [str(tmp_path / "shipped"), *rules.__path__])
+    fabricate.write_result(tmp_path / "result")
+    (tmp_path / "tree").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [("acme", 0, "signed by acme with ssh-ed25519 SHA256:"), ("mallory", 1, "SIG003 error")],
+)
+def test_submit_signs_and_the_check_verifies(
+    toy: Path, name: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the submitter's key it is placed, signed; with another's, nothing is."""
+    arguments = ["submit", str(toy / "result"), "--to", str(toy / "tree"), "--sign", str(signing.key(name))]
+
+    assert cli.main(arguments) == status
+
+    assert said in capsys.readouterr().out
+    assert len(list((toy / "tree").rglob("MANIFEST.sha256.sig"))) == (status == 0)
+    if status == 0:
+        assert cli.main(["check", str(toy / "tree"), "--ruleset", "v1"]) == 0
+        checked = capsys.readouterr().out
+        assert "(toy_mini): valid; signed by acme with ssh-ed25519 SHA256:" in checked
+        assert "no findings" in checked
+
+
+def test_what_we_sign_can_be_verified_by_hand(tmp_path: Path) -> None:
+    """As docs/integrity.md says; and the signature is no file that the manifest should list."""
+    result = fabricate.write_submission(tmp_path / "tree", 1)
+    manifest = result / "MANIFEST.sha256"
+
+    path = signature.sign(manifest, signing.key("acme"))
+
+    arguments = ["-Y", "check-novalidate", "-n", "tta-submission", "-s", str(path)]
+    assert b"Good" in signing.ssh_keygen(*arguments, data=manifest.read_bytes())
+    assert path.name not in submission.manifest_text(submission.read_result(result).files)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "why"),
+    [
+        (lambda path: None, UsageError, "there is no such key file"),
+        (lambda path: path.write_text("no key\n"), SubmissionError, "ssh-keygen did not sign: "),
+        (lambda path: os.mkfifo(path), UsageError, "there is no such key file"),
+    ],
+)
+def test_a_key_that_is_none_is_said_to_be_none(
+    tmp_path: Path, make: Callable[[Path], object], error: type[Exception], why: str
+) -> None:
+    """In one sentence that names it."""
+    signing.key("acme")
+    make(tmp_path / "-key")
+    (tmp_path / "MANIFEST.sha256").write_text("")
+
+    with pytest.raises(error, match=why):
+        signature.sign(tmp_path / "MANIFEST.sha256", tmp_path / "-key")
+
+
+def test_the_list_is_part_of_the_law(tmp_path: Path) -> None:
+    """It is read from the ruleset's folder and moves its digest; the setting has two words."""
+    folder = tmp_path / "law"
+    shutil.copytree(registry.ruleset_folder("v1"), folder)
+    before = loader.load_ruleset(folder, "law")
+    (folder / "allowed_signers").write_bytes(b"acme ssh-ed25519 AAAA\n")
+    rules = folder / "ruleset.yaml"
+    rules.write_text(rules.read_text() + "signatures: required\n")
+
+    after = loader.load_ruleset(folder, "law")
+
+    assert (before.allowed_signers, before.requires_signature) == (None, False)
+    assert (after.allowed_signers, after.requires_signature) == (b"acme ssh-ed25519 AAAA\n", True)
+    assert before.digest != after.digest
+    rules.write_text(rules.read_text().replace("signatures: required", "signatures: wanted"))
+    with pytest.raises(RulesError, match="unknown choice 'wanted'; there are: optional, required"):
+        loader.load_ruleset(folder, "law")
+
+
+def test_explain_knows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """As every check."""
+    assert cli.main(["explain", "SIG002"]) == 0
+    assert "written anew" in capsys.readouterr().out
