@@ -46,15 +46,13 @@ def trimmed_interval(values: Sequence[float], drop: int, confidence: float = 0.9
     """Confidence interval of the trimmed mean (Tukey and McLaughlin): Student's t with h - 1 degrees of
     freedom, h the number of values kept. None where h is 1.
     """
-    from scipy.special import stdtrit
-
     num_kept = len(values) - 2 * drop
     if num_kept < 2:
         return None
     mean = trimmed_mean(values, drop)
     # s_w / ((1 - 2 g / n) sqrt(n)), with 1 - 2 g / n = h / n
     error = math.sqrt(winsorised_variance(values, drop) * len(values)) / num_kept
-    half = float(stdtrit(num_kept - 1, (1 + confidence) / 2)) * error
+    half = student_quantile(num_kept - 1, (1 + confidence) / 2) * error
     return mean - half, mean + half
 
 

@@ -1,4 +1,4 @@
-"""JSON that somebody sent, with nothing in it that JSON leaves open: of a document other than a log's line."""
+"""JSON that somebody sent, with nothing in it that JSON leaves open: a line of a log, or a document."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ def loads(data: bytes) -> Any:
     """
     try:
         value = json.loads(
-            data, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_whole
+            data.decode("utf-8"),  # bytes might be taken for UTF-16
+            object_pairs_hook=_unique,
+            parse_constant=refuse,
+            parse_float=_finite,
+            parse_int=_whole,
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     level = [value]
     for _ in range(_MAX_DEPTH):
-        level = [item for outer in level for item in _inner(outer)]
+        level = [item for outer in level for item in _inner(outer) if isinstance(item, dict | list)]
     if level:
         raise ValueError("nested too deeply")
     return value
@@ -46,7 +54,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _refuse(name: str) -> NoReturn:
+def refuse(name: str) -> NoReturn:
+    """NaN and the infinities, which Python's reader of JSON takes for numbers."""
     raise ValueError(f"{name} is not a JSON number")
 
 

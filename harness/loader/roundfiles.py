@@ -120,7 +120,11 @@ def is_round(path: Path) -> bool:
         return False
 
 
-class _Loader(yaml.CSafeLoader):
+# PyYAML may have been built without libyaml; its own loader reads the same, slower.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
     """PyYAML's safe loader, without aliases and with each name once.
 
     Not OmegaConf's: a round is some hundred files, of which OmegaConf would take seconds to make its objects.
