@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import multiprocessing
 import os
-import signal
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import judging, loader, registry, render
 from harness.errors import InputError, SubmissionError
 from harness.findings import Rule
 from harness.ruleset import RuleSet
 from harness.submission import Result, read_result
+
+if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
+    from concurrent.futures import Future
 
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
@@ -85,6 +85,8 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
         for path in paths:
             yield judge.judged(path)
         return
+    from concurrent.futures.process import BrokenProcessPool
+
     done = 0
     try:
         for said in _by_processes(paths, ruleset_name, judge.today, jobs):
@@ -101,6 +103,9 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
 def _by_processes(
     paths: Sequence[Path], ruleset_name: str, today: date, jobs: int
 ) -> Iterator[render.Judged | InputError]:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, today))
@@ -126,6 +131,8 @@ _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
 def _start(ruleset_name: str, today: date) -> None:
+    import signal
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)

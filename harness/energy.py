@@ -19,8 +19,6 @@ from harness.power import MeterClass, MeterSpec, NodePower
 from harness.runenergy import METHOD, EnergyLimits, EnergyPart, RunEnergy
 
 __all__ = [
-    "IDLE_POWER_KEY",
-    "MAX_POWER_KEY",
     "METHOD",
     "EnergyLimits",
     "EnergyPart",
@@ -30,10 +28,6 @@ __all__ = [
     "integrate",
     "run_energy",
 ]
-
-# Optional keys of a system description, declared by a person: watts of one whole node.
-IDLE_POWER_KEY = "tta_idle_power_w"
-MAX_POWER_KEY = "tta_max_power_w"
 
 
 @dataclass(slots=True)

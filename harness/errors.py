@@ -18,7 +18,6 @@ a broken invariant of ours is an `assert`. Only `cli.py` turns an exception into
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -83,12 +82,16 @@ class Interrupted(TtaError):  # noqa: N818  (a signal, not an error of anybody's
 
 def printable(text: object, limit: int = 200) -> str:
     """`text` with control characters made visible, safe to print in a terminal, at most `limit` characters."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text)[: limit + 1])
+    shown = str(text)[: limit + 1]
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """A sentence for a name nobody knows: the nearest names, or all of them."""
+    import difflib  # for those alone who mistype
+
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if near:

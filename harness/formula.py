@@ -23,7 +23,8 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from harness.errors import RulesError, printable
 
@@ -35,13 +36,15 @@ _CONSTANTS = {"inf": math.inf, "true": True, "false": False, "none": None}
 _FUNCTIONS = ("abs", "ceil", "has", "is_int", "is_integer", "len", "log2")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Line(NamedTuple):
     """What a demand may look at: a line, and the last values of the keys before it."""
 
     value: Any
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    earlier: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = _NOTHING
+    earlier: Mapping[str, Any] = _NOTHING
 
 
 class _Unworkable(Exception):  # noqa: N818  (never leaves this file)
@@ -57,10 +60,15 @@ _Node = Callable[[Line], Any]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A demand, parsed. names: the keys whose earlier values it asks for."""
+    """A demand, parsed.
+
+    names: the keys whose earlier values it asks for. present: of a demand for one of some fields of the metadata and
+    nothing else, those fields; else empty.
+    """
 
     text: str
     names: frozenset[str] = field(compare=False)
+    present: frozenset[str] = field(compare=False)
     _evaluate: _Node = field(repr=False, compare=False)
 
     def failure(self, line: Line) -> str | None:
@@ -100,11 +108,24 @@ def parse(text: str) -> Formula:
         raise RulesError(f"formula {printable(text)!r}: not a formula: {_reason(error)}") from None
     except _Foreign as error:
         raise RulesError(f"formula {printable(text)!r}: {error}") from None
-    return Formula(text.strip(), frozenset(names), evaluate)
+    return Formula(text.strip(), frozenset(names), frozenset(_present_in(parsed.body) or ()), evaluate)
 
 
 def _reason(error: Exception) -> str:
     return error.msg if isinstance(error, SyntaxError) else type(error).__name__
+
+
+def _present_in(node: ast.expr) -> list[str] | None:
+    """The fields of which `node` asks that one be in the metadata; None where it asks for something else."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="has"), args=[ast.Attribute(value=ast.Name(id="metadata"), attr=name)], keywords=[]
+        ):
+            return [name]
+        case ast.BoolOp(op=ast.Or(), values=items):
+            found = [_present_in(item) for item in items]
+            return None if None in found else [name for names in found for name in names or ()]
+    return None
 
 
 def _build(node: ast.expr, names: set[str]) -> _Node:
@@ -219,26 +240,21 @@ def _power(base: int | float, exponent: int | float) -> float:
 
 
 def _junction(items: list[_Node], is_and: bool) -> _Node:
-    def junction(line: Line) -> bool:
-        for item in items:
-            if bool(item(line)) is not is_and:
-                return not is_and
-        return is_and
-
-    return junction
+    if len(items) == 1:
+        return items[0]
+    left, right = items[0], _junction(items[1:], is_and)
+    if is_and:
+        return lambda line: bool(left(line)) and bool(right(line))
+    return lambda line: bool(left(line)) or bool(right(line))
 
 
 def _comparison(operations: list[Callable[[Any, Any], bool]], sides: list[_Node]) -> _Node:
-    def comparison(line: Line) -> bool:
-        left = sides[0](line)
-        for operation, side in zip(operations, sides[1:], strict=True):
-            right = side(line)
-            if not operation(left, right):
-                return False
-            left = right
-        return True
+    pairs = zip(operations, sides, sides[1:], strict=False)
+    return _junction([_compared(operation, left, right) for operation, left, right in pairs], is_and=True)
 
-    return comparison
+
+def _compared(operation: Callable[[Any, Any], bool], left: _Node, right: _Node) -> _Node:
+    return lambda line: operation(left(line), right(line))
 
 
 def _ordered(operation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -41,12 +41,18 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
             f"ruleset {ruleset.version}: codes: {unknown_name('check', absent[0], [r.code for r in known])}"
         )
     in_force = [rule for rule in known if rule.code in ruleset.codes]
+    benchmark = _benchmark(ruleset, result.benchmark)
+    logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
+    ours = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
         severity = Severity(ruleset.codes[rule.code])
         if rule.scope == JUDGEMENT:
             faults = list(rule.check(result, tuple(found), ruleset, today))
+        elif rule.scope == "log":
+            shown = logs if rule.code == FOREIGN_LOG else ours
+            faults = [fault for log, rules in shown for fault in rule.check(log, rules, ruleset)]
         else:
-            faults = list(_faults(rule, result, ruleset))
+            faults = list(rule.check(result, benchmark, ruleset))
         found += [_finding(rule, fault, severity, ruleset, today) for fault in faults]
     if ruleset.round is not None:
         found = [_of_a_round(item, roundscore.excused(result, ruleset.round)) for item in found]
@@ -58,17 +64,6 @@ def _of_a_round(finding: Finding, excused: Container[str]) -> Finding:
     if finding.code not in _NOT_CONVERGED or finding.path not in excused or not finding.counts:
         return finding
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
-
-
-def _faults(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
-    if rule.scope == "log":
-        for log in result.runs:
-            if log.is_foreign and FOREIGN_LOG in ruleset.codes and rule.code != FOREIGN_LOG:
-                continue
-            name = log.value("submission_benchmark")
-            yield from rule.check(log, _benchmark(ruleset, name), ruleset)
-    else:
-        yield from rule.check(result, _benchmark(ruleset, result.benchmark), ruleset)
 
 
 def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:

@@ -12,11 +12,13 @@ import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness import powerlog
 from harness.errors import LogError
-from harness.power import NodePower
 from harness.runlog import RunLog
+
+if TYPE_CHECKING:
+    from harness.power import NodePower
 
 POWER_FOLDER, IDLE_FOLDER = "power", "idle"
 # Where a power log lies, relative to its result; the first group is the run's, None of the idle baseline.
@@ -47,6 +49,9 @@ def read_nodes(folder: Path, budget: Budget) -> tuple[NodePower, ...]:
     try:
         if not all(stat.S_ISDIR(place.lstat().st_mode) for place in (folder.parent, folder)):
             return ()
+        # Most results have none, and what reads them takes longer to import than such a result to be read.
+        from harness import powerlog
+
         names = powerlog.log_names(path.name for path in folder.iterdir())
     except OSError:
         return ()
@@ -57,6 +62,8 @@ def read_nodes(folder: Path, budget: Budget) -> tuple[NodePower, ...]:
 
 
 def _read(path: Path, budget: Budget) -> NodePower:
+    from harness import powerlog
+
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
@@ -72,4 +79,7 @@ def _read(path: Path, budget: Budget) -> NodePower:
 
 
 def _unreadable(path: Path, why: str) -> NodePower:
+    from harness import powerlog
+    from harness.power import NodePower
+
     return powerlog.with_defect(NodePower(path.stem, path, None, {}, {}), "unreadable", why)

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.money import EXACT, cost_usd, rounded
+from harness.system import PRICE_KEY
 
-PRICE_KEY = "tta_price_sku"
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "capacity_block", "on_prem")
 RANKED_PURCHASES = ("on_demand", "on_prem")  # a machine of one's own has no other list price
 UNITS = ("instance-h", "gpu-h", "host-h", "gb-h", "gb")

@@ -9,11 +9,14 @@ import pkgutil
 import re
 from collections.abc import Container, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.auditing.suspicion import Signal
 from harness.errors import MissingDependencyError, UsageError, unknown_name
 from harness.findings import Rule
-from harness.workload import Workload
+
+if TYPE_CHECKING:
+    from harness.auditing.suspicion import Signal
+    from harness.workload import Workload
 
 # A workload imports these when it is used, not when it is found, and so it does with its own `libraries`.
 _TRAINING_LIBRARIES = ("torch", "accelerate")
@@ -33,6 +36,8 @@ def workload(name: str) -> Workload:
     Raises:
         UsageError: there is none of that name. MissingDependencyError: a library it needs is not installed.
     """
+    from harness.workload import Workload
+
     if name not in workload_names():
         raise UsageError(unknown_name("workload", name, workload_names()))
     found = importlib.import_module(f"workloads.{name}").WORKLOAD
@@ -66,6 +71,7 @@ def checks(codes: Container[str] | None = None) -> dict[str, Rule]:
 def signals() -> dict[str, Signal]:
     """Every signal of `tta audit` by code, sorted."""
     import rules.audits
+    from harness.auditing.suspicion import Signal
 
     found: dict[str, Signal] = {}
     for module_name in sorted(module.name for module in pkgutil.iter_modules(rules.audits.__path__)):

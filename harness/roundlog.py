@@ -6,8 +6,10 @@ is the one that a formula sees, a line that breaks a demand counts as a line all
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +22,8 @@ from harness.runlog import RunLog
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
 _MEMO = "round"
+_PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
+_NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
 
 
@@ -76,19 +80,9 @@ class _Reading:
         division, benchmark = benchmark_of(self.log, self.round_)
         page = page_of(self.log, self.round_)
         self._names(division, benchmark)
-        lines: Iterable[Event] = self.log.events
-        if benchmark is not None and benchmark.join is not None:
-            lines = (*lines, *joined(self.log, benchmark.join))
-        asked = page.asked
-        earlier: dict[str, Any] = {}
-        for event in lines:
-            if event.key not in asked:
-                continue
-            rule = page.keys.get(event.key)
-            if rule is not None:
-                self._line(rule, event, earlier)
-                self.values.setdefault(event.key, []).append(event.value)
-            earlier[event.key] = event.value
+        join = benchmark.join if benchmark is not None else None
+        for rule in page.keys.values():
+            self._lines(rule, self.log.all(rule.key), joined(self.log, join) if join and join.into == rule.key else ())
         for (key, demand), broken in self.broken.items():
             self._add("value", broken.event.lineno, _value_message(key, demand, broken))
         for (key, why), broken in self.disordered.items():
@@ -120,31 +114,58 @@ class _Reading:
             where = f"round {self.round_.version} has {benchmark.name} in {', '.join(benchmark.pages)} only"
             self._add("name", self.log.line_of("submission_benchmark"), f"{where}, not in {division}")
 
-    def _line(self, rule: KeyRule, event: Event, earlier: Mapping[str, Any]) -> None:
+    def _lines(self, rule: KeyRule, events: Sequence[Event], made: Iterable[Event]) -> None:
+        """All lines of one key; those `made` of others stand after every line of the log."""
+        places = [event.lineno for event in events]
+        if made := tuple(made):
+            events, places = (*events, *made), [*places, *(sys.maxsize for _ in made)]
+        self.values[rule.key] = [event.value for event in events]
+        if not events:
+            return
         for key in rule.after:
-            if key not in earlier:
-                self._note(self.disordered, event, f"there is no {key} before it")
+            first = self.log.first(key)
+            if (num := len(events) if first is None else bisect_right(places, first.lineno)) > 0:
+                self.disordered[rule.key, f"there is no {key} before it"] = _Broken(events[0], "", num)
         for key in rule.before:
-            if key in earlier:
-                self._note(self.disordered, event, f"stands after {key}; it must stand before")
-        demands = rule.each if event.key in self.values else (*rule.each, *rule.first)
-        if demands or rule.target is not None:
-            line = Line(event.value, event.metadata, earlier)
+            first = self.log.first(key)
+            if first is not None and (begin := bisect_right(places, first.lineno)) < len(events):
+                why = f"stands after {key}; it must stand before"
+                self.disordered[rule.key, why] = _Broken(events[begin], "", len(events) - begin)
+        if rule.lists is not None:
+            self.listed[rule.key] = [event.metadata.get(rule.lists[0]) for event in events]
+        for demand in rule.each:
+            # Half of what is asked of a log: whether a field is there, which needs no line to be looked at alone.
+            if demand.present and (bare := [line for line in events if demand.present.isdisjoint(line.metadata)]):
+                self.broken[rule.key, demand.text] = _Broken(bare[0], "is not met", len(bare))
+        each = [demand for demand in rule.each if not demand.present]
+        if each or rule.first or rule.target is not None:
+            self._demands(rule, each, events, places)
+
+    def _demands(self, rule: KeyRule, each: Sequence[Formula], events: Sequence[Event], places: Sequence[int]) -> None:
+        target = rule.target
+        asked = (*each, *rule.first, *([target] if target is not None else []))
+        names = frozenset[str]().union(*(demand.names for demand in asked))
+        demands = (*each, *rule.first)
+        for event, place in zip(events, places, strict=True):
+            line = Line(event.value, event.metadata, self._earlier(names, place) if names else {})
             for demand in demands:
                 if (why := demand.failure(line)) is not None:
-                    self._note(self.broken, event, demand.text, why)
-            if rule.target is not None and rule.target.holds(line):
-                known = self.reached.get(event.key, event)
-                self.reached[event.key] = min(known, event, key=lambda found: found.time_ms)
-        if rule.lists is not None:
-            self.listed.setdefault(event.key, []).append(event.metadata.get(rule.lists[0]))
+                    known = self.broken.setdefault((rule.key, demand.text), _Broken(event, why, 0))
+                    known.num_lines += 1
+            if target is not None and target.holds(line):
+                self.reached[rule.key] = min(self.reached.get(rule.key, event), event, key=lambda found: found.time_ms)
+            if not each and target is None:
+                return
+            demands = (*each,)  # the others are asked of the first line
 
-    def _note(self, into: dict[tuple[str, str], _Broken], event: Event, what: str, why: str = "") -> None:
-        known = into.get((event.key, what))
-        if known is None:
-            into[event.key, what] = _Broken(event, why)
-        else:
-            known.num_lines += 1
+    def _earlier(self, names: Iterable[str], place: int) -> dict[str, Any]:
+        """Of each of the keys, the last value before a line."""
+        found = {}
+        for name in names:
+            lines = self.log.all(name)
+            if num := bisect_left(lines, place, key=lambda event: event.lineno):
+                found[name] = lines[num - 1].value
+        return found
 
     def _count(self, rule: KeyRule) -> None:
         values, count = self.values.get(rule.key, []), rule.count
@@ -239,11 +260,22 @@ def first_reached(log: RunLog, round_: Round) -> Event | None:
 
 def place_of(event: Event) -> float | None:
     """Where in training a line says that it is: samples, else epochs, else steps; None: it does not say."""
-    for name in ("samples_count", "epoch_num", "first_epoch_num", "step_num"):
+    for name in _PLACES:
         place = event.metadata.get(name)
         if isinstance(place, int | float) and not isinstance(place, bool):
             return place
     return None
+
+
+def places_of(lines: Sequence[Event]) -> list[float | None]:
+    """`place_of` each of the lines."""
+    for name in _PLACES:
+        places = [line.metadata.get(name) for line in lines]
+        if _NUMBERS.issuperset(map(type, places)):
+            return places
+        if places.count(None) < len(places):
+            break
+    return [place_of(line) for line in lines]
 
 
 def speed_ratios(log: RunLog) -> list[tuple[Event, float]]:

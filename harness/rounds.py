@@ -58,16 +58,6 @@ class Page:
     keys: Mapping[str, KeyRule] = field(default_factory=dict)
     either: tuple[tuple[str, ...], ...] = ()
 
-    @property
-    def asked(self) -> frozenset[str]:
-        """The keys whose lines the rules look at: those that have one, and those that another names."""
-        found = set(self.keys)
-        for rule in self.keys.values():
-            found.update(rule.after, rule.before)
-            for demand in (*rule.each, *rule.first, *([rule.target] if rule.target is not None else [])):
-                found |= demand.names
-        return frozenset(found)
-
 
 @dataclass(frozen=True, slots=True)
 class Join:

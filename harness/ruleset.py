@@ -7,12 +7,15 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from harness.errors import UsageError, printable, unknown_name
-from harness.prices import PriceBooks
-from harness.rounds import Round
 from harness.runenergy import EnergyLimits
 from harness.workload import HyperparameterValue, Metric
+
+if TYPE_CHECKING:
+    from harness.prices import PriceBooks
+    from harness.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)

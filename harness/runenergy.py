@@ -37,10 +37,12 @@ and clocks are ours, and PTDaemon's flow has the same 0.8 s between the clocks o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from harness.energyreading import EnergySource
-from harness.integral import MeterIntegral
-from harness.power import Component, MeterClass, Scope
+if TYPE_CHECKING:  # every ruleset has EnergyLimits
+    from harness.energyreading import EnergySource
+    from harness.integral import MeterIntegral
+    from harness.power import Component, MeterClass, Scope
 
 METHOD = "tta-1"  # a number that the same logs give differently gets another name
 

@@ -9,13 +9,15 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import LogError
 from harness.events import TOKEN, Event
 from harness.logpass import MAX_EVENTS_PER_KEY, MAX_KEPT_BYTES, MAX_LINE_BYTES, Collector, Defect
-from harness.power import NodePower
-from harness.runenergy import RunEnergy
+
+if TYPE_CHECKING:  # for a log of another program they cost more than to read it
+    from harness.power import NodePower
+    from harness.runenergy import RunEnergy
 
 __all__ = ["MAX_EVENTS_PER_KEY", "MAX_KEPT_BYTES", "MAX_LINE_BYTES", "Defect", "RunLog", "read"]
 
@@ -37,7 +39,7 @@ class RunLog:
     num_bytes: int
     num_lines: int
     counts: dict[str, int]
-    _by_key: dict[str, list[Event]] = field(repr=False)
+    _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
     energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
@@ -45,7 +47,7 @@ class RunLog:
 
     def all(self, key: str) -> tuple[Event, ...]:
         """Every event of `key`, in the order of the file."""
-        return tuple(self._by_key.get(key, ()))
+        return self._by_key.get(key, ())
 
     def first(self, key: str) -> Event | None:
         """The first event of `key`, or None."""
@@ -58,7 +60,7 @@ class RunLog:
         Raises:
             LogError: there is none, or more than one.
         """
-        events = self._by_key.get(key, [])
+        events = self._by_key.get(key, ())
         if not events:
             raise LogError(f"{self.path}: has no {key!r}")
         if len(events) > 1:
@@ -132,7 +134,7 @@ def read(path: Path) -> RunLog:
         num_bytes=collector.num_bytes,
         num_lines=collector.num_lines,
         counts=collector.counts,
-        _by_key=collector.by_key,
+        _by_key={key: tuple(events) for key, events in collector.by_key.items()},
     )
     if not collector.is_chained:
         log.memo["foreign"] = bool(log.events)

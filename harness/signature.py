@@ -13,9 +13,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -121,6 +118,9 @@ def _verdict(envelope: Envelope, submitter: str | None, allowed: bytes | None, v
     if signature.namespace != NAMESPACE:
         why = f"it was made for {printable(signature.namespace, 60)!r}; a submission's is made for {NAMESPACE!r}"
         return Verdict("namespace", why, signature.key)
+    import shutil  # what starts programs only where one is started: most of what is checked is not signed
+    import tempfile
+
     program = shutil.which("ssh-keygen")
     if program is None:
         return Verdict("unverifiable", "ssh-keygen is not installed", signature.key)
@@ -156,6 +156,8 @@ class _Refusal:
 
 def _refusal(program: str, arguments: list[str], manifest: bytes, folder: Path) -> _Refusal | None:
     """None where ssh-keygen says yes."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [program, "-Y", *arguments, "-n", NAMESPACE],
@@ -183,6 +185,9 @@ def sign(manifest: Path, key: Path) -> Path:
         MissingDependencyError: there is no ssh-keygen. UsageError: there is no such key.
         SubmissionError: ssh-keygen did not sign; in its words.
     """
+    import shutil
+    import subprocess
+
     program = shutil.which("ssh-keygen")
     if program is None:
         raise MissingDependencyError("--sign needs ssh-keygen, which is not installed (Debian: openssh-client)")

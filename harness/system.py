@@ -9,9 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.errors import UsageError, printable, unknown_name
-from harness.prices import PRICE_KEY
 from harness.submission import NAME_PATTERN
 
 # MLPerf's field names in its own order. Source: mlperf_logging, system_desc_checker.
@@ -50,6 +48,8 @@ FIELDS = (
     "operating_system",
     "sw_notes",
 )
+# Ours: watts of one whole node, idle and under full load, as a person declares them; the id of a list price.
+IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY = "tta_idle_power_w", "tta_max_power_w", "tta_price_sku"
 OPTIONAL_FIELDS = (IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY)
 # Short words for the four statuses that MLPerf accepts since 4.1.
 STATUSES = {

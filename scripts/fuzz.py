@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Whose branches guide each target: to instrument all that it imports takes minutes, and every input five times as long.
 GUIDED_BY = {
-    "reader": ("harness.runlog", "harness.logline"),
+    "reader": ("harness.runlog", "harness.logpass", "harness.logline", "harness.loglines"),
+    "round": ("harness.roundlog", "harness.roundscore", "harness.formula", "rules.checks"),
     "loader": ("harness.loader", "harness.pricefile", "yaml"),
     "submission": (
         "harness.claims",

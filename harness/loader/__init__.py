@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
@@ -15,10 +15,11 @@ from harness.loader.roundfiles import KIND, is_round
 from harness.loader.rounds import load_round, round_candidates
 from harness.loader.typed import build, list_of, load_yaml, only
 from harness.loader.waivers import read_waivers
-from harness.pricefile import gather, read_book
-from harness.prices import PriceBook, PriceBooks
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
 from harness.runenergy import EnergyLimits
+
+if TYPE_CHECKING:
+    from harness.prices import PriceBook, PriceBooks
 
 __all__ = [
     "PRICES_FILE",
@@ -195,6 +196,8 @@ def load_prices(path: Path) -> PriceBook:
     Raises:
         RulesError: it cannot be read, or is not a price book; see `harness.pricefile.read_book`.
     """
+    from harness.pricefile import read_book  # MLPerf's rounds have no prices
+
     return read_book(load_yaml(path), hashlib.sha256(path.read_bytes()).hexdigest(), str(path))
 
 
@@ -204,5 +207,7 @@ def load_books(folder: Path) -> PriceBooks:
     Raises:
         RulesError: one cannot be read, or two are of one date.
     """
+    from harness.pricefile import gather
+
     paths = [folder / PRICES_FILE, *sorted((folder / PRICES_FOLDER).glob("*.yaml"))]
     return gather([load_prices(path) for path in paths], str(folder))

@@ -13,6 +13,7 @@ is laid over the file of the round before, or over what its own `extends: 4.1.0/
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,18 @@ PAGE = {"keys", "either"}
 _TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *PAGE}
 _BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence"}
 _MAX_BYTES = 4 << 20
+_CIRCLE = "the rounds extend each other in a circle"
+
+
+class Layers(NamedTuple):
+    """A round before its benchmarks are read: `ruleset.yaml`, everything laid over, and the files of each benchmark.
+
+    files: by benchmark, the file of the first round that has one first. digests: of every `ruleset.yaml`.
+    """
+
+    top: dict[str, Any]
+    files: dict[str, tuple[Path, ...]]
+    digests: dict[str, str]
 
 
 class RawRound(NamedTuple):
@@ -37,43 +50,79 @@ class RawRound(NamedTuple):
     digests: dict[str, str]
 
 
-def read_round(folder: Path, done: dict[Path, RawRound] | None = None) -> RawRound:
-    """The round in `folder`, laid over those it extends; `done` keeps what was read for a next call.
+def read_round(folder: Path) -> RawRound:
+    """The round in `folder`, laid over those it extends; of what it has no more, nothing is read.
 
     Raises:
         RulesError: a file is missing, is not YAML as rules have it, or extends what is not there or itself.
     """
-    return _read(folder, (), {} if done is None else done)
+    reader = _Reader()
+    layers = reader.layers(folder)
+    benchmarks = {name: reader.benchmark(files) for name, files in layers.files.items()}
+    return RawRound(layers.top, benchmarks, {**layers.digests, **reader.digests})
 
 
-def _read(folder: Path, below: tuple[Path, ...], done: dict[Path, RawRound]) -> RawRound:
-    if folder in done:
-        return done[folder]
-    path = folder / RULESET_FILE
-    own, digest = _load(path)
-    only(own, _TOP, str(path))
-    if folder in below:
-        raise RulesError(f"{path}: extends: the rounds extend each other in a circle")
-    gone = mapping_of(own.pop("benchmarks", {}), f"{path}: benchmarks")
-    top, benchmarks, digests = own, dict[str, dict[str, Any]](), {f"{folder.name}/{RULESET_FILE}": digest}
-    if (parent := own.pop("extends", None)) is not None:
-        base = _read(_sibling(folder, parent, str(path)), (*below, folder), done)
-        top, benchmarks, digests = _laid(_inherited(base.top), own), dict(base.benchmarks), {**base.digests, **digests}
-    for name, content in gone.items():
-        if content is not None or name not in benchmarks:
-            raise RulesError(f"{path}: benchmarks: {name}: can only be null, of a benchmark of the round before")
-        del benchmarks[name]
-    for file in sorted(folder.glob("*.yaml")):
-        if file.name == RULESET_FILE:
-            continue
-        content, digests[f"{folder.name}/{file.name}"] = _load(file)
+def read_layers(folders: Iterable[Path]) -> list[Layers]:
+    """What `read_round` begins with, of several rounds, each file once.
+
+    Raises:
+        RulesError: as there.
+    """
+    reader = _Reader()
+    return [reader.layers(folder) for folder in folders]
+
+
+class _Reader:
+    """Reads each file once. `digests`: of the benchmarks' files."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        self._layers: dict[Path, Layers] = {}
+        self._benchmarks: dict[tuple[Path, ...], dict[str, Any]] = {}
+
+    def layers(self, folder: Path, above: tuple[Path, ...] = ()) -> Layers:
+        """Of the round in `folder`, which those `above` extend."""
+        if folder in self._layers:
+            return self._layers[folder]
+        path = folder / RULESET_FILE
+        top, digest = _load(path)
+        only(top, _TOP, str(path))
+        if folder in above:
+            raise RulesError(f"{path}: extends: {_CIRCLE}")
+        gone = mapping_of(top.pop("benchmarks", {}), f"{path}: benchmarks")
+        files, digests = dict[str, tuple[Path, ...]](), {f"{folder.name}/{RULESET_FILE}": digest}
+        if (parent := top.pop("extends", None)) is not None:
+            base = self.layers(_sibling(folder, parent, str(path)), (*above, folder))
+            top, files, digests = _laid(_inherited(base.top), top), dict(base.files), {**base.digests, **digests}
+        for name, content in gone.items():
+            if content is not None or name not in files:
+                raise RulesError(f"{path}: benchmarks: {name}: can only be null, of a benchmark of the round before")
+            del files[name]
+        for file in sorted(folder.glob("*.yaml")):
+            if file.name != RULESET_FILE:
+                files[file.stem] = (*files.get(file.stem, ()), file)
+        self._layers[folder] = Layers(top, files, digests)
+        return self._layers[folder]
+
+    def benchmark(self, files: tuple[Path, ...], above: tuple[Path, ...] = ()) -> dict[str, Any]:
+        """The last of `files`, laid over the one that it names, else over those before it."""
+        if files in self._benchmarks:
+            return self._benchmarks[files]
+        *before, file = files
+        content, self.digests[f"{file.parent.name}/{file.name}"] = _load(file)
         only(content, _BENCHMARK, str(file))
-        base_of = benchmarks.get(file.stem, {})
+        if file in above:
+            raise RulesError(f"{file}: extends: {_CIRCLE}")
+        base = tuple(before)
         if (named := content.pop("extends", None)) is not None:
-            base_of = _named_benchmark(folder, named, (*below, folder), done, str(file))
-        benchmarks[file.stem] = _laid(base_of, content)
-    done[folder] = RawRound(top, benchmarks, digests)
-    return done[folder]
+            parent, _, name = str(named).partition("/")
+            known = self.layers(_sibling(file.parent, parent, str(file))).files
+            if name not in known:
+                raise RulesError(f"{file}: extends: {unknown_name('benchmark', name, known)}")
+            base = known[name]
+        below = self.benchmark(base, (*above, file)) if base else {}
+        self._benchmarks[files] = _laid(below, content)
+        return self._benchmarks[files]
 
 
 def _inherited(top: dict[str, Any]) -> dict[str, Any]:
@@ -86,16 +135,6 @@ def _sibling(folder: Path, name: object, place: str) -> Path:
     if not isinstance(name, str) or name not in rounds:
         raise RulesError(f"{place}: extends: {unknown_name('round', str(name), rounds)}")
     return folder.parent / name
-
-
-def _named_benchmark(
-    folder: Path, named: object, below: tuple[Path, ...], done: dict[Path, RawRound], place: str
-) -> dict[str, Any]:
-    parent, _, name = str(named).partition("/")
-    known = _read(_sibling(folder, parent, place), below, done).benchmarks
-    if name not in known:
-        raise RulesError(f"{place}: extends: {unknown_name('benchmark', name, known)}")
-    return known[name]
 
 
 def _laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +159,7 @@ def is_round(path: Path) -> bool:
         return False
 
 
+_TAG = "tag:yaml.org,2002:"
 # PyYAML may have been built without libyaml; its own loader reads the same, slower.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -134,21 +174,32 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
         super().__init__(stream)
         self.seen: set[int] = set()  # nodes; an alias is a node that is there already
 
-    def construct_object(self, node: Any, deep: bool = False) -> Any:
+    def get_single_data(self) -> Any:
+        node = self.get_single_node()
+        return None if node is None else self._made(node)
+
+    def _made(self, node: Any) -> Any:
+        """What PyYAML's constructor makes of the node, without its bookkeeping for aliases, which are refused."""
         if id(node) in self.seen:
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: an alias; rules are plain values")
         self.seen.add(id(node))
-        return super().construct_object(node, deep)
+        if node.id == "mapping" and node.tag == _TAG + "map":
+            return self._mapping(node)
+        if node.id == "sequence" and node.tag == _TAG + "seq":
+            return [self._made(item) for item in node.value]
+        if node.id != "scalar":
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the tag {printable(node.tag, 60)!r}")
+        return node.value if node.tag == _TAG + "str" else self.construct_object(node)
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = {}
+    def _mapping(self, node: Any) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            name, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            name, line = self._made(key_node), key_node.start_mark.line + 1
             if not isinstance(name, str):
                 raise yaml.YAMLError(f"line {line}: {printable(name, 60)} is not a name; write it in quotes")
             if name in mapping:
                 raise yaml.YAMLError(f"line {line}: {printable(name, 60)!r} stands twice")
-            mapping[name] = self.construct_object(value_node, deep=True)
+            mapping[name] = self._made(value_node)
         return mapping
 
 

@@ -12,7 +12,7 @@ from harness import formula
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 from harness.formula import Formula
-from harness.loader.roundfiles import PAGE, RULESET_FILE, RawRound, mapping_of, read_round
+from harness.loader.roundfiles import PAGE, RULESET_FILE, RawRound, mapping_of, read_layers, read_round
 from harness.loader.typed import only
 from harness.loader.waivers import read_waivers
 from harness.rounds import Count, Join, KeyRule, Page, Round, RoundBenchmark, RoundReference
@@ -87,14 +87,12 @@ def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
     Raises:
         RulesError: a file of a round is missing or is no such file.
     """
-    found = []
-    done: dict[Path, RawRound] = {}
-    for name, folder in folders:
-        if folder.parent.name == ROUNDS_FOLDER:
-            raw = read_round(folder, done)
-            published = _date(raw.top.get("published"), str(folder / RULESET_FILE))
-            found.append(Candidate(name, published, frozenset(raw.benchmarks)))
-    return found
+    rounds = [(name, folder) for name, folder in folders if folder.parent.name == ROUNDS_FOLDER]
+    read = read_layers(folder for _, folder in rounds)
+    return [
+        Candidate(name, _date(layers.top.get("published"), str(folder / RULESET_FILE)), frozenset(layers.files))
+        for (name, folder), layers in zip(rounds, read, strict=True)
+    ]
 
 
 def _page(content: object, below: Page, place: str) -> Page:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.errors import printable
 from harness.power import MeterSpec
+from harness.system import IDLE_POWER_KEY, MAX_POWER_KEY
 
 PERIOD_S = 1.0
 METER_ID = "estimate:node"

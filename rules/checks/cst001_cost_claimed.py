@@ -26,9 +26,9 @@ from collections.abc import Iterator
 from harness import system as system_fields
 from harness.errors import printable
 from harness.findings import Fault
-from harness.prices import PRICE_KEY
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result, line_of
+from harness.system import PRICE_KEY
 
 SCOPE = "result"
 _MONEY = re.compile(r"(?i)(.*_)?(usd|costs?|prices?|dollars?|eur)(_.*)?")

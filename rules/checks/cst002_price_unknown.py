@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.prices import PRICE_KEY, NoPrice
+from harness.prices import NoPrice
 from harness.pricing import quote_of
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result, line_of
+from harness.system import PRICE_KEY
 
 SCOPE = "result"
 

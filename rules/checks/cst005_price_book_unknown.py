@@ -24,10 +24,11 @@ from collections.abc import Iterator
 
 from harness import events as key
 from harness.findings import Fault
-from harness.prices import PRICE_KEY, NoPrice
+from harness.prices import NoPrice
 from harness.pricing import book_of
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
+from harness.system import PRICE_KEY
 
 SCOPE = "result"
 

@@ -25,10 +25,11 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.prices import PRICE_KEY, Quote
+from harness.prices import Quote
 from harness.pricing import quote_of
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result, line_of
+from harness.system import PRICE_KEY
 
 SCOPE = "result"
 

@@ -34,9 +34,14 @@ KEYS = (key.BLOCK_START, key.BLOCK_STOP, "epoch_start", "epoch_stop", key.EVAL_S
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in KEYS:
-        places = [(line, place) for line in log.all(name) if (place := roundlog.place_of(line)) is not None]
+        lines = log.all(name)
+        places = roundlog.places_of(lines)
+        numbers = [place for place in places if place is not None]
+        if numbers == sorted(numbers):
+            continue
+        placed = [(line, place) for line, place in zip(lines, places, strict=True) if place is not None]
         back = [
-            (b, f"{before:g}", f"{after:g}") for (_, before), (b, after) in itertools.pairwise(places) if after < before
+            (b, f"{before:g}", f"{after:g}") for (_, before), (b, after) in itertools.pairwise(placed) if after < before
         ]
         if back:
             line, before, after = back[0]

@@ -35,9 +35,9 @@ MAX_BLOCKS = 3
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     values = log.all(key.EVAL_ACCURACY)
-    placed = [place for line in values if (place := roundlog.place_of(line)) is not None]
+    placed = [place for place in roundlog.places_of(values) if place is not None]
     places = set(placed)
-    started = {roundlog.place_of(line) for line in log.all(key.EVAL_START)} - {None}
+    started = set(roundlog.places_of(log.all(key.EVAL_START))) - {None}
     num_missing = len(started) - len(places) - (len(values) - len(placed))
     if values and num_missing > MAX_MISSING:
         yield Fault(

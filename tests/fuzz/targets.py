@@ -5,21 +5,25 @@ A refusal in the reader's own words (`TtaError`) is a good end; anything else th
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import formula, judging, loader, registry, render, runlog, submission
+import pytest
+
+from harness import formula, judging, loader, logpass, registry, render, runlog, submission
 from harness.errors import LogError, RulesError, TtaError
 from harness.events import Event, format_line
 from harness.logline import parse_line
-from tests import fabricate
+from tests import fabricate, mlperflog
 from tests.rules.box import TODAY, codes
 
 CHECKS = list(registry.checks().values())
 RULESET = fabricate.ruleset(codes())
+ROUND = loader.load_ruleset(registry.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
 LOG = fabricate.text_of(fabricate.events()).encode()
 VALUES = (0, 1.5, -3, "x", True, None, [1, "y"], {"BBOX": 0.4, "a": [1]}, 2**63, 1e308)
 
@@ -34,12 +38,19 @@ class Target:
 
 
 def reader(data: bytes, place: Path) -> None:
-    """Whatever the file holds, it is read or refused; what was read is written and read again as the same."""
+    """Whatever the file holds, it is read or refused; what was read is written and read again as the same.
+
+    Many lines at once are read as each of them alone is.
+    """
     path = place / "result_0.txt"
     path.write_bytes(data)
-    try:
-        log = runlog.read(path)
-    except LogError:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logpass, "events_of", lambda texts, linenos: None)
+        patch.setattr(logpass, "has_no_time", lambda text: False)
+        strictly = _read(path)
+    log = _read(path)
+    assert _all_of(log) == _all_of(strictly)
+    if log is None:
         return
     assert log.num_bytes == len(data)
     assert sum(log.counts.values()) >= len(log.events)
@@ -50,29 +61,66 @@ def reader(data: bytes, place: Path) -> None:
             assert read_again(event) == event
 
 
+def _read(path: Path) -> runlog.RunLog | None:
+    try:
+        return runlog.read(path)
+    except LogError:
+        return None
+
+
+def _all_of(log: runlog.RunLog | None) -> object:
+    """Everything that was read, numbers with their types."""
+    if log is None:
+        return None
+    events = [
+        repr((event.time_ms, event.event_type, event.key, event.value, dict(event.metadata), event.lineno))
+        for event in log.events
+    ]
+    return events, log.defects, log.counts, log.sha256, log.num_lines, log.is_foreign
+
+
+def judge(data: bytes, place: Path) -> None:
+    """A log of MLPerf's is judged by a round, and shown, whatever its lines say."""
+    path = place / "result_0.txt"
+    path.write_bytes(data)
+    try:
+        result = submission.read_result(path)
+    except TtaError:
+        return
+    findings = judging.judge(result, ROUND, CHECKS, TODAY)
+    shown = render.as_text([render.judged(result, findings)], ROUND)
+    assert all(c.isprintable() or c == "\n" for c in shown)
+
+
 def read_again(event: Event) -> Event:
     return parse_line(format_line(event).encode(), event.lineno)
 
 
 def load(data: bytes, place: Path) -> None:
-    """A file of a ruleset; the first byte says which of version 1 it stands for."""
-    folder = place / "rules"
-    folder.mkdir(exist_ok=True)
-    files = ("ruleset.yaml", "detection.yaml", "prices.yaml")
-    for name in files:
-        if not (folder / name).exists():
-            shutil.copyfile(registry.ruleset_folder("v1") / name, folder / name)
-    changed = folder / files[data[0] % 3 if data else 0]
+    """A file of a ruleset; the first byte says which one it stands for."""
+    rules = registry.ruleset_folder("v1").parent
+    for name in RULE_FILES:
+        if not (place / name).exists():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(rules / name, place / name)
+    changed = place / RULE_FILES[data[0] % len(RULE_FILES) if data else 0]
     sound = changed.read_bytes()
     changed.write_bytes(data[1:])
     try:
-        loader.load_ruleset(folder, "fuzzed")
+        loader.load_ruleset(changed.parent, "fuzzed")
     except TtaError as error:
         assert "\n" not in str(error)  # noqa: PT017  (not the error is tested, but its sentence)
     finally:
         changed.write_bytes(sound)
 
 
+RULE_FILES = (
+    "v1/ruleset.yaml",
+    "v1/detection.yaml",
+    "v1/prices.yaml",
+    "mlperf_training/0.7.0/ruleset.yaml",
+    "mlperf_training/0.7.0/ssd.yaml",
+)
 PARTS = ("submission.yaml", "MANIFEST.sha256", "system", "billing.yaml", "result_0.txt", "power/result_0/node_0.txt")
 
 
@@ -130,9 +178,15 @@ def _submission_seeds() -> Iterator[bytes]:
 
 
 def _loader_seeds() -> list[bytes]:
-    folder = registry.ruleset_folder("v1")
-    names = ("ruleset.yaml", "detection.yaml", "prices.yaml")
-    return [bytes([number]) + (folder / name).read_bytes() for number, name in enumerate(names)]
+    rules = registry.ruleset_folder("v1").parent
+    return [bytes([number]) + (rules / name).read_bytes() for number, name in enumerate(RULE_FILES)]
+
+
+def _round_seeds() -> list[bytes]:
+    """A log of another program's: whole, line by line, and as Google wrote them, without the type of an event."""
+    log = "".join(f"{entry.line()}\n" for entry in mlperflog.retinanet()).encode()
+    bare = re.sub(rb'"event_type": "[A-Z_]+", ', b"", log)
+    return [log] * 20 + [bare] * 10 + [*log.splitlines(keepends=True), *bare.splitlines(keepends=True)]
 
 
 _FORMULAS = (
@@ -171,8 +225,11 @@ _YAML = (
 
 TARGETS = {
     "reader": Target(
-        reader, lambda: [LOG] * 20 + LOG.splitlines(keepends=True), (b":::MLLOG ", b'"key": "run_stop"', *_JSON)
+        reader,
+        lambda: [LOG] * 20 + LOG.splitlines(keepends=True) + _round_seeds(),
+        (b":::MLLOG ", b'"key": "run_stop"', b'"time_s"', b'"elapsed_ns": 1, ', b'"event_type": "", ', *_JSON),
     ),
+    "round": Target(judge, _round_seeds, (b":::MLLOG ", b'"key": "eval_accuracy"', b'"metadata": {', *_JSON)),
     "loader": Target(load, _loader_seeds, _YAML + _JSON),
     "submission": Target(submit, lambda: list(_submission_seeds()), (b"../../", *_YAML, *_JSON)),
     "formula": Target(

@@ -17,7 +17,6 @@ from harness.money import USD_QUANTUM, billed_seconds, cost_usd, mean_cost_usd
 from harness.pricefile import book_text
 from harness.prices import (
     CONFIDENCES,
-    PRICE_KEY,
     Electricity,
     NoPrice,
     Price,
@@ -26,6 +25,7 @@ from harness.prices import (
     Quote,
     electricity_usd,
 )
+from harness.system import PRICE_KEY
 from tests.fabricate import SYSTEM
 
 V1 = Path(__file__).parents[2] / "rules" / "v1"

@@ -165,8 +165,8 @@ def test_a_quality_that_is_no_number_is_an_error(folder: Path, value: Any) -> No
 def test_a_quality_that_is_not_finite_is_an_error(folder: Path, value: float) -> None:
     """The reader lets no such number in; were one there, it would be neither missing nor the best of all."""
     log = log_of(folder, fabricate.events())
-    evaluations = log._by_key["eval_accuracy"]
-    evaluations[2] = msgspec.structs.replace(evaluations[2], value=value)
+    first, second, third, *others = log.all("eval_accuracy")
+    log._by_key["eval_accuracy"] = (first, second, msgspec.structs.replace(third, value=value), *others)
 
     with pytest.raises(LogError, match="the quality is not a finite number"):
         run_result(log, benchmark_rules())
