@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.errors import UsageError
 from harness.meters import LOCAL_METERS, open_meter
 from harness.meters.estimate import METER_ID, EstimateMeter
+from harness.system import IDLE_POWER_KEY, MAX_POWER_KEY
 from tests.fabricate import SYSTEM
 
 DECLARED: dict[str, Any] = {**SYSTEM, IDLE_POWER_KEY: "100", MAX_POWER_KEY: 300}

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from harness import powerlog, runlog
-from harness.energy import IDLE_POWER_KEY, MAX_POWER_KEY
 from harness.loggedenergy import energy_of
 from harness.powerfolders import with_power
 from harness.runenergy import EnergyLimits
+from harness.system import IDLE_POWER_KEY, MAX_POWER_KEY
 from tests.fabricate import SYSTEM
 from tests.killing import Running, has_event, toy_tree, until
 
