@@ -10,6 +10,7 @@ certain.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain, repeat
@@ -56,6 +57,7 @@ class _Timed(msgspec.Struct):
 
 
 _NUM_FIELDS = 6
+_TWO_VALUES = re.compile(rb"\}[ \t\r]*\{")
 _OURS = "elapsed_ns"  # a line of ours has it, and a type
 _SPACES = (b"\t", b"\r", b" ")  # JSON's, but for the line end
 _TYPED, _UNTYPED = msgspec.json.Decoder(_Typed), msgspec.json.Decoder(_Untyped)
@@ -74,8 +76,8 @@ def events_of(texts: Sequence[bytes], linenos: Sequence[int]) -> Sequence[Event]
         if any(_OURS in event.metadata for event in untyped):
             return None
         num_absent = len(untyped)  # a type that is there, and empty, makes more keys than are found
-    if len(events) != len(texts):
-        return None
+    if len(events) != len(texts) or _TWO_VALUES.search(joined):
+        return None  # as many values as lines: each line is one, or some line has two
     objects = [*map(_metadata, events), *[value for value in map(_value, events) if type(value) is dict]]
     num_keys = _NUM_FIELDS * len(events) - num_absent + sum(map(len, objects))
     if num_keys != joined.count(b":"):

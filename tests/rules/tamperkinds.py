@@ -198,6 +198,13 @@ def _(box: Folder) -> None:
     box.log.one("submission_division")["time_ms"] = 0
 
 
+@kind("a made-up monotonic clock makes the runs last a second")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        log.one("run_start")["metadata"]["elapsed_ns"] = 0
+        log.one("run_stop")["metadata"]["elapsed_ns"] = 1_000_000_000
+
+
 @kind("a run lies ten years ahead")
 def _(box: Folder) -> None:
     box.log.move(lambda record: True, lambda time: time + 10 * 365 * 86_400_000)
@@ -452,6 +459,11 @@ def _(box: Folder) -> None:
 def _(box: Folder) -> None:
     for log in box.logs:
         log.lines = [line for line in log.lines if line[1] is not None]
+
+
+@kind("a log is emptied")
+def _(box: Folder) -> None:
+    box.log.lines = []
 
 
 @kind("run_stop is deleted")
