@@ -96,11 +96,11 @@ def read_billing(path: Path) -> Billing:
     Raises:
         SubmissionError: it cannot be read, or something in it is not of the form above; names place and value.
     """
-    import yaml
+    from harness import strictyaml  # PyYAML takes a while
 
     try:
-        record = yaml.load(small_file(path), Loader=yaml.BaseLoader)  # noqa: S506  (BaseLoader: texts only)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        record = strictyaml.texts(small_file(path))
+    except ValueError as error:
         raise SubmissionError(f"{path}: not YAML: {printable(str(error).splitlines()[0])}") from None
     if not isinstance(record, dict):
         raise SubmissionError(f"{path}: must be a mapping with 'attempts' in it")

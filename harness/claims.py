@@ -68,9 +68,9 @@ def sha256_of(path: Path) -> str:
     """
     digest = hashlib.sha256()
     # Not to wait for a pipe that has taken its place, nor for the end of one that grows.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0) as stream:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         left = os.fstat(stream.fileno()).st_size
-        while left > 0 and (piece := stream.read(min(left, 1 << 20))):
+        while piece := stream.read(min(left, 1 << 20)):
             digest.update(piece)
             left -= len(piece)
     return digest.hexdigest()
@@ -85,7 +85,7 @@ def small_file(path: Path, max_bytes: int = MAX_SMALL_FILE_BYTES) -> bytes:
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise SubmissionError(f"{path}: is not a regular file")
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as stream:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
@@ -115,11 +115,11 @@ def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
 
     What is wrong with it goes into `unreadable`.
     """
-    import yaml
+    from harness import strictyaml  # PyYAML takes a while
 
     try:
-        record = yaml.load(small_file(path, _MAX_CLAIM_BYTES), Loader=yaml.BaseLoader)  # noqa: S506  (texts only)
-    except (yaml.YAMLError, RecursionError, ValueError, SubmissionError) as error:
+        record = strictyaml.texts(small_file(path, _MAX_CLAIM_BYTES))
+    except (ValueError, SubmissionError) as error:
         unreadable.append(Unreadable(path, f"not YAML: {printable(str(error).partition(chr(10))[0])}"))
         return None
     names = set(Claim.__dataclass_fields__)

@@ -88,7 +88,7 @@ def prune(points: Sequence[Point]) -> list[Point]:
     rest = [point for point in points if point.batch_size >= fastest.batch_size]
     i = 1
     while i < len(rest) - 1:
-        if rest[i].mean > interpolate(rest[i - 1], rest[i + 1], rest[i].batch_size, 0).mean:
+        if rest[i].mean > interpolate(rest[i - 1], rest[i + 1], rest[i].batch_size, rest[i].num_points).mean:
             del rest[i]
         else:
             i += 1
@@ -136,11 +136,10 @@ def judge_convergence(
     if not points:
         return _missing("there are no reference convergence points", mean)
     points = prune(points)
-    exact = [point for point in points if point.batch_size == batch_size]
     lower = [point for point in points if point.batch_size < batch_size]
-    higher = [point for point in points if point.batch_size > batch_size]
-    if exact:
-        return _compare(exact[0], mean, num_submitted, f"reference at batch size {batch_size}")
+    higher = points[len(lower) :]  # the first of them may be the batch size itself
+    if higher and higher[0].batch_size == batch_size:
+        return _compare(higher[0], mean, num_submitted, f"reference at batch size {batch_size}")
     if lower and higher:
         point = interpolate(lower[-1], higher[0], batch_size, 2 * len(samples))
         how = f"reference between the batch sizes {lower[-1].batch_size} and {higher[0].batch_size}"

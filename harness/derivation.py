@@ -7,7 +7,7 @@ it does say is compared with them by `harness.typedtotals`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness import events as key
@@ -52,8 +52,8 @@ class Subject:
     rules_path: str
     prices_path: str | None = None
 
-    def log_of(self, run: RunResult) -> RunLog | None:
-        return next((log for log in self.result.runs if str(log.path) == run.path), None)
+    def log_of(self, run: RunResult) -> RunLog:
+        return next(log for log in self.result.runs if str(log.path) == run.path)
 
 
 def numbers(document: object, name: str = "") -> Iterator[tuple[str, int | float | str]]:
@@ -99,15 +99,18 @@ def _lines(log: RunLog, *keys: str) -> Place:
     return Place(str(log.path), tuple(lines), ", ".join(keys))
 
 
+def _runs(subject: Subject, indices: list[int]) -> Sequence[RunResult]:
+    """The run that the first index names; all runs where there is none."""
+    runs = subject.row.score.runs
+    return [runs[index] for index in indices[:1]] or runs
+
+
 def _of_run(*keys: str) -> Finder:
-    """The lines of the run that the first index names; of all runs where no index does."""
+    """The lines of the run, or of all runs."""
 
     def find(subject: Subject, indices: list[int]) -> Iterator[Place]:
-        runs = subject.row.score.runs
-        for run in runs[indices[0] : indices[0] + 1] if indices else runs:
-            log = subject.log_of(run)
-            if log is not None:
-                yield _lines(log, *keys)
+        for run in _runs(subject, indices):
+            yield _lines(subject.log_of(run), *keys)
 
     return find
 
@@ -119,8 +122,7 @@ def _evaluation(subject: Subject, indices: list[int]) -> Iterator[Place]:
 
 def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
     """The evaluation that decided, beside what ended the run; every evaluation of a run that missed its target."""
-    runs = subject.row.score.runs
-    for run in runs[indices[0] : indices[0] + 1] if indices else runs:
+    for run in _runs(subject, indices):
         deciding = [
             item.line for item in run.evaluations if item.samples == run.samples and item.quality == run.quality
         ]
@@ -135,10 +137,9 @@ def _every(finder: Finder) -> Finder:
 
 def _power(subject: Subject, indices: list[int]) -> Iterator[Place]:
     """The power logs of a run, whole: all readings between start and stop, and the line that ties their clocks."""
-    runs = subject.row.score.runs
-    for run in runs[indices[0] : indices[0] + 1] if indices else runs:
+    for run in _runs(subject, indices):
         log = subject.log_of(run)
-        if log is None or not log.nodes:
+        if not log.nodes:
             continue
         yield _lines(log, key.TTA_CLOCK, key.RUN_START, key.RUN_STOP)
         for node in log.nodes:
@@ -164,7 +165,7 @@ def _convergence(subject: Subject, indices: list[int]) -> Iterator[Place]:
 
 
 def _price(subject: Subject, indices: list[int]) -> Iterator[Place]:
-    yield from _WINDOW(subject, indices[:1])
+    yield from _WINDOW(subject, indices)
     if subject.prices_path is not None:
         yield Place(subject.prices_path, (), "the price that the system description names")
     if subject.result.system_path is not None:
@@ -211,6 +212,7 @@ _FINDERS: dict[str, Finder] = {
     "rules": _rules,
     "convergence": _convergence,
     "price": _price,
+    "prices": _every(_price),
     "findings": _findings,
     "billing": _billing,
     "files": _files,

@@ -126,12 +126,12 @@ score.convergence.max_speedup
 score.dropped[*] | board.dropped[*]
     index; windows; the `drop` fastest and the `drop` slowest runs; one that missed the target is slowest of all
 score.usd | board.usd | board.cost.usd
-    USD; price; mean seconds of the runs not in `dropped`, times normalised_by, / 3600, times the list price of an
+    USD; prices; mean seconds of the runs not in `dropped`, times normalised_by, / 3600, times the list price of an
     hour of all nodes; rounded once, to a millionth
 board.cost.usd_per_hour
-    USD/h; price; list price of a node times the number of nodes
+    USD/h; prices; list price of a node times the number of nodes
 board.cost.interval[*]
-    USD; price; the interval of the seconds times usd / seconds
+    USD; prices; the interval of the seconds times usd / seconds
 electricity_usd | board.cost.electricity_usd
     USD; price; measured energy times the price of a kWh in the price book
 score.energy_j | score.energy.joules | board.energy_j | board.energy.joules | summary.energy.joules
@@ -168,6 +168,8 @@ num_errors | board.errors
     -; findings; findings of severity error that are not waived
 num_warnings | board.warnings
     -; findings; findings of severity warning that are not waived
+board.findings[*].count
+    -; findings; findings of this code, severity, file and waiver whose messages differ in numbers only
 board.files[*].bytes
     bytes; files; the size of the file
 summary.target | board.target

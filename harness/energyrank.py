@@ -45,8 +45,9 @@ def board_of(energy: RunEnergy) -> Board | None:
 def standing_of(energy: RunEnergy) -> Standing | None:
     """What is ranked of the energy of one run; None if it may not be."""
     board = board_of(energy)
-    if board is None or energy.joules is None:
+    if board is None:
         return None
+    assert energy.joules is not None
     half_j = energy.uncertainty_j or 0.0
     return Standing(board, energy.scope, energy.joules, energy.joules - half_j, energy.joules + half_j)
 
@@ -80,12 +81,11 @@ def rank_standings(standings: Sequence[Standing | None]) -> list[Place | None]:
         if standing is not None:
             groups.setdefault((standing.board, standing.scope), []).append((standing.joules, index))
     for (board, scope), group in groups.items():
-        leader: Standing | None = None
-        number = 0
+        leader: tuple[Standing, Place] | None = None
         for ahead, (_, index) in enumerate(sorted(group)):
             mine = standings[index]
             assert mine is not None
-            if leader is None or not is_tie(leader, mine):
-                leader, number = mine, ahead + 1
-            places[index] = Place(board, scope, number)
+            if leader is None or not is_tie(leader[0], mine):
+                leader = mine, Place(board, scope, ahead + 1)
+            places[index] = leader[1]
     return places

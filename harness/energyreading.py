@@ -115,8 +115,6 @@ def _joules(samples: Sequence[tuple[float, float]], start_s: float, stop_s: floa
     areas = []
     for (from_s, from_w), (to_s, to_w) in pairwise(samples):
         left_s, right_s = max(from_s, start_s), min(to_s, stop_s)
-        if left_s >= right_s:
-            continue
         slope = (to_w - from_w) / (to_s - from_s)
         mean_w = from_w + slope * ((left_s + right_s) / 2 - from_s)
         areas.append(mean_w * (right_s - left_s))

@@ -101,7 +101,7 @@ def parse(text: str) -> Formula:
     try:
         names: set[str] = set()
         with warnings.catch_warnings():
-            warnings.simplefilter("error", SyntaxWarning)  # `1if x` would be said on standard error, as a warning
+            warnings.simplefilter("error")  # `1if x`: Python says a warning, of a kind that depends on its version
             parsed = ast.parse(text.strip(), mode="eval")
         evaluate = _build(parsed.body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -178,22 +178,17 @@ def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
             pass
         case _:
             raise _Foreign(f"{printable(ast.unparse(node), 60)!r}: a part is named by a word or a number")
-    is_metadata = isinstance(whole, ast.Name) and whole.id == "metadata"
-    inner = (lambda line: line.metadata) if is_metadata else _build(whole, names)
     where = ast.unparse(node)
-
-    def field(line: Line) -> Any:
-        return _present(line.metadata.get(where_key, _ABSENT), where)
-
-    if is_metadata and isinstance(key, str):
-        where_key = key
-        return field
+    if isinstance(whole, ast.Name) and whole.id == "metadata" and isinstance(key, str):
+        name = key
+        return lambda line: _present(line.metadata.get(name, _ABSENT), where)
+    inner = _build(whole, names)
 
     def part(line: Line) -> Any:
         found = inner(line)
         if isinstance(key, str):
             return _present(found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT, where)
-        is_there = isinstance(found, list) and -len(found) <= key < len(found)
+        is_there = isinstance(found, list) and key < len(found)
         return _present(found[key] if is_there else _ABSENT, where)
 
     return part
@@ -257,10 +252,6 @@ def _compared(operation: Callable[[Any, Any], bool], left: _Node, right: _Node) 
     return lambda line: operation(left(line), right(line))
 
 
-def _ordered(operation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda left, right: operation(_number(left), _number(right))
-
-
 def _is_in(left: Any, right: Any) -> bool:
     if not isinstance(right, list):
         raise _Unworkable(f"{printable(right, 40)!r} is not a list")
@@ -288,10 +279,10 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Lt: _ordered(operator.lt),
-    ast.LtE: _ordered(operator.le),
-    ast.Gt: _ordered(operator.gt),
-    ast.GtE: _ordered(operator.ge),
+    ast.Lt: lambda left, right: _number(left) < _number(right),
+    ast.LtE: lambda left, right: _number(left) <= _number(right),
+    ast.Gt: lambda left, right: _number(left) > _number(right),
+    ast.GtE: lambda left, right: _number(left) >= _number(right),
     ast.In: _is_in,
     ast.NotIn: lambda left, right: not _is_in(left, right),
 }

@@ -1,28 +1,18 @@
 """Values of a log as every MLflow store can hold them: finite numbers, whole numbers, plain words, clean text.
 
-A log may hold anything that JSON can say: numbers beyond a float, halves of characters, names with slashes.
+What comes from a log is bounded by its reader in depth and digits; it may still have halves of characters, control
+characters and names with slashes.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
+from harness.course import number
 from harness.events import digest_of
 
 MAX_WORD_CHARS = 100  # MLflow's limit is 250, and an experiment's name has two words
-
-
-def number(value: object) -> float | None:
-    """The value as a finite number; None if it is none."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
 
 
 def whole(value: object) -> int | None:
@@ -38,11 +28,7 @@ def mapping(value: object) -> dict[str, Any]:
 
 def clean(value: object) -> str:
     """As text that every store can hold: no control characters, no halves of characters."""
-    try:
-        text = str(value)
-    except RecursionError:
-        text = "(nested too deeply)"
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(value))
 
 
 def word(text: str) -> str:
@@ -61,11 +47,8 @@ def flat(value: object, prefix: str = "") -> dict[str, object]:
     """A nested mapping as one of dotted names."""
     if not isinstance(value, dict):
         return {prefix: value} if prefix else {}
-    try:
-        return {
-            name: item
-            for key, nested in value.items()
-            for name, item in flat(nested, f"{prefix}.{key}" if prefix else key).items()
-        }
-    except RecursionError:
-        return {prefix or "(config)": "(nested too deeply)"}
+    return {
+        name: item
+        for key, nested in value.items()
+        for name, item in flat(nested, f"{prefix}.{key}" if prefix else key).items()
+    }

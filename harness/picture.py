@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness import events as key
+from harness.course import number
 from harness.events import Event, digest_of
-from harness.mirrorvalues import clean, flat, mapping, number, param_name, whole, word
+from harness.mirrorvalues import clean, flat, mapping, param_name, whole, word
 from harness.picturevalues import ClockZero, DataSet, Point
 from harness.ruleset import BenchmarkRules
 

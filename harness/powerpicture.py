@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import powerlines
+from harness.course import number
 from harness.events import POWER_READING, Event
 from harness.integral import MeterIntegral
 from harness.meterchoice import choose
-from harness.mirrorvalues import mapping, number, whole, word
+from harness.mirrorvalues import mapping, whole, word
 from harness.picture import RunPicture
 from harness.picturevalues import Point
 from harness.power import MeterSpec, NodePower

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from harness import billing, judging, pricing
+from harness import billing, judging, pricing, signature
 from harness import events as key
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
@@ -50,6 +50,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         findings=tuple(findings),
         bill=billing.bill_of(result, ruleset.prices),
         electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
+        signer=signature.verdict(result, ruleset).signer,
     )
 
 

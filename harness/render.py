@@ -1,4 +1,4 @@
-"""Findings as text, as one JSON document, or as SARIF 2.1.0. Pure.
+"""Findings as text, or as one JSON document. Pure.
 
 What comes from a log or a path may hold anything; no control character of it reaches a terminal.
 """
@@ -6,28 +6,23 @@ What comes from a log or a path may hold anything; no control character of it re
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from textwrap import indent
 from typing import Any
-from urllib.parse import quote
 
-from harness import __version__
+from harness import grouping
 from harness.claims import Envelope
 from harness.errors import printable
-from harness.findings import Finding, Rule, Severity, sort_key
+from harness.findings import Finding, Rule, Severity
+from harness.grouping import Group
 from harness.judging import WaiverUse, is_valid, waiver_uses
 from harness.ruleset import RuleSet
 from harness.signature import verdict
 from harness.submission import Result
 
-SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_NUMBER = re.compile(r"[0-9][0-9.,]*")
 _MAX_PATH = 1000
 _MAX_MESSAGE = 2000
 
@@ -114,32 +109,18 @@ def findings_text(findings: Iterable[Finding]) -> str:
 
 
 def _lines(findings: Iterable[Finding]) -> list[str]:
-    return [_line(group) for group in alike(findings)]
+    return [_line(group) for group in grouping.alike(findings)]
 
 
-def alike(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings sorted, those of one code in one file together whose messages differ in numbers only."""
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in sorted(findings, key=sort_key):
-        shape = shape_of(finding)
-        groups.setdefault((finding.severity, finding.code, finding.path, finding.waived, shape), []).append(finding)
-    return list(groups.values())
-
-
-def shape_of(finding: Finding) -> str:
-    """The message without its numbers."""
-    return _NUMBER.sub("#", finding.message)
-
-
-def _line(group: Sequence[Finding]) -> str:
-    finding = group[0]
+def _line(group: Group) -> str:
+    finding = group.first
     text = (
         f"{printable(finding.place, _MAX_PATH)}: {finding.code} {finding.severity}: "
         f"{printable(finding.message, _MAX_MESSAGE)}"
     )
-    if len(group) > 1:
-        last = group[-1].line
-        text += f" ({len(group)} times{'' if last is None else f', last on line {last}'})"
+    if group.count > 1:
+        last = group.lines[-1:]
+        text += f" ({group.count} times{f', last on line {last[0]}' if last else ''})"
     if finding.waived is not None:
         text += f" [waived: {printable(finding.waived, _MAX_MESSAGE)}]"
     return text
@@ -164,7 +145,7 @@ def _count(number: int, what: str) -> str:
 
 def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
     """One document: the ruleset with its digest, its waivers and what they excused, of each check that found something
-    why it matters and what to do, and per result its path, benchmark, verdict and findings.
+    why it matters and what to do, and per result its path, benchmark, verdict and findings, those alike as one.
     """
     uses = waiver_uses(ruleset, [finding for judged in results for finding in judged.findings], today)
     document = {
@@ -181,12 +162,12 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
                 "benchmark": judged.benchmark,
                 "valid": judged.is_valid,
                 **({"signature": signed[0]} if (signed := _signed(judged)) else {}),
-                "findings": [_record(finding) for finding in judged.findings],
+                "findings": [grouping.record(group) for group in grouping.alike(judged.findings)],
             }
             for judged in results
         ],
     }
-    return _dumped(document)
+    return dumped(document)
 
 
 def _waiver_record(use: WaiverUse) -> dict[str, Any]:
@@ -195,84 +176,8 @@ def _waiver_record(use: WaiverUse) -> dict[str, Any]:
     return {**waiver, "is_expired": use.is_expired, "num_findings": use.num_findings}
 
 
-def _record(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity.value,
-        "path": finding.path,
-        "line": finding.line,
-        "message": finding.message,
-        "evidence": dict(finding.evidence),
-        "waived": finding.waived,
-    }
-
-
-def _dumped(document: Mapping[str, Any]) -> str:
+def dumped(document: Mapping[str, Any]) -> str:
+    """The document as JSON in ASCII without control characters."""
     # ensure_ascii: what is not ASCII, control characters among it, is escaped.
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=2)
     return text.replace("\x7f", "\\u007f") + "\n"
-
-
-def as_sarif(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], base: Path) -> str:
-    """A SARIF log of one run, with the checks in force as its rules and paths relative to `base`.
-
-    A waived finding is a result with a suppression.
-
-    Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
-    """
-    in_force = [rule for code, rule in rules.items() if code in ruleset.codes]
-    index = {rule.code: place for place, rule in enumerate(in_force)}
-    document = {
-        "$schema": SARIF_SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "tta",
-                        "version": __version__,
-                        "rules": [_descriptor(rule, ruleset) for rule in in_force],
-                    }
-                },
-                "columnKind": "unicodeCodePoints",
-                "properties": {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest},
-                "results": [_sarif_result(finding, index, base) for judged in results for finding in judged.findings],
-            }
-        ],
-    }
-    return _dumped(document)
-
-
-def _descriptor(rule: Rule, ruleset: RuleSet) -> dict[str, Any]:
-    return {
-        "id": rule.code,
-        "name": "".join(word.capitalize() for word in rule.name.split("_")),
-        "shortDescription": {"text": f"{rule.title}."},
-        "fullDescription": {"text": f"{rule.why} {rule.instead}"},
-        "help": {"text": rule.document, "markdown": rule.document},
-        "defaultConfiguration": {"level": ruleset.codes[rule.code]},
-    }
-
-
-def _sarif_result(finding: Finding, index: Mapping[str, int], base: Path) -> dict[str, Any]:
-    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.path, base)}}
-    if finding.line is not None:
-        location["region"] = {"startLine": finding.line}
-    found: dict[str, Any] = {
-        "ruleId": finding.code,
-        "ruleIndex": index[finding.code],
-        "level": finding.severity.value,  # SARIF has the same three words
-        "message": {"text": printable(finding.message, _MAX_MESSAGE)},
-        "locations": [{"physicalLocation": location}],
-        "properties": dict(finding.evidence),
-    }
-    if finding.waived is not None:
-        found["suppressions"] = [{"kind": "external", "justification": finding.waived}]
-    return found
-
-
-def _uri(path: str, base: Path) -> str:
-    """`path` relative to `base` as a URI reference."""
-    relative = os.path.relpath(path, base) if Path(path).is_absolute() else os.path.normpath(path)
-    return quote(Path(relative).as_posix().encode("utf-8", "surrogateescape"))

@@ -12,7 +12,7 @@ from harness import parts, runlog
 from harness.errors import LogError, OutputError, printable
 from harness.plan import Plan
 from harness.powerfolders import POWER_FOLDER
-from harness.submission import CODE_NAME, SYSTEM_NAME, sha256_of
+from harness.submission import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME, sha256_of
 
 
 def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, runlog.RunLog]:
@@ -41,9 +41,14 @@ def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) 
 
 
 def _finished(folder: Path, plan: Plan) -> dict[int, runlog.RunLog]:
-    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted."""
+    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted.
+
+    A file that no run of ours is called by, as a copy that somebody made, stays where it is.
+    """
     done = {}
-    for path in sorted(folder.glob("result_*.txt")):
+    matches = [RESULT_PATTERN.fullmatch(path.name) for path in sorted(folder.iterdir())]
+    for match in filter(None, matches):
+        path = folder / match[0]
         try:
             log = runlog.read(path)
         except LogError:
@@ -56,7 +61,7 @@ def _finished(folder: Path, plan: Plan) -> dict[int, runlog.RunLog]:
                     f"{path}: was run with {_named(log.field(key.TTA_CONFIG, 'module'))}, which is not the one given "
                     f"now, {_named(plan.config['module'])}; give that, or choose another --out"
                 )
-            done[int(path.stem.removeprefix("result_"))] = log
+            done[int(match[1])] = log
         else:
             (folder / "unfinished").mkdir(exist_ok=True)
             shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")

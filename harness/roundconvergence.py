@@ -56,8 +56,9 @@ class RoundVerdict:
     @property
     def max_speedup(self) -> float | None:
         """How many times as fast as the reference a result may be; None where even none at all would pass."""
-        if self.reference_mean is None or not self.acceptable_mean:
+        if not self.acceptable_mean:
             return None
+        assert self.reference_mean is not None
         return self.reference_mean / self.acceptable_mean
 
 
@@ -85,10 +86,9 @@ def judge(
     if not known:
         return RoundVerdict("missing", "none", f"round {version} has no reference of {benchmark.name}", mean=mean)
     lower = [point for point in known if point.batch_size < batch_size]
-    higher = [point for point in known if point.batch_size > batch_size]
-    exact = [point for point in known if point.batch_size == batch_size]
-    if exact:
-        return _compare(exact[0], mean, benchmark, version, definition, "exact")
+    higher = known[len(lower) :]  # the first of them may be the batch size itself
+    if higher and higher[0].batch_size == batch_size:
+        return _compare(higher[0], mean, benchmark, version, definition, "exact")
     if lower and higher:
         between = interpolate(lower[-1], higher[0], batch_size, 2 * benchmark.num_runs)
         return _compare(between, mean, benchmark, version, definition, "interpolated")
@@ -123,9 +123,10 @@ def _compare(
 ) -> RoundVerdict:
     cut = 2 if definition == "code" else 2 * benchmark.drop
     limit = acceptable_mean(point, benchmark.num_runs - cut)
-    since, allowance = _ALLOWANCE.get(benchmark.name, ("", 0.0))
-    if definition == "code" and since and _numbers(version) >= _numbers(since):
-        limit = max(0.0, limit - allowance)
+    if definition == "code" and benchmark.name in _ALLOWANCE:
+        since, allowance = _ALLOWANCE[benchmark.name]
+        if _numbers(version) >= _numbers(since):
+            limit = max(0.0, limit - allowance)
     is_slow_enough = mean >= limit * (1 - ROUNDING)
     words = {"exact": "at", "interpolated": "between its batch sizes at", "larger": "at the larger"}[basis]
     return RoundVerdict(

@@ -61,7 +61,8 @@ _EVALUATIONS = ("eval_accuracy", "eval_error")
 def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) -> list[Derived]:
     """Every number of the result's row in `tta score`. rules_path: of the round's file for the benchmark."""
     found = []
-    for name, value in numbers(document("", "", [row])["results"][0], "round"):
+    (shown,) = document("", "", [row])["results"]
+    for name, value in numbers(shown, "round"):
         formula = FORMULAS.get(kind_of(name))
         if name != _CLAIMED:
             places = () if formula is None else tuple(_places(row, findings, rules_path, formula, name))

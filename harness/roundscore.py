@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness import course, roundlog
 from harness import events as key
-from harness import roundlog
 from harness.events import Event
 from harness.formula import Line
 from harness.roundconvergence import RoundVerdict, judge
@@ -81,7 +81,7 @@ def minutes(seconds: float) -> float:
 
 def of(result: Result, round_: Round) -> RoundScore:
     """The score of `result` in `round_`; computed once, kept with its first log."""
-    memo = result.runs[0].memo if result.runs else {}
+    memo = next((log.memo for log in result.runs), {})
     kept = memo.get("roundscore")
     if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in result.runs):
         found: RoundScore = kept[2]
@@ -174,10 +174,12 @@ def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:
 def seconds_of(log: RunLog) -> float | None:
     """From the last run_start before the first run_stop to that; of a run without length, or with neither, None."""
     stop = log.first(key.RUN_STOP)
-    starts = [start for start in log.all(key.RUN_START) if stop is not None and start.lineno < stop.lineno]
-    if stop is None or not starts:
+    if stop is None:
         return None
-    seconds = log.seconds(starts[-1], stop)
+    starts = [start for start in log.all(key.RUN_START) if start.lineno < stop.lineno]
+    if not starts:
+        return None
+    seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that the round's checks look at, and MLPerf's
     return seconds if seconds > 0 else None
 
 
@@ -191,9 +193,9 @@ def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
     lines = [line for name in _EVALUATIONS for line in log.all(name) if line.lineno < stop.lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
     unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    amount = number(last.metadata.get(unit)) if last is not None else None
+    amount = course.number(last.metadata.get(unit)) if last is not None else None
     if counts_in_epochs(amount, log, benchmark):
-        amount = number(last_value(log, TRAIN_SAMPLES))
+        amount = course.number(last_value(log, TRAIN_SAMPLES))
     return round(amount, 3) if amount is not None and unit == EPOCHS else amount
 
 
@@ -202,7 +204,7 @@ def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmar
 
     Some logs of BERT do, and say in train_samples how many it took; rcp_checker has --bert_train_samples for them.
     """
-    batch_size = number(last_value(log, key.GLOBAL_BATCH_SIZE))
+    batch_size = course.number(last_value(log, key.GLOBAL_BATCH_SIZE))
     in_samples = any(item.unit == "samples" for item in benchmark.convergence)
     return in_samples and amount is not None and batch_size is not None and amount < batch_size
 
@@ -211,15 +213,10 @@ def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Eve
     target = benchmark.target()
     passing = []
     for line in roundlog.joined(log, join):
-        where = number(line.value.get(join.by))
+        where = course.number(line.value.get(join.by))
         if line.lineno < stop.lineno and where is not None and target is not None and target.holds(Line(line.value)):
             passing.append(where)
     return min(passing, default=None)
-
-
-def number(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def whole(value: object) -> int | None:

@@ -45,8 +45,8 @@ class Constraint:
 
     def has_type(self, value: object) -> bool:
         """Whether `value` is of the default's type; a whole number may stand for a fraction, never the reverse."""
-        if isinstance(self.default, bool) or isinstance(value, bool):
-            return isinstance(self.default, bool) and isinstance(value, bool)
+        if isinstance(value, bool):
+            return isinstance(self.default, bool)
         if isinstance(self.default, float):
             return isinstance(value, int | float)
         return isinstance(value, type(self.default))
@@ -212,10 +212,11 @@ class BenchmarkRules:
             if name not in self.hyperparameters:
                 raise UsageError(f"{self.name}: {unknown_name('hyperparameter', name, self.hyperparameters)}")
             constraint = self.hyperparameters[name]
-            if not constraint.has_type(value) or not isinstance(value, int | float | str | bool):
+            if not constraint.has_type(value):
                 raise UsageError(
                     f"{self.name}: {name}={printable(value)} is not of type {type(constraint.default).__name__}"
                 )
+            assert isinstance(value, int | float | str | bool)
             if division == "closed" and not constraint.permits(value):
                 raise UsageError(
                     f"{self.name}: {name}={printable(value)} is not permitted in the closed division; "

@@ -107,11 +107,12 @@ def run_result(
     ledger = derive_ledger(log)
     status, reason = _status(stop)
     why_not = _why_not(log, rules, status, reason, decided)
-    seconds = None
+    seconds = decisive = None
     if why_not is None:
         assert run_s is not None
+        assert decided is not None
         seconds = run_s if timing is None or timing.count_evaluation else max(0.0, run_s - ledger["eval"])
-    decisive = in_time[decided] if decided is not None and seconds is not None else None
+        decisive = in_time[decided]
     qualities = [item.quality for item in evaluations]
     best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
     seed = log.value(key.SEED)
@@ -197,7 +198,9 @@ def _training(log: RunLog, run_s: float) -> tuple[float, float]:
 
 
 def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
-    block_s, waiting_s = (0.0, 0.0) if run_s is None else _training(log, run_s)
+    if run_s is None:
+        return None
+    block_s, waiting_s = _training(log, run_s)
     return waiting_s / block_s if block_s > 0 else None
 
 
@@ -208,10 +211,7 @@ def _window(log: RunLog) -> tuple[Event | None, Event | None]:
 
 
 def _seconds(log: RunLog, start: Event, stop: Event) -> float:
-    try:
-        seconds = log.seconds(start, stop)
-    except OverflowError:
-        seconds = math.inf
+    seconds = log.seconds(start, stop)
     if not abs(seconds) <= MAX_SECONDS:  # not a number is not less either
         raise LogError(f"{log.path}:{stop.lineno}: the time stamp of {stop.key!r} lies beyond all measure")
     return seconds

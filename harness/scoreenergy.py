@@ -78,22 +78,25 @@ def score_energy(
         void.add("scope_mixed")
     weakest: MeterClass = max((run.meter_class for run in metered), key=CLASSES.index)
     joules = [run.joules for run in metered if run.joules is not None]
-    is_known = len(joules) == len(runs)
-    mean_j = math.fsum(joules) / len(joules) * factor if is_known else None
-    half_j = _half_width(joules, [run.uncertainty_j or 0.0 for run in metered]) * factor if is_known else None
-    watts = [run.mean_w for run in metered if run.mean_w is not None]
+    mean_j = low_j = high_j = mean_w = None
+    if len(joules) == len(runs):
+        mean_j = math.fsum(joules) / len(joules) * factor
+        half_j = _half_width(joules, [run.uncertainty_j or 0.0 for run in metered]) * factor
+        low_j, high_j = max(0.0, mean_j - half_j), mean_j + half_j
+        watts = [run.mean_w for run in metered if run.mean_w is not None]
+        mean_w = math.fsum(watts) / len(watts) if watts else None
     estimated_j = math.fsum(run.share_estimated * (run.joules or 0.0) for run in metered)
     total_j = math.fsum(joules)
     return ScoreEnergy(
         joules=mean_j,
-        low_j=None if mean_j is None or half_j is None else max(0.0, mean_j - half_j),
-        high_j=None if mean_j is None or half_j is None else mean_j + half_j,
+        low_j=low_j,
+        high_j=high_j,
         meter_class=weakest,
         board=_board(weakest, limits),
         scope="; ".join(scopes),
         void=tuple(sorted(void)),
         share_estimated=estimated_j / total_j if total_j > 0 else max(run.share_estimated for run in metered),
-        mean_w=math.fsum(watts) / len(watts) if is_known and watts else None,
+        mean_w=mean_w,
         idle_w=idle_w,
     )
 

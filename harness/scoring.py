@@ -94,6 +94,7 @@ class Row:
     bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
     electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
     energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
+    signer: whose valid signature the manifest has, by the ruleset's list; None for any other and for none.
     """
 
     band: int | None
@@ -109,6 +110,7 @@ class Row:
     bill: Bill | None = None
     electricity_usd: Decimal | None = None
     energy_place: Place | None = None
+    signer: str | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -189,8 +191,8 @@ def score(
         )
     verdict = None
     if division != "open" and rules.reference_convergence:
-        batch_size = logs[0].value(key.GLOBAL_BATCH_SIZE)
-        if not isinstance(batch_size, int) or any(log.value(key.GLOBAL_BATCH_SIZE) != batch_size for log in logs):
+        batch_size, *others = [log.value(key.GLOBAL_BATCH_SIZE) for log in logs]
+        if not isinstance(batch_size, int) or any(other != batch_size for other in others):
             why_not = "the runs name no common global_batch_size, by which to find their reference"
             return replace(without, why_not=why_not)
         samples = [run.samples for run in runs]
@@ -208,8 +210,7 @@ def _mean(
     """The score over the runs of `without`, of which at most `drop` missed the target."""
     runs = without.runs
     factor = 1.0 if verdict is None else verdict.factor
-    # Equal times are told apart by energy, so that the mean energy does not depend on the order of the runs.
-    order = sorted(range(len(runs)), key=lambda i: (_time(runs[i]), runs[i].energy_j or 0.0))
+    order = sorted(range(len(runs)), key=lambda i: _place(runs[i]))
     averaged = [runs[i] for i in order[drop : len(order) - drop]]
     times = [_time(run) for run in runs]
     interval = trimmed_interval(times, drop)
@@ -229,6 +230,11 @@ def _mean(
         dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
         convergence=verdict,
     )
+
+
+def _place(run: RunResult) -> tuple[float, float]:
+    """By time; equal times by energy, what was not metered first: the mean energy depends on no order of the runs."""
+    return _time(run), -math.inf if run.energy_j is None else run.energy_j
 
 
 def _time(run: RunResult) -> float:
@@ -278,5 +284,5 @@ def is_slower(other: Score, leader: Score) -> bool:
     assert leader.seconds is not None
     drop = len(leader.dropped) // 2
     times = [[_time(run) * one.normalised_by for run in one.runs] for one in (leader, other)]
-    doubt = p_not_slower(times[0], times[1], drop) if len(other.dropped) // 2 == drop else None
+    doubt = p_not_slower(times[0], times[1], drop) if len(other.dropped) == len(leader.dropped) else None
     return other.seconds > leader.seconds if doubt is None else doubt < SIGNIFICANCE

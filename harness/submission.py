@@ -289,10 +289,10 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
     if path is None or not path.exists():
         return None, None
     try:
-        data = small_file(path)
-        record = strictjson.loads(data)
+        record = strictjson.loads(data := small_file(path))
     except (SubmissionError, ValueError) as error:
-        unreadable.append(Unreadable(path, f"no system description can be read from it: {printable(error)}"))
+        why = str(error).removeprefix(f"{path}: ")
+        unreadable.append(Unreadable(path, f"no system description can be read from it: {printable(why)}"))
         return None, None
     if not isinstance(record, dict):
         unreadable.append(Unreadable(path, "the system description is not a JSON object"))

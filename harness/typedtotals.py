@@ -72,7 +72,7 @@ def typed_totals(subject: Subject, derived: Iterable[Derived]) -> list[Typed]:
 
 def _of_log(log: RunLog, name: str, run: RunResult) -> Iterator[Typed]:
     path = str(log.path)
-    ledger = {**run.ledger, **({} if run.run_s is None else {"run": run.run_s})}
+    ledger = {**run.ledger, "run": run.run_s}
     for phase, stated in _fields(log, key.TTA_LEDGER):
         # An aborted run may have been broken off inside a block, which the one counts and the other does not.
         is_whole = run.status == course.SUCCESS
@@ -186,7 +186,8 @@ def _row(tables: list[Any], subject: Subject) -> tuple[dict[str, Any], dict[str,
         wanted = {"benchmark": row.score.benchmark, "division": row.score.division}
         if not isinstance(table, dict) or any(table.get(name) != value for name, value in wanted.items()):
             continue
-        for item in table.get("rows") or []:
+        rows = table.get("rows")
+        for item in rows if isinstance(rows, list) else ():
             if isinstance(item, dict) and (item.get("submitter"), item.get("system")) == (row.submitter, row.system):
                 return table, item
     return {}, None

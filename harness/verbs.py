@@ -63,7 +63,7 @@ def _audit(verbs: Verbs) -> None:
         verbs, "audit", "Say what an auditor should look at: what no rule forbids and is still odd.", _call_audit
     )
     _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto")
-    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "sarif", "html"), default="text")
     parser.add_argument("--mirror", type=Path, metavar="FILE", help="MLflow's SQLite file, to hold the logs against it")
 
 

@@ -55,9 +55,8 @@ def which_round(log: RunLog, candidates: Sequence[Candidate]) -> Choice | None:
     named = [candidate for part in _named(log.path) for candidate in possible if candidate.version == part]
     if named:
         return Choice(named[0].name, f"by the name of its folder; the log names {shown}{_of(day)}")
-    if len(possible) == 1:
-        return Choice(possible[0].name, f"the only round that has {shown}{_of(day)}")
-    return Choice(possible[0].name, f"the first of {len(possible)} rounds that have {shown}{_of(day)}")
+    which = "the only round that has" if len(possible) == 1 else f"the first of {len(possible)} rounds that have"
+    return Choice(possible[0].name, f"{which} {shown}{_of(day)}")
 
 
 def _is_text(value: object) -> bool:

@@ -29,7 +29,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, registry, roundplace, roundscore
+from harness import course, judging, loader, registry, roundplace, roundscore
 from harness.errors import TtaError
 from harness.findings import Rule
 from harness.rounds import Round
@@ -170,7 +170,7 @@ def in_epochs(result: Result, round_: Round) -> bool:
         return False
     counts = [log.all("eval_accuracy")[-1].metadata.get("epoch_num") for log in result.runs if log.all("eval_accuracy")]
     return any(
-        roundscore.counts_in_epochs(roundscore.number(count), log, benchmark)
+        roundscore.counts_in_epochs(course.number(count), log, benchmark)
         for count, log in zip(counts, result.runs, strict=False)
     )
 

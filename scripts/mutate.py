@@ -14,7 +14,7 @@ Operators: boundaries and negations of comparisons; + - * / // % ** & |; and/or,
 `not` and minus taken away; a bare condition negated; whole and real constants one up and one down; True/False;
 min/max, any/all; a returned value becomes None; an expression statement, `raise`, `+=`, `continue` or `break`
 left out; continue/break exchanged. Not mutated: texts, annotations, decorators, fields and names of a class's own,
-and `assert`, which states what cannot be otherwise.
+and `assert` and `strict=` of zip, which state what cannot be otherwise.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -99,6 +100,8 @@ def _sites(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.expr | ast
             continue
         for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(node, (ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)):
+                continue
+            if isinstance(node, ast.keyword) and node.arg == "strict":
                 continue
             if isinstance(tree, ast.ClassDef) and isinstance(node, (ast.AnnAssign, ast.Assign)):
                 continue
@@ -188,7 +191,7 @@ def infect(module: ModuleType, code: CodeType) -> None:
             function.__code__ = other.__code__
             function.__defaults__, function.__kwdefaults__ = other.__defaults__, other.__kwdefaults__
     for name, value in mutant.items():
-        is_plain = isinstance(value, (int, float, tuple, frozenset, set, dict)) and " at 0x" not in repr(value)
+        is_plain = isinstance(value, (int, float, Decimal, tuple, frozenset, set, dict)) and " at 0x" not in repr(value)
         if is_plain and not name.startswith("__") and repr(value) != repr(getattr(module, name, None)):
             setattr(module, name, value)
 

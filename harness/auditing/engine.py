@@ -47,8 +47,7 @@ def with_tree(audited: Iterable[Audited], found: Iterable[tuple[str, Suspicion]]
     extra: dict[str, list[Suspicion]] = {}
     for folder, item in found:
         extra.setdefault(folder, []).append(item)
-        if folder != item.finding.path:  # a log that was audited alone stands under its own path
-            extra.setdefault(item.finding.path, []).append(item)
+        extra.setdefault(item.finding.path, []).append(item)  # where a log that was audited alone stands
     return [
         replace(one, suspicions=tuple(sorted([*one.suspicions, *extra.get(one.path, ())], key=order)))
         for one in audited

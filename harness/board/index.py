@@ -13,6 +13,7 @@ from harness.billing import BILLING_NAME
 from harness.board.heads import LogFacts, log_facts
 from harness.board.powerfacts import RunPower, run_power
 from harness.board.words import slug
+from harness.claims import SIGNATURE_NAME
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
 from harness.powerfolders import POWER_PATTERN
@@ -33,7 +34,7 @@ from harness.submission import (
     read_result,
 )
 
-_OUR_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME)
+_OUR_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, SYSTEM_NAME)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Rate = Callable[[Result], Row]

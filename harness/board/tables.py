@@ -16,6 +16,7 @@ from harness.board.energyviews import energy_view
 from harness.board.index import Board, Entry
 from harness.board.views import run_name, table_view
 from harness.board.words import spreadsheet_cell
+from harness.grouping import Group, alike
 from harness.ruleset import BenchmarkRules
 from harness.runenergy import RunEnergy
 from harness.runresult import RunResult
@@ -92,6 +93,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "system": row.system,
         "category": row.category,
         "submitted": row.submitted,
+        "signed_by": row.signer,
         "place": entry.place,
         "page": f"results/{entry.slug}.html",
         "valid": row.is_ranked,
@@ -111,18 +113,22 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "why_not": score.why_not,
         "dropped": list(score.dropped),
         "runs": [_run(run) for run in score.runs],
-        "findings": [
-            {
-                "code": finding.code,
-                "name": finding.name,
-                "severity": str(finding.severity),
-                "place": finding.place,
-                "message": finding.message,
-                "waived": finding.waived,
-            }
-            for finding in row.findings
-        ],
+        "findings": [_finding(group) for group in alike(row.findings)],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
+    }
+
+
+def _finding(group: Group) -> dict[str, Any]:
+    """place and message are the first finding's."""
+    first = group.first
+    return {
+        "code": first.code,
+        "name": first.name,
+        "severity": str(first.severity),
+        "place": first.place,
+        "message": first.message,
+        "waived": first.waived,
+        "count": group.count,
     }
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from harness import events as key
-from harness import loader, registry, report
+from harness import grouping, loader, registry, render, report, sarif, unread
 from harness.auditing import engine, reading
 from harness.auditing.engine import Audited
 from harness.auditing.facts import Tree
 from harness.auditing.mirrored import read_mirror
-from harness.auditing.suspicion import AuditRules, Suspicion
+from harness.auditing.suspicion import AuditRules, Signal, Suspicion
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
+from harness.grouping import Group
 from harness.loader.audit import load_audit
 from harness.ruleset import RuleSet
 from harness.submission import Result
 from harness.whichround import Candidate, which_round
 
 AUTO = "auto"
-FORMATS = ("text", "json", "html")
+FORMATS = ("text", "json", "sarif", "html")
 
 
 def run(
@@ -57,6 +56,9 @@ def run(
     for path, logs in reading.find(paths):
         try:
             result = reading.read(path, logs)
+            for part in unread.parts(result):
+                print(f"tta: {printable(part.path)}: not audited: {printable(part.message, 500)}", file=sys.stderr)
+            unread.refuse_without_runs(result)
             ruleset = chosen or _named(result, rulesets, rounds)
             subject = reading.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
@@ -64,8 +66,6 @@ def run(
                 print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
             unreadable = error
             continue
-        for part in result.unreadable:
-            print(f"tta: {printable(part.path)}: not audited: {printable(part.message, 500)}", file=sys.stderr)
         tree.add(subject)
         found = engine.audit(subject, rules, signals)
         audited.append(Audited(str(path), result.benchmark, len(subject.runs), tuple(found)))
@@ -74,6 +74,8 @@ def run(
         match output_format:
             case "json":
                 document = as_json(audited, rules)
+            case "sarif":
+                document = as_sarif(audited, rules, signals)
             case "html":
                 documents = {code: signal.document for code, signal in signals.items()}
                 document = report.as_html(_report(audited, rules, documents, today))
@@ -168,33 +170,31 @@ def _line(item: Suspicion) -> str:
 
 
 def as_json(audited: Sequence[Audited], rules: AuditRules) -> str:
-    """One document: the audit's rules with their digest, the worst, and per result all findings with their scores."""
+    """One document: the audit's rules with their digest, the worst, and per result all findings with their scores,
+    those that are alike as one, by the highest score among them.
+    """
+    results = []
+    for one in audited:
+        findings = [{**grouping.record(group), "score": score} for group, score in _alike(one.suspicions)]
+        results.append({"path": one.path, "benchmark": one.benchmark, "num_runs": one.num_runs, "findings": findings})
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
-        "most_suspicious": [_record(item) for item in engine.worst(audited)],
-        "results": [
-            {
-                "path": one.path,
-                "benchmark": one.benchmark,
-                "num_runs": one.num_runs,
-                "findings": [_record(item) for item in one.suspicions],
-            }
-            for one in audited
-        ],
+        "most_suspicious": [{**grouping.alone(item.finding), "score": item.score} for item in engine.worst(audited)],
+        "results": results,
     }
-    return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=2) + "\n"
+    return render.dumped(document)
 
 
-def _record(item: Suspicion) -> dict[str, Any]:
-    finding = item.finding
-    return {
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity.value,
-        "score": item.score,
-        "path": finding.path,
-        "line": finding.line,
-        "message": finding.message,
-        "evidence": dict(finding.evidence),
-    }
+def as_sarif(audited: Sequence[Audited], rules: AuditRules, signals: Mapping[str, Signal]) -> str:
+    """The same as a SARIF log; the score is the rank."""
+    levels = {code: rule.severity.value for code, rule in rules.signals.items()}
+    law = {"auditRules": rules.version, "auditRulesDigest": rules.digest}
+    found = [group for one in audited for group in _alike(one.suspicions)]
+    return sarif.as_sarif(found, (signal.as_rule for signal in signals.values()), levels, law, Path.cwd())
+
+
+def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:
+    """The groups with the highest score in each, the worst first."""
+    together = grouping.together(suspicions, lambda item: item.finding)
+    return [(Group(tuple(item.finding for item in members)), members[0].score) for members in together]

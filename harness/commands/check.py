@@ -6,10 +6,11 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from harness import checking, judging, loader, registry, render
+from harness import checking, judging, loader, registry, render, sarif
 from harness import events as key
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Rule
+from harness.grouping import alike
 from harness.ruleset import RuleSet
 from harness.submission import Result, find_results, read_result
 from harness.whichround import which_round
@@ -94,7 +95,9 @@ def _document(
         case "json":
             return render.as_json(judged, ruleset, checks, today)
         case "sarif":
-            return render.as_sarif(judged, ruleset, checks, Path.cwd())
+            groups = [(group, None) for item in judged for group in alike(item.findings)]
+            law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
+            return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
         case "html":
             from harness import report  # jinja2 takes a while
 

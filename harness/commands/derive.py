@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, pricing, ranking, registry, roundplace, roundscore
+from harness import judging, loader, pricing, ranking, registry, roundplace, roundscore, unread
 from harness.board.index import read_board
 from harness.board.tables import board_json
+from harness.claims import small_file
 from harness.derivation import Derived, Place, Subject, derive
 from harness.derivationrules import kind_of
-from harness.errors import ExitStatus, SubmissionError, UsageError, printable
+from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.prices import PriceBook
 from harness.roundderivation import derive_round, typed_in_round
 from harness.rounds import Round
@@ -58,22 +61,33 @@ def run(
         FINDINGS where a typed or published number differs from what the logs make.
 
     Raises:
-        TtaError: a path has no result or cannot be read, or the rules or the board cannot.
+        TtaError: a path has no result or cannot be read (the others are derived first), or the rules or the board
+            cannot.
     """
     if not paths:
         raise UsageError("derive: which results? name logs, folders or trees of them")
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
-    checks = registry.checks()
-    mine = list(dict.fromkeys(found for place in paths for found in find_results(place)))
+    if ruleset.round is not None and (tree is not None or against is not None):
+        raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
+    mine, unreadable = _readable(list(dict.fromkeys(found for place in paths for found in find_results(place))))
     if ruleset.round is not None:
-        if tree is not None or against is not None:
-            raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
-        found = [_of_round(read_result(path), ruleset, ruleset.round, folder, today) for path in mine]
-        return _print(found, ruleset, output_format)
+        found = [_of_round(result, ruleset, ruleset.round, folder, today) for result in mine.values()]
+    else:
+        found = _of_ours(mine, ruleset, folder, tree, against, today)
+    status = _print(found, ruleset, output_format) if found else ExitStatus.OK
+    if unreadable is not None:
+        raise unreadable
+    return status
+
+
+def _of_ours(
+    mine: Mapping[Path, Result], ruleset: RuleSet, folder: Path, tree: Path | None, against: Path | None, today: date
+) -> list[Derivation]:
+    checks = registry.checks()
     known = {path.resolve() for path in mine}
     others = [] if tree is None else [path for path in find_results(tree) if path.resolve() not in known]
-    results = {str(path): read_result(path) for path in [*mine, *others]}
+    results = {str(path): result for path, result in [*mine.items(), *((path, read_result(path)) for path in others)]}
     rows = [ranking.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
     ranked = {row.path: row for table in ranking.leaderboard("", "", rows).tables for row in table.rows}
     published = None if against is None else _read(against)
@@ -88,7 +102,27 @@ def run(
         if published is not None and against is not None:
             typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
         found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
-    return _print(found, ruleset, output_format)
+    return found
+
+
+def _readable(paths: Sequence[Path]) -> tuple[dict[Path, Result], InputError | None]:
+    """The results of which a log can be read, and the last of those of which none can; what is left out is said."""
+    results: dict[Path, Result] = {}
+    unreadable: InputError | None = None
+    for path in paths:
+        try:
+            result = read_result(path)
+            for part in unread.parts(result):
+                why = printable(part.message, 500)
+                print(f"tta: {printable(part.path)}: nothing is derived from it: {why}", file=sys.stderr)
+            unread.refuse_without_runs(result)
+        except InputError as error:
+            if unreadable is not None:
+                print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
+            unreadable = error
+            continue
+        results[path] = result
+    return results, unreadable
 
 
 def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:
@@ -108,12 +142,8 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
 
 
 def _read(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > MAX_BOARD_BYTES:
-            raise SubmissionError(f"{path}: has more than {MAX_BOARD_BYTES:,} bytes; no board has")
-        return path.read_bytes()
-    except OSError as error:
-        raise SubmissionError(f"{path}: cannot be read: {error.strerror}") from None
+    """The data of a published board, wherever a link to it leads; no pipe and no device is waited for."""
+    return small_file(Path(os.path.realpath(path)), MAX_BOARD_BYTES)
 
 
 def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subject:

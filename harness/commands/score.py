@@ -55,7 +55,10 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
             continue
         rows.append(ranking.row(result, ruleset, checks, ruleset.prices, today))
     board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
-    print(json.dumps(_document(board), allow_nan=False, indent=2) if output_format == "json" else _text(board))
+    if output_format == "json":
+        print(json.dumps(_document(board), allow_nan=False, indent=2))
+    elif rows:
+        print(_text(board))
     if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
         status = ExitStatus.FINDINGS
     return status
@@ -163,7 +166,7 @@ def _watts(power_w: float | None) -> str:
 
 
 def _notes(row: Row) -> list[str]:
-    score, notes = row.score, []
+    score, notes = row.score, [] if row.signer is None else [f"signed by {row.signer}"]
     if row.num_errors:
         plural = "error" if row.num_errors == 1 else "errors"
         notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from harness import loader, registry
+from harness import loader, registry, unread
 from harness.errors import ExitStatus, InputError, printable
 from harness.submission import find_results, read_result
 from harness.summary import as_text, summarise
@@ -16,7 +16,8 @@ from harness.summary import as_text, summarise
 def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     """Prints a row for every result at or below `paths`, sorted by benchmark.
 
-    Folders that have nothing but reference runs over the full curve are no results, and named on standard error.
+    Folders that have nothing but reference runs over the full curve are no results, and named on standard error, as
+    is what cannot be read of a result.
 
     Returns:
         FINDINGS where a run missed its target; USAGE where a result cannot be read or is of no benchmark of the
@@ -30,6 +31,9 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
         try:
             result = read_result(path)
+            for part in unread.parts(result):
+                print(f"tta: {printable(part.path)}: left out: {printable(part.message, 500)}", file=sys.stderr)
+            unread.refuse_without_runs(result)
         except InputError as error:
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
             status = ExitStatus.USAGE

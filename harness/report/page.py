@@ -21,9 +21,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from harness import __version__
 from harness.documents import Piece, pieces, section
 from harness.errors import printable
-from harness.findings import Finding, Severity, sort_key
+from harness.findings import Finding, Severity
+from harness.grouping import Group, alike, shape_of
 from harness.judging import WaiverUse
-from harness.render import FileFacts, Judged, shape_of
+from harness.render import FileFacts, Judged
 
 _HERE = Path(__file__).parent
 _STYLES = (_HERE.parent / "board" / "static" / "style.css", _HERE / "templates" / "report.css")
@@ -104,29 +105,14 @@ def as_html(report: Report) -> str:
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Findings of one code whose messages differ in numbers only, by file in their order."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def places(self) -> list[list[Finding]]:
-        """By file, those of one file together."""
-        by_path: dict[str, list[Finding]] = {}
-        for finding in self.findings:
-            by_path.setdefault(finding.path, []).append(finding)
-        return list(by_path.values())
-
-
-def _groups(part: Part) -> list[tuple[str, list[tuple[str, list[Seen]]]]]:
-    """The findings by severity, waived ones last; in it by code, in it those that are alike, whatever the file."""
-    groups: dict[str, dict[str, dict[object, list[Finding]]]] = {name: {} for name in (*Severity, WAIVED)}
-    for finding in sorted(part.findings, key=sort_key):
-        by_code = groups[_column(finding)].setdefault(finding.code, {})
-        by_code.setdefault((finding.waived, shape_of(finding)), []).append(finding)
+def _groups(part: Part) -> list[tuple[str, list[tuple[str, list[list[Group]]]]]]:
+    """The findings by severity, waived ones last; in it by code, in it those that are alike, a group a file."""
+    groups: dict[str, dict[str, dict[object, list[Group]]]] = {name: {} for name in (*Severity, WAIVED)}
+    for group in alike(part.findings):
+        by_code = groups[_column(group.first)].setdefault(group.first.code, {})
+        by_code.setdefault((group.first.waived, shape_of(group.first)), []).append(group)
     return [
-        (name, [(code, [Seen(tuple(seen)) for seen in alike.values()]) for code, alike in by_code.items()])
+        (name, [(code, list(kinds.values())) for code, kinds in by_code.items()])
         for name, by_code in groups.items()
         if by_code
     ]
@@ -184,13 +170,13 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _lines(group: Sequence[Finding]) -> str:
+def _lines(group: Group) -> str:
     """`:7`, or `: 400 times, lines 7, 9, … 41`, after the path of a file; at most eight lines."""
-    lines = [str(item.line) for item in group if item.line is not None]
-    shown = ", ".join(lines if len(lines) <= 8 else [*lines[:7], f"… {lines[-1]}"])
-    if len(group) == 1:
+    lines = [str(line) for line in group.named_lines(7)]
+    shown = ", ".join(lines if len(group.lines) <= 8 else [*lines[:-1], f"… {lines[-1]}"])
+    if group.count == 1:
         return f":{shown}" if shown else ""
-    return f": {len(group):,} times{f', lines {shown}' if shown else ''}"
+    return f": {group.count:,} times{f', lines {shown}' if shown else ''}"
 
 
 def _evidence(finding: Finding) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or result.kind == "log" or not rules.reference_convergence:
+    if rules is None or result.kind == "log":
         return
     sizes = {course.batch_size(log) for log in result.runs}
     if len(sizes) != 1 or None in sizes or any(log.value(key.SUBMISSION_DIVISION) == "open" for log in result.runs):

@@ -40,9 +40,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     batch_size = sizes.pop()
     assert batch_size is not None
     samples = [course.samples_to_target(log, rules) for log in result.runs]
-    num_missed = sum(value is None for value in samples)
-    if num_missed > rules.drop or len(samples) <= 2 * rules.drop:
-        return  # too few runs or too many misses have findings of their own
     verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    if verdict.status == "missing":
+    # Too few runs and too many misses, which have no mean, have findings of their own.
+    if verdict.status == "missing" and verdict.submission_mean is not None:
         yield Fault(str(result.path), None, f"the convergence is not compared: {verdict.how}")

@@ -40,7 +40,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             if _MONEY.fullmatch(name):
                 yield Fault(str(log.path), log.line_of(name), f"{printable(name, 60)} is a cost; costs are derived")
     for name in result.system or {}:
-        if _MONEY.fullmatch(name) and name not in system_fields.OPTIONAL_FIELDS and result.system_path is not None:
+        if _MONEY.fullmatch(name) and name not in system_fields.OPTIONAL_FIELDS:
+            assert result.system_path is not None  # where the description was read
             yield Fault(
                 str(result.system_path),
                 line_of(result.system_path, name),

@@ -32,9 +32,10 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.prices is None or result.system_path is None:
+    if ruleset.prices is None:
         return
     found = quote_of(result, ruleset.prices)
     if isinstance(found, NoPrice) and found.kind == "unknown":
+        assert result.system_path is not None  # the description that names the price
         line = line_of(result.system_path, PRICE_KEY)
         yield Fault(str(result.system_path), line, f"the cost is null: {found.why}")

@@ -30,26 +30,25 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
 
 SCOPE = "result"
-SLACK = timedelta(seconds=2)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SLACK_S = 2
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     nodes = whole_number((result.system or {}).get("number_of_nodes"))
-    if BILLING_NAME not in result.files or nodes is None:
+    if nodes is None:
         return
     path = result.path / BILLING_NAME
     try:
         attempts = read_billing(path).attempts
     except SubmissionError:
-        return  # a finding of its own
+        return  # there is none, or what is wrong with it is a finding of its own
     for log in result.runs:
         if not log.events:
             continue
         try:
-            begin, end = (_EPOCH + timedelta(milliseconds=log.events[place].time_ms) for place in (0, -1))
-            earliest, latest = begin + SLACK, end - SLACK
-        except OverflowError:
+            begin, end = (datetime.fromtimestamp(log.events[place].time_ms / 1e3, UTC) for place in (0, -1))
+            earliest, latest = begin + timedelta(seconds=SLACK_S), end - timedelta(seconds=SLACK_S)
+        except (OverflowError, ValueError, OSError):
             yield Fault(str(path), None, f"{log.path.name} has times that are in no calendar; no node was held then")
             continue
         held = {item.node for item in attempts if item.provisioned <= earliest and item.released >= latest}

@@ -35,11 +35,13 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.prices is None or result.system is None or result.system_path is None:
+    if ruleset.prices is None:
         return
     quote = quote_of(result, ruleset.prices)
     if not isinstance(quote, Quote):
         return
+    assert result.system is not None
+    assert result.system_path is not None  # the description that names the price
     line, row = line_of(result.system_path, PRICE_KEY), quote.listed
     has, model = result.system.get("accelerators_per_node"), result.system.get("accelerator_model_name")
     number = None if row.unit == "gpu-h" else row.num_accelerators
@@ -48,7 +50,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             str(result.system_path),
             line,
             f"{row.id!r} has {number} accelerators a node; the description has {printable(has, 40)!r}",
-            {"priced": number, "described": printable(has, 40)},
+            {"priced": number, "described": printable(has)},
         )
     elif row.accelerator is not None and not _is_named(row.accelerator, printable(model)):
         yield Fault(

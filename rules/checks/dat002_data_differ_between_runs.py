@@ -33,7 +33,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if rules is None or rules.data_digest is not None:
         return
     told = [(log, digest) for log in result.runs if isinstance(digest := log.field(key.TTA_DATA, "digest"), str)]
-    for log, digest in told[1:]:
+    for log, digest in told:
         if digest != told[0][1]:
             yield Fault(
                 str(log.path),

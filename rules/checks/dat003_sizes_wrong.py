@@ -32,6 +32,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if rules is None:
         return
     for name, expected in ((key.TRAIN_SAMPLES, rules.train_examples), (key.EVAL_SAMPLES, rules.eval_examples)):
-        event = log.first(name)
-        if event is not None and isinstance(event.value, int) and event.value != expected:
-            yield Fault(str(log.path), event.lineno, f"{name} is {event.value:,}; the rules say {expected:,}")
+        value = log.value(name)
+        if isinstance(value, int) and value != expected:
+            yield Fault(str(log.path), log.line_of(name), f"{name} is {value:,}; the rules say {expected:,}")

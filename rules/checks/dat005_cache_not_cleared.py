@@ -29,6 +29,6 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event = log.first(key.CACHE_CLEAR)
-    if event is not None and event.value is False:
-        yield Fault(str(log.path), event.lineno, "the data were not cleared from the operating system's cache")
+    if log.value(key.CACHE_CLEAR) is False:
+        line = log.line_of(key.CACHE_CLEAR)
+        yield Fault(str(log.path), line, "the data were not cleared from the operating system's cache")

@@ -30,10 +30,9 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    config, event = log.value(key.TTA_CONFIG), log.first(key.TTA_RESOLVED)
-    if not isinstance(config, dict) or event is None or not isinstance(event.value, dict):
+    config, resolved = log.value(key.TTA_CONFIG), log.value(key.TTA_RESOLVED)
+    if not isinstance(config, dict) or not isinstance(resolved, dict):
         return
-    resolved = event.value
     both = {**config, **resolved}
     differing = [name for name in both if config.get(name) != resolved.get(name)]
     if differing:
@@ -41,4 +40,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             f"{printable(name, 40)}: {printable(resolved.get(name), 80)} instead of {printable(config.get(name), 80)}"
             for name in differing[:3]
         )
-        yield Fault(str(log.path), event.lineno, f"the worker ran with another configuration: {shown}")
+        line = log.line_of(key.TTA_RESOLVED)
+        yield Fault(str(log.path), line, f"the worker ran with another configuration: {shown}")

@@ -32,7 +32,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     told = [(log, found) for log in result.runs if (found := course.hyperparameters(log)) is not None]
-    for log, found in told[1:]:
+    for log, found in told:
         first_log, first = told[0]
         both = {**first, **found}
         differing = [name for name in both if first.get(name) != found.get(name)]

@@ -31,6 +31,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event = log.first(key.SUBMISSION_DIVISION)
-    if event is not None and isinstance(event.value, str) and event.value not in ruleset.divisions:
-        yield Fault(str(log.path), event.lineno, unknown_name("division", event.value, ruleset.divisions))
+    division = log.value(key.SUBMISSION_DIVISION)
+    if isinstance(division, str) and division not in ruleset.divisions:
+        line = log.line_of(key.SUBMISSION_DIVISION)
+        yield Fault(str(log.path), line, unknown_name("division", division, ruleset.divisions))

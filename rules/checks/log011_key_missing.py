@@ -41,5 +41,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     wanted = [*key.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
     missing = [name for name in wanted if name not in log.counts]
     if missing:
-        what = "1 key is missing" if len(missing) == 1 else f"{len(missing)} keys are missing"
-        yield Fault(str(log.path), None, f"{what}: {', '.join(missing)}", {"missing": missing})
+        yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

@@ -36,12 +36,13 @@ _ONCE = frozenset({*key.HEADER_KEYS, key.TTA_CLOCK, *key.OPENING_KEYS, key.RUN_S
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     once = _ONCE | frozenset(course.hyperparameters(log) or {}) - _REPEATED
     for name, count in log.counts.items():
-        if count > 1 and (name in once or name.startswith(key.HYPERPARAMETER_PREFIX)):
-            first, second = log.all(name)[:2]
+        is_single = name in once or name.startswith(key.HYPERPARAMETER_PREFIX)
+        # Of those that are kept: what comes after 64 MiB of events is LOG009's.
+        if is_single and len(found := log.all(name)) > 1:
             yield Fault(
                 str(log.path),
-                second.lineno,
-                f"{printable(name)} stands here for the second time; the first is on line {first.lineno}, "
+                found[1].lineno,
+                f"{printable(name)} stands here for the second time; the first is on line {found[0].lineno}, "
                 f"and a run has one ({count} in all)",
                 {"key": name, "count": count},
             )

@@ -22,7 +22,7 @@ an hour after `run_stop`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from harness import course
 from harness import events as key
@@ -49,36 +49,38 @@ _STOP_PLACE = _PLACES[key.RUN_STOP]
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    places = {**dict.fromkeys(course.hyperparameters(log) or {}, _HEADER_PLACE), **_PLACES}
+    hyperparameters = frozenset(course.hyperparameters(log) or {}) - {key.POWER_READING}
+    places = {**dict.fromkeys(hyperparameters, _HEADER_PLACE), **_PLACES}
     latest: Event | None = None
-    latest_place = -1
+    latest_place = 0
     misplaced: list[tuple[Event, Event]] = []
-    seen: set[str] = set()
-    for event in log.events:
-        place = _place(event, places)
-        if place is None or (event.key in seen and place != _BODY_PLACE):
-            # Other keys have their place before run_stop; a second event of a single key is LOG012's.
-            is_last_reading = event.key == key.POWER_READING and latest_place == _STOP_PLACE
-            if place is None and latest is not None and latest_place >= _STOP_PLACE and not is_last_reading:
-                misplaced.append((event, latest))
-            continue
-        seen.add(event.key)
-        if latest is not None and place < latest_place:
+    for event, place in _placed(log.events, places):
+        if place is None:  # any other key: before run_stop, but for the last reading
+            is_late = latest_place >= _STOP_PLACE and (event.key != key.POWER_READING or latest_place != _STOP_PLACE)
+        else:
+            is_late = place < latest_place
+            if not is_late:
+                latest, latest_place = event, place
+        if is_late:
+            assert latest is not None  # what it is later than
             misplaced.append((event, latest))
-        elif place > latest_place:
-            latest, latest_place = event, place
     if misplaced:
         event, after = misplaced[0]
-        more = f"; and {len(misplaced) - 1} more events out of order" if len(misplaced) > 1 else ""
         yield Fault(
             str(log.path),
             event.lineno,
-            f"{printable(event.key)} comes after {after.key} (line {after.lineno}), and belongs before it{more}",
+            f"{printable(event.key)} comes after {printable(after.key)} (line {after.lineno}), and belongs before it; "
+            f"events out of order in all: {len(misplaced)}",
             {"key": event.key, "num_misplaced": len(misplaced)},
         )
 
 
-def _place(event: Event, places: Mapping[str, int]) -> int | None:
-    if event.key.startswith(key.HYPERPARAMETER_PREFIX):
-        return _HEADER_PLACE
-    return places.get(event.key)
+def _placed(events: Iterable[Event], places: Mapping[str, int]) -> Iterator[tuple[Event, int | None]]:
+    """The events, each with its place, if it has one; without a second one of a single key, which is LOG012's."""
+    seen: set[str] = set()
+    for event in events:
+        is_hyperparameter = event.key.startswith(key.HYPERPARAMETER_PREFIX)
+        place = _HEADER_PLACE if is_hyperparameter else places.get(event.key)
+        if event.key not in seen or place in (None, _BODY_PLACE):
+            seen.add(event.key)
+            yield event, place

@@ -31,5 +31,5 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
     if start is not None and stop is not None and stop.time_ms <= start.time_ms:
-        run_s = (stop.time_ms - start.time_ms) / 1e3
-        yield Fault(str(log.path), stop.lineno, f"run_stop is {run_s:.3f} s after run_start; it must be after it")
+        message = f"run_stop is {(stop.time_ms - start.time_ms) / 1e3:.3f} s after run_start; it must be after it"
+        yield Fault(str(log.path), stop.lineno, message)

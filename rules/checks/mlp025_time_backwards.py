@@ -34,17 +34,20 @@ KEYS = (key.BLOCK_START, key.BLOCK_STOP, "epoch_start", "epoch_stop", key.EVAL_S
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in KEYS:
-        lines = log.all(name)
-        back = [(b, (a.time_ms - b.time_ms) / 1e3) for a, b in itertools.pairwise(lines) if a.time_ms > b.time_ms]
-        if back and max(back_s for _, back_s in back) > MAX_BACK_S:
-            worst, back_s = max(back, key=lambda item: item[1])
+        pairs = itertools.pairwise(log.all(name))
+        back = [(back_s, b) for a, b in pairs if (back_s := (a.time_ms - b.time_ms) / 1e3) > MAX_BACK_S]
+        if back:
+            back_s, worst = max(back, key=lambda item: item[0])
             yield Fault(
                 str(log.path), worst.lineno, f"{name} is {back_s:.3f} s before the {name} that stands before it"
             )
     stop = log.first(key.RUN_STOP)
-    before = [line for line in log.all(key.EVAL_ACCURACY) if stop is not None and line.lineno < stop.lineno]
-    if stop is not None and before and before[-1].time_ms - stop.time_ms > MAX_BACK_S * 1e3:
-        early_s = (before[-1].time_ms - stop.time_ms) / 1e3
-        yield Fault(
-            str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s before an evaluation that stands before it"
-        )
+    if stop is None:
+        return
+    before = [line for line in log.all(key.EVAL_ACCURACY) if line.lineno < stop.lineno]
+    for last in before[-1:]:
+        early_s = (last.time_ms - stop.time_ms) / 1e3
+        if early_s > MAX_BACK_S:
+            yield Fault(
+                str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s before an evaluation that stands before it"
+            )

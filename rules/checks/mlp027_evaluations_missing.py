@@ -46,9 +46,11 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             f"evaluations were started at {len(started)} places, and a quality was written down at {len(places)}",
             {"num_missing": num_missing},
         )
+    if len(places) != 1:
+        return
     blocks = max((log.all(name) for name in (key.BLOCK_STOP, "epoch_stop")), key=len)
-    trained = {roundlog.place_of(line) for line in blocks if values and line.lineno < values[0].lineno}
-    if len(places) == 1 and len(trained) > MAX_BLOCKS:
+    trained = {roundlog.place_of(line) for line in blocks if line.lineno < values[0].lineno}
+    if len(trained) > MAX_BLOCKS:
         yield Fault(
             str(log.path),
             values[0].lineno,

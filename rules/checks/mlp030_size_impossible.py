@@ -38,9 +38,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if isinstance(line.value, int | float) and not isinstance(line.value, bool) and line.value > 0:
             sizes[name] = line.value
         else:
-            shown = printable(line.value, 60)
-            yield Fault(str(log.path), line.lineno, f"{name} is {shown!r}; it must be a number above zero")
-    batch, samples = sizes.get(key.GLOBAL_BATCH_SIZE, 0), sizes.get(key.TRAIN_SAMPLES)
-    if samples is not None and batch > samples:
+            message = f"{name} is {printable(line.value, 60)!r}; it must be a number above zero"
+            yield Fault(str(log.path), line.lineno, message)
+    batch, samples = sizes.get(key.GLOBAL_BATCH_SIZE), sizes.get(key.TRAIN_SAMPLES)
+    if batch is not None and samples is not None and batch > samples:
         message = f"global_batch_size is {batch:,}; there are {samples:,} train_samples"
         yield Fault(str(log.path), log.line_of(key.GLOBAL_BATCH_SIZE), message)

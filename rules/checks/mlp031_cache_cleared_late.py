@@ -31,5 +31,5 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     clear, start = log.first(key.CACHE_CLEAR), log.first(key.RUN_START)
     if clear is not None and start is not None and clear.lineno > start.lineno and clear.time_ms > start.time_ms:
-        late_s = (clear.time_ms - start.time_ms) / 1e3
-        yield Fault(str(log.path), clear.lineno, f"the first cache_clear is {late_s:.1f} s after run_start")
+        message = f"the first cache_clear is {(clear.time_ms - start.time_ms) / 1e3:.1f} s after run_start"
+        yield Fault(str(log.path), clear.lineno, message)

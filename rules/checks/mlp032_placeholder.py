@@ -34,6 +34,8 @@ NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in (key.SUBMISSION_ORG, key.SUBMISSION_PLATFORM):
         line = log.first(name)
-        text = str(line.value).strip().lower() if line is not None else None
-        if line is not None and text is not None and (text in NAMES or any(word in text for word in WORDS)):
+        if line is None:
+            continue
+        text = str(line.value).strip().lower()
+        if text in NAMES or any(word in text for word in WORDS):
             yield Fault(str(log.path), line.lineno, f"{name} is {printable(line.value, 60)!r}, a placeholder")

@@ -33,7 +33,7 @@ _MEANT = re.compile(r"[^/]*\.log|[^/]*result[^/]*\.txt", re.IGNORECASE)
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None:
         return
     names = roundplace.log_names(result.files)
     expected = [f"result_{number}.txt" for number in range(len(names))]

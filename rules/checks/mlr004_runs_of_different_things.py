@@ -39,7 +39,7 @@ _NAMES = (
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None:
         return
     for name, values in roundscore.differing(result.runs, _NAMES).items():
         (first, _), (second, log) = list(values.items())[:2]

@@ -32,10 +32,10 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None:
         return
     names = sorted({name for log in result.runs for name in log.counts if name.startswith("opt_")})
     for name, values in roundscore.differing(result.runs, [*names, "gradient_accumulation_steps"]).items():
         (first, _), (second, log) = list(values.items())[:2]
         message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
-        yield Fault(str(log.path), log.line_of(name), printable(message, 400))
+        yield Fault(str(log.path), log.line_of(name), printable(message))

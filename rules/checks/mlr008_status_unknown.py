@@ -31,10 +31,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None or result.system is None or "status" not in result.system:
         return
-    if result.system is None or result.system_path is None or "status" not in result.system:
-        return
+    assert result.system_path is not None
     status, known = result.system["status"], system.STATUSES.values()
     if status not in known:
         message = f"status is {printable(status, 60)}; it must be one of {'; '.join(known)}"

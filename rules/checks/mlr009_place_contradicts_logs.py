@@ -34,11 +34,10 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if ruleset.round is None or result.kind == "log":
         return
-    benchmark = result.benchmark
-    if benchmark is not None and roundplace.is_place(result.path) and benchmark != result.path.absolute().name:
+    benchmark, folder = result.benchmark, result.path.absolute().name
+    if benchmark is not None and roundplace.is_place(result.path) and benchmark != folder:
         line = result.runs[0].line_of("submission_benchmark")
-        folder = printable(result.path.absolute().name, 60)
-        message = f"submission_benchmark is {printable(benchmark, 60)}; the folder is {folder}"
+        message = f"submission_benchmark is {printable(benchmark, 60)}; the folder is {printable(folder, 60)}"
         yield Fault(str(result.runs[0].path), line, message)
     described = (result.system or {}).get("division")
     if not isinstance(described, str) or described.lower() not in ruleset.divisions:

@@ -30,10 +30,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None or result.system is None or "division" not in result.system:
         return
-    if result.system is None or result.system_path is None or "division" not in result.system:
-        return
+    assert result.system_path is not None
     division = result.system["division"]
     if division not in ruleset.divisions:
         known = " or ".join(ruleset.divisions)

@@ -31,7 +31,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None:
         return
     score = roundscore.of(result, ruleset.round)
     if score.code is None or score.code.status != "fail":
@@ -40,7 +40,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     assert verdict.mean is not None
     assert verdict.acceptable_mean is not None
     assert verdict.reference_mean is not None
-    rules_mean = score.rules.acceptable_mean if score.rules is not None else None
+    assert score.rules is not None
+    rules_mean = score.rules.acceptable_mean
     by_text = f"; {rules_mean:,.3f} by the rules' text" if rules_mean is not None else ""
     yield Fault(
         str(result.path),

@@ -32,9 +32,7 @@ _TOLERANCE = 1e-6  # relative; the file has all digits of a double
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
-        return
-    if roundplace.SCALING_NAME not in result.files:
+    if ruleset.round is None or roundplace.SCALING_NAME not in result.files:
         return
     path = result.path / roundplace.SCALING_NAME
     claimed, why = roundplace.claimed_factor(path)
@@ -42,10 +40,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if claimed is None:
         yield Fault(str(path), None, f"no factor can be read from it: {printable(why)}; the logs give {factor:.6f}")
     elif abs(claimed - factor) > _TOLERANCE * factor:
-        needed = f"the logs give {factor:.6f}" if factor > 1 else "the logs need no normalisation"
         yield Fault(
             str(path),
             line_of(path, roundplace.FACTOR_NAME),
-            f"claims the factor {claimed:.6f}; {needed}",
+            f"claims the factor {claimed:.6f}; the logs give {factor:.6f}",
             {"claimed": claimed, "computed": factor},
         )

@@ -33,7 +33,7 @@ _NAME = re.compile(r"(node|sw)_([0-9]{1,6})\.txt")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None:
         return
     folder = f"{_POWER}/"
     if not any(name.startswith(folder) for name in result.files):
@@ -52,7 +52,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 yield Fault(where, None, f"the logs {kind}_<k>.txt are not numbered from 0 on without a hole")
         kinds = [match[1] for name in there if (match := _NAME.fullmatch(name))]
         shapes[log] = (kinds.count("node"), kinds.count("sw"))
-    usual = max(shapes.values(), key=list(shapes.values()).count, default=(0, 0))
+    if not shapes:
+        return
+    usual = max(shapes.values(), key=list(shapes.values()).count)
     for log, shape in shapes.items():
         if shape != usual:
             seen = f"{shape[0]} nodes and {shape[1]} switches; the others have {usual[0]} and {usual[1]}"

@@ -29,10 +29,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None or result.system is None:
         return
-    if result.system is None or result.system_path is None:
-        return
+    assert result.system_path is not None
     if absent := [name for name in system.FIELDS if name not in result.system]:
         message = f"{len(absent)} of {len(system.FIELDS)} fields are missing: {', '.join(absent)}"
         yield Fault(str(result.system_path), None, message, {"missing": absent})

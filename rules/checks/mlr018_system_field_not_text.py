@@ -30,10 +30,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log":
+    if ruleset.round is None or result.system is None:
         return
-    if result.system is None or result.system_path is None:
-        return
+    assert result.system_path is not None
     for name in system.FIELDS:
         if name in result.system and not isinstance(result.system[name], str):
             message = f"the field {name!r} is {printable(result.system[name], 60)}; it must be a text"

@@ -33,6 +33,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if result.kind != "submission" or result.claim is not None:
         return
     place = result.path / CLAIM_NAME
-    faults = [part.message for part in result.unreadable if part.path == place]
-    for message in faults or ["the submission has no claim"]:
-        yield Fault(str(place), None, printable(message))
+    unreadable = (part.message for part in result.unreadable if part.path == place)
+    yield Fault(str(place), None, printable(next(unreadable, "the submission has no claim")))

@@ -32,8 +32,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     claim = result.claim
     if claim is None:
         return
-    parts = result.path.absolute().parts
-    place = ("", "", "", "", *parts)[-4:]
+    place = result.path.absolute().parts[-4:]
     wanted = (claim.submitter, "results", claim.system, claim.benchmark)
     if place != wanted:
         yield Fault(

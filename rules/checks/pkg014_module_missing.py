@@ -31,20 +31,17 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for log in result.runs if result.code_path is not None else ():
+    if result.code_path is None:
+        return  # of a single log
+    for log in result.runs:
         module = named_module(log)
         if module is None:
             continue
         entry = result.code.get(module.name)
         if entry is None or entry.kind != "file":
-            missing = "is not there" if entry is None else "is not a regular file"
+            place = f"{result.code_path.parent.name}/{result.code_path.name}"
             yield Fault(
                 str(log.path),
                 log.line_of(key.TTA_CONFIG),
-                f"it names the module {module.name}, which {missing} in {_place(result)}",
+                f"it names the module {module.name}; there is no such regular file in {place}/",
             )
-
-
-def _place(result: Result) -> str:
-    assert result.code_path is not None
-    return f"{result.code_path.parent.name}/{result.code_path.name}/" if result.claim else f"{result.code_path.name}/"

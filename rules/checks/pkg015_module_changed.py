@@ -32,8 +32,10 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for log in result.runs:
         module = named_module(log)
-        entry = None if module is None else result.code.get(module.name)
-        if module is not None and entry is not None and entry.kind == "file" and entry.sha256 != module.sha256:
+        if module is None:
+            continue
+        entry = result.code.get(module.name)
+        if entry is not None and entry.kind == "file" and entry.sha256 != module.sha256:
             found = "more bytes than a module may have" if entry.sha256 is None else f"{entry.sha256[:12]}…"
             yield Fault(
                 str(log.path),

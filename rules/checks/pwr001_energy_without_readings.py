@@ -30,10 +30,10 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event, source = log.first(key.TTA_ENERGY), log.field(key.TTA_ENERGY, "source")
-    if event is not None and source in ("measured", "estimated") and not log.nodes:  # without a source it is PWR002's
+    source = log.field(key.TTA_ENERGY, "source")
+    if source in ("measured", "estimated") and not log.nodes:  # without a source it is PWR002's
         yield Fault(
             str(log.path),
-            event.lineno,
+            log.line_of(key.TTA_ENERGY),
             f"the energy is said to be {printable(source, 20)}, but there is no power log in power/{log.path.stem}/",
         )

@@ -35,11 +35,11 @@ RELATIVE = 0.001
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in metered(result, ruleset):
-        event, stated = run.log.first(key.TTA_ENERGY), course.number(run.log.field(key.TTA_ENERGY, "energy_j"))
-        if event is None or stated is None:
+        stated = course.number(run.log.field(key.TTA_ENERGY, "energy_j"))
+        if stated is None:
             continue  # power logs may be laid beside a run that the referee did not meter
         joules, claimed = run.energy.joules, run.log.field(key.TTA_ENERGY, "class")
-        place = (str(run.log.path), event.lineno)
+        place = (str(run.log.path), run.log.line_of(key.TTA_ENERGY))
         if joules is None:
             why = ", ".join(run.energy.void)
             yield Fault(*place, f"energy_j is {stated:.1f} J; the power logs make no energy at all: {why}")

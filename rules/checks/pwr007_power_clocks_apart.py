@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.energyfaults import NOT_RANKED, voided
+from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -45,8 +46,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if "clock_unknown" in run.energy.void:
             silent = [node.node for node in run.log.nodes if node.specs and not node.offsets]
             yield Fault(
-                run.path(silent[0] if silent else None),
+                run.path(silent[0]),
                 None,
-                f"{', '.join(silent[:8])}: no clock offset is logged, by which to lay it over the run; {NOT_RANKED}",
+                f"{printable(', '.join(silent))}: no clock offset is logged, by which to lay it over the run; "
+                f"{NOT_RANKED}",
                 {"nodes": silent},
             )

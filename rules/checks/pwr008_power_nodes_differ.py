@@ -37,12 +37,11 @@ _WORDS = {
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in voided(result, ruleset, *_WORDS):
-        found = [words for reason, words in _WORDS.items() if reason in run.energy.void]
+        found = [_WORDS[reason] for reason in run.energy.void if reason in _WORDS]
         described = "" if result.num_nodes is None else f" of {result.num_nodes} nodes described"
-        scopes = f" ({run.energy.scope})" if "scope_mixed" in run.energy.void else ""
         yield Fault(
             run.path(),
             None,
-            f"power logs of {run.energy.num_nodes}{described}: {'; '.join(found)}{scopes}; {NOT_RANKED}",
+            f"power logs of {run.energy.num_nodes}{described} ({run.energy.scope}): {'; '.join(found)}; {NOT_RANKED}",
             {"num_logs": run.energy.num_nodes, "num_nodes": result.num_nodes},
         )

@@ -35,16 +35,26 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in voided(result, ruleset, "counted_twice", "same_trace"):
         doubled = [item for item in run.energy.excluded if item[2].startswith("counted already")]
-        for node, meter, why in doubled[:1]:
-            more = f" (and {len(doubled) - 1} more meters)" if len(doubled) > 1 else ""
-            yield Fault(run.path(node), None, f"{meter} was {why}{more}; it is added once; {NOT_RANKED}")
+        if doubled:
+            node, meter, why = doubled[0]
+            yield Fault(
+                run.path(node),
+                None,
+                f"{meter} was {why}; it is added once; {NOT_RANKED}",
+                {"num_meters": len(doubled)},
+            )
         if "same_trace" in run.energy.void:
-            one, other = _twins(run.log.nodes)
-            yield Fault(run.path(other), None, f"it has the very same times and readings as {one}; {NOT_RANKED}")
+            name, told = _twins(run.log.nodes)
+            yield Fault(run.path(name), None, f"{told}; {NOT_RANKED}")
 
 
-def _twins(nodes: Sequence[NodePower]) -> tuple[str, str]:
-    """The first two logs that share the readings of a meter, which some do."""
+def _twins(nodes: Sequence[NodePower]) -> tuple[str | None, str]:
+    """The first log with the readings of another's meter, and what to say of it; None: their clocks are two kinds."""
     seen: dict[tuple[Sample, ...], str] = {}
     traces = ((samples, node.node) for node in nodes for samples in node.samples.values() if len(samples) > 1)
-    return next((first, name) for samples, name in traces if (first := seen.setdefault(samples, name)) != name)
+    twins = (
+        (name, f"it has the very same times and readings as {first}")
+        for samples, name in traces
+        if (first := seen.setdefault(samples, name)) != name
+    )
+    return next(twins, (None, "two of them have the very same times and readings, once they lie on one clock"))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energyfaults import NOT_RANKED, voided
+from harness.energyfaults import NOT_RANKED, Metered, voided
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
@@ -33,26 +33,29 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     limits = ruleset.energy
     for run in voided(result, ruleset, "accuracy_undeclared", "accuracy_poor", "uncertain"):
-        for part in run.energy.parts:
-            spec = run.node(part.node).specs.get(part.meter)
-            if spec is None or spec.meter_class == "E":
-                continue
-            if spec.meter_class == "A" and spec.accuracy_pct is None:
-                fault = f"{part.meter} is of class A and does not say how accurate it is"
-            elif (spec.accuracy_pct or 0.0) > limits.max_accuracy_pct:
-                fault = (
-                    f"{part.meter} is accurate to {spec.accuracy_pct:g} %; {limits.max_accuracy_pct:g} % is the most"
-                )
-            else:
-                continue
-            yield Fault(run.path(part.node), None, f"{fault}; {NOT_RANKED}")
-            break  # one a run
-        joules, half_j = run.energy.joules, run.energy.uncertainty_j
-        if "uncertain" in run.energy.void and run.energy.meter_class != "E" and joules and half_j is not None:
+        fault = next(_faults(run, limits.max_accuracy_pct), None)
+        if fault is not None:  # one a run
+            yield fault
+        if "uncertain" in run.energy.void and run.energy.meter_class != "E":
+            joules, half_j = run.energy.joules, run.energy.uncertainty_j
             yield Fault(
                 run.path(),
                 None,
-                f"the energy is {joules:,.0f} J, give or take {half_j:,.0f} J ({half_j / joules:.0%}); "
+                f"the energy is {joules:,.0f} J, give or take {half_j:,.0f} J; "
                 f"{limits.max_uncertainty_share:.0%} is the most; {NOT_RANKED}",
                 {"joules": joules, "u95_j": half_j},
             )
+
+
+def _faults(run: Metered, most_pct: float) -> Iterator[Fault]:
+    for part in run.energy.parts:
+        if part.meter_class == "E":
+            continue  # a model, or a constant that no meter is declared for
+        accuracy_pct = run.node(part.node).specs[part.meter].accuracy_pct
+        if accuracy_pct is not None and accuracy_pct > most_pct:
+            fault = f"{part.meter} is accurate to {accuracy_pct:g} %; {most_pct:g} % is the most"
+        elif accuracy_pct is None and part.meter_class == "A":
+            fault = f"{part.meter} is of class A and does not say how accurate it is"
+        else:
+            continue
+        yield Fault(run.path(part.node), None, f"{fault}; {NOT_RANKED}")

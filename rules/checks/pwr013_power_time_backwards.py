@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         defects = run.node(found.part.node).defects_of("time_backwards")
         yield Fault(
             run.path(found.part.node),
-            defects[0].lineno if defects else None,
+            defects[0].lineno,  # there is one wherever a time goes back
             f"{found.value:g} readings of {found.part.meter} go back in time{found.more}; {NOT_RANKED}",
             {"num_backwards": found.value, "num_others": found.num_others},
         )

@@ -20,7 +20,6 @@ The published logs of MLPerf Training v4.0 with power, in which all of these exa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from harness.energyfaults import metered
@@ -42,17 +41,16 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 def _damage(nodes: tuple[NodePower, ...]) -> Iterator[Fault]:
     """One fault a kind, at the first of its lines."""
-    counts: Counter[str] = Counter()
-    num_logs: Counter[str] = Counter()
+    damaged: dict[str, list[NodePower]] = {}
     for node in nodes:
-        counts.update(node.defect_counts)
-        num_logs.update(node.defect_counts.keys())
-    for kind in sorted(set(counts) - _OTHERS):
-        node, defect = next((node, found[0]) for node in nodes if (found := node.defects_of(kind)))
-        times = f"{counts[kind]:,} times " if counts[kind] > 1 else ""
+        for kind in node.defect_counts:
+            damaged.setdefault(kind, []).append(node)
+    for kind in sorted(set(damaged) - _OTHERS):
+        logs = damaged[kind]
+        defect, count = logs[0].defects_of(kind)[0], sum(node.defect_counts[kind] for node in logs)
         yield Fault(
-            str(node.path),
+            str(logs[0].path),
             defect.lineno or None,
-            f"{kind}: {defect.message} ({times}in {num_logs[kind]} of {len(nodes)} power logs)",
-            {"kind": kind, "count": counts[kind], "num_logs": num_logs[kind]},
+            f"{kind}: {defect.message} ({count:,} in {len(logs)} of {len(nodes)} power logs)",
+            {"kind": kind, "count": count, "num_logs": len(logs)},
         )

@@ -44,5 +44,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                     f"it is of run {printable(node.run_id or 'none', 40)}; the log beside it of {printable(own, 40)}",
                 )
             elif hosts is not None and node.host is not None and not node.is_switch and node.host not in hosts:
-                named = printable(", ".join(sorted(hosts)), 200)
+                named = printable(", ".join(sorted(hosts)))
                 yield Fault(str(node.path), 1, f"it was written on {printable(node.host, 60)}; tta_world names {named}")

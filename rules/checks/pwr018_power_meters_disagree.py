@@ -36,5 +36,5 @@ _WORDS = {
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in flagged(result, ruleset, *_WORDS):
-        found = [words for flag, words in _WORDS.items() if flag in run.energy.flags]
+        found = [_WORDS[flag] for flag in run.energy.flags if flag in _WORDS]
         yield Fault(run.path(), None, "; ".join(found))

@@ -39,5 +39,5 @@ _WORDS = {
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in flagged(result, ruleset, *_WORDS):
-        flags = [flag for flag in _WORDS if flag in run.energy.flags]
+        flags = [flag for flag in run.energy.flags if flag in _WORDS]
         yield Fault(run.path(), None, "; ".join(_WORDS[flag] for flag in flags), {"flags": flags})

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness import course
+from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import RESULT_PATTERN, Result
@@ -34,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     missed = [log.path.name for log in result.runs if course.deciding(log, rules) is None]
     missed += [part.path.name for part in result.unreadable if RESULT_PATTERN.fullmatch(part.path.name)]
     if len(missed) > rules.drop:
-        names = ", ".join(sorted(missed)[:5]) + (" …" if len(missed) > 5 else "")
+        names = printable(", ".join(sorted(missed)))
         yield Fault(
             str(result.path),
             None,

@@ -40,8 +40,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     last = f"the last {rules.metric.name} is {values[-1]:g}" if values else "there is no evaluation"
     num_confirmed = course.num_confirmed(values, rules)
     if status not in (course.SUCCESS, course.ABORTED):
-        said = printable(stop.metadata["status"], 40)
-        yield Fault(str(log.path), stop.lineno, f"run_stop has status {said!r}; it must be success or aborted")
+        said = f"status {printable(stop.metadata['status'], 40)!r}"
+        yield Fault(str(log.path), stop.lineno, f"run_stop has {said}; it must be success or aborted")
     elif status == course.SUCCESS and num_confirmed == 0:
         yield Fault(
             str(log.path), stop.lineno, f"run_stop says success, but {last}, and the target is {rules.target:g}"

@@ -36,7 +36,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if decided is None or course.is_full_curve(log):
         return
     for event in log.events:
-        if stop is not None and event.lineno > stop.lineno:
+        if event is stop:
             return
         if event.key in (key.BLOCK_START, key.EVAL_START, key.EVAL_ACCURACY) and event.lineno > decided.lineno:
             yield Fault(

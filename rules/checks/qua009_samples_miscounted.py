@@ -32,7 +32,7 @@ _STANDING = frozenset({key.RUN_START, key.BLOCK_START, key.EVAL_START, key.EVAL_
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    batch_size = course.batch_size(log) or 1
+    batch_size = course.batch_size(log)
     samples = 0
     for event in log.events:
         count = event.samples_count
@@ -43,7 +43,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
                 f"it must be more than {samples:,}"
                 if count <= samples
                 else f"it must be a multiple of the global batch {batch_size:,}"
-                if count % batch_size
+                if batch_size is not None and count % batch_size
                 else None
             )
         else:

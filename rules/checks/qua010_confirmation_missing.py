@@ -31,9 +31,10 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop = log.first(key.RUN_STOP)
-    if rules is None or stop is None or course.status(log) != course.SUCCESS:
+    if rules is None or course.status(log) != course.SUCCESS:
         return
+    stop = log.first(key.RUN_STOP)
+    assert stop is not None  # that is where it says so
     values = [value for event, value in course.qualities(log) if event.lineno < stop.lineno]
     num_confirmed = course.num_confirmed(values, rules)
     # A last evaluation that does not reach the target at all is QUA003's.

@@ -34,7 +34,7 @@ SCOPE = "judgement"
 
 def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: date) -> Iterator[Fault]:
     places = {str(result.path), *(finding.path for finding in findings)}
-    places |= {str(log.path) for log in result.runs} | {str(result.path / name) for name in result.files}
+    places |= {str(result.path / name) for name in result.files}
     for number, waiver in enumerate(ruleset.waivers):
         if not any(fnmatch.fnmatch(place, waiver.path) for place in places):
             continue

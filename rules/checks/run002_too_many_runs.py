@@ -28,7 +28,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or result.kind == "log":
+    if rules is None:
         return
     num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
     if num_runs > rules.num_runs:

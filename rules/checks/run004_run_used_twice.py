@@ -34,10 +34,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     seen: dict[str, RunLog] = {}
     for log in result.runs:
         run_id = log.field(key.TTA_FORMAT, "run_id")
-        names = [log.sha256, *([f"run {run_id}"] if isinstance(run_id, str) else [])]
-        first = next((seen[name] for name in names if name in seen), None)
-        if first is not None:
-            what = "byte for byte the log" if first.sha256 == log.sha256 else "the same run_id as"
-            yield Fault(str(log.path), log.line_of(key.TTA_FORMAT), f"this is {what} {first.path.name}")
+        names = {log.sha256: "byte for byte the log"}
+        if isinstance(run_id, str):
+            names[f"run {run_id}"] = "the same run_id as"
+        told = next((f"{what} {seen[name].path.name}" for name, what in names.items() if name in seen), None)
+        if told is not None:
+            yield Fault(str(log.path), log.line_of(key.TTA_FORMAT), f"this is {told}")
         for name in names:
             seen.setdefault(name, log)

@@ -39,7 +39,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         curve = tuple((value, log.seconds(start, event)) for event, value in course.qualities(log))
         first = seen.setdefault(curve, log)
-        if not curve or first is log or _is_copy(log, first):
+        if not curve or _is_copy(log, first):
             continue
         yield Fault(
             str(log.path),
@@ -49,5 +49,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _is_copy(log: RunLog, other: RunLog) -> bool:
-    is_same = log.field(key.TTA_FORMAT, "run_id") == other.field(key.TTA_FORMAT, "run_id")
-    return log.sha256 == other.sha256 or (is_same and log.field(key.TTA_FORMAT, "run_id") is not None)
+    """Whether RUN004 finds it: the log itself, the same bytes, or the same run_id."""
+    run_id = log.field(key.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(key.TTA_FORMAT, "run_id"))

@@ -29,15 +29,25 @@ from harness.runlog import RunLog
 from harness.submission import Result
 
 SCOPE = "result"
+_FACTS = (  # what it is called, and where it stands: an event, and a field of it or the whole
+    ("benchmark", key.SUBMISSION_BENCHMARK, None),
+    ("division", key.SUBMISSION_DIVISION, None),
+    ("submitter", key.SUBMISSION_ORG, None),
+    ("system", key.TTA_SYSTEM, "name"),
+    ("digest of the system description", key.TTA_SYSTEM, "digest"),
+    ("ruleset", key.TTA_RULES, "ruleset"),
+    ("digest of the terms", key.TTA_RULES, "terms_digest"),
+    ("number of devices", key.TTA_CONFIG, "num_devices"),
+    ("precision", key.TTA_CONFIG, "precision"),
+    ("result_id", key.TTA_FORMAT, "result_id"),
+)
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    first: RunLog | None = None
     for log in result.runs:
-        if first is None:
-            first = log
-            continue
-        for what, (name, value), (_, expected) in zip(_FACTS, _facts(log), _facts(first), strict=True):
+        first = result.runs[0]
+        for what, name, field in _FACTS:
+            value, expected = _fact(log, name, field), _fact(first, name, field)
             if value is not None and expected is not None and value != expected:
                 yield Fault(
                     str(log.path),
@@ -46,30 +56,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 )
 
 
-_FACTS = (
-    "benchmark",
-    "division",
-    "submitter",
-    "system",
-    "digest of the system description",
-    "ruleset",
-    "digest of the terms",
-    "number of devices",
-    "precision",
-    "result_id",
-)
-
-
-def _facts(log: RunLog) -> tuple[tuple[str, object], ...]:
-    return (
-        (key.SUBMISSION_BENCHMARK, log.value(key.SUBMISSION_BENCHMARK)),
-        (key.SUBMISSION_DIVISION, log.value(key.SUBMISSION_DIVISION)),
-        (key.SUBMISSION_ORG, log.value(key.SUBMISSION_ORG)),
-        (key.TTA_SYSTEM, log.field(key.TTA_SYSTEM, "name")),
-        (key.TTA_SYSTEM, log.field(key.TTA_SYSTEM, "digest")),
-        (key.TTA_RULES, log.field(key.TTA_RULES, "ruleset")),
-        (key.TTA_RULES, log.field(key.TTA_RULES, "terms_digest")),
-        (key.TTA_CONFIG, log.field(key.TTA_CONFIG, "num_devices")),
-        (key.TTA_CONFIG, log.field(key.TTA_CONFIG, "precision")),
-        (key.TTA_FORMAT, log.field(key.TTA_FORMAT, "result_id")),
-    )
+def _fact(log: RunLog, name: str, field: str | None) -> object:
+    return log.value(name) if field is None else log.field(name, field)

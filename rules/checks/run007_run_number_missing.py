@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import RESULT_PATTERN, Result
@@ -32,7 +33,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     names = [log.path.name for log in result.runs] + [part.path.name for part in result.unreadable]
     numbers = {int(match.group(1)) for name in names if (match := RESULT_PATTERN.fullmatch(name))}
-    holes = sorted(set(range(max(numbers, default=-1) + 1)) - numbers)
+    holes = sorted(set(range(max(numbers))) - numbers) if numbers else []
     if holes:
-        shown = ", ".join(f"result_{number}.txt" for number in holes[:5]) + (" …" if len(holes) > 5 else "")
-        yield Fault(str(result.path), None, f"{shown} is missing; runs are numbered from 0 without a gap")
+        shown = printable(", ".join(f"result_{number}.txt" for number in holes))
+        yield Fault(str(result.path), None, f"missing: {shown}; runs are numbered from 0 without a gap")

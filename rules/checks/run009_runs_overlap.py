@@ -31,21 +31,22 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    spans = sorted(
-        ((log.events[0].time_ms, log.events[-1].time_ms, log.path.name, log) for log in result.runs if log.events),
-        key=lambda span: span[:3],
-    )
-    for before, after in itertools.pairwise(spans):
-        log = after[3]
-        # Copies have the same times; they are found as what they are.
-        if after[0] < before[1] and log.sha256 != before[3].sha256 and not _is_same_run(log, before[3]):
+    logs = sorted((log for log in result.runs if log.events), key=_span)
+    for before, log in itertools.pairwise(logs):
+        (begin_ms, _, _), (_, end_ms, name) = _span(log), _span(before)
+        if begin_ms < end_ms and not _is_copy(log, before):
             yield Fault(
                 str(log.path),
                 log.events[0].lineno,
-                f"the run began {(before[1] - after[0]) / 1e3:.1f} s before {before[2]} had ended",
+                f"the run began {(end_ms - begin_ms) / 1e3:.1f} s before {name} had ended",
             )
 
 
-def _is_same_run(log: RunLog, other: RunLog) -> bool:
+def _span(log: RunLog) -> tuple[float, float, str]:
+    return log.events[0].time_ms, log.events[-1].time_ms, log.path.name
+
+
+def _is_copy(log: RunLog, other: RunLog) -> bool:
+    """Whether RUN004 finds it, the same bytes or the same run_id: copies have the same times."""
     run_id = log.field(key.TTA_FORMAT, "run_id")
-    return run_id is not None and run_id == other.field(key.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(key.TTA_FORMAT, "run_id"))

@@ -31,7 +31,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     told = [(log, version) for log in result.runs if isinstance(version := log.field(key.TTA_FORMAT, "harness"), str)]
-    for log, version in told[1:]:
+    for log, version in told:
         if version != told[0][1]:
             yield Fault(
                 str(log.path),

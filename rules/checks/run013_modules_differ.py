@@ -32,12 +32,12 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     told = [log for log in result.runs if isinstance(log.value(key.TTA_CONFIG), dict)]
-    for log in told[1:]:
-        if log.field(key.TTA_CONFIG, "module") != told[0].field(key.TTA_CONFIG, "module"):
-            module, first = named_module(log), named_module(told[0])
+    for log in told:
+        first = told[0]
+        if log.field(key.TTA_CONFIG, "module") != first.field(key.TTA_CONFIG, "module"):
             yield Fault(
                 str(log.path),
                 log.line_of(key.TTA_CONFIG),
-                f"the module is {printable(module or 'none')}; in {told[0].path.name} it is "
-                f"{printable(first or 'none')}",
+                f"the module is {printable(named_module(log) or 'none')}; in {first.path.name} it is "
+                f"{printable(named_module(first) or 'none')}",
             )

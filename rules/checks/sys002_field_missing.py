@@ -31,8 +31,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if result.system is None or result.system_path is None:
+    if result.system is None:
         return
+    assert result.system_path is not None  # from which it was read
     for name in system_fields.FIELDS:
         if name not in result.system:
             yield Fault(str(result.system_path), None, f"the field {name!r} is missing")

@@ -30,8 +30,9 @@ _NOTES = ("hw_notes", "sw_notes")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if result.system is None or result.system_path is None:
+    if result.system is None:
         return
+    assert result.system_path is not None  # from which it was read
     has_no_accelerators = result.system.get("accelerators_per_node") == "0"
     for name in system_fields.FIELDS:
         value = result.system.get(name)

@@ -19,6 +19,7 @@ Start with `tta run --devices N`, and look at what the worker wrote.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from harness import events as key
@@ -36,7 +37,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     world = [rank for rank in event.value if isinstance(rank, dict)]
     ranks = [rank.get("rank") for rank in world]
-    sizes = sorted({printable(rank.get("world_size"), 20) for rank in world if rank.get("world_size") != declared})
+    sizes = sorted({str(rank.get("world_size")) for rank in world if rank.get("world_size") != declared})
     if len(world) != len(event.value) or ranks != list(range(declared)):
         yield Fault(
             str(log.path),
@@ -46,7 +47,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         )
     elif sizes:
         yield Fault(
-            str(log.path), event.lineno, f"{declared} devices were declared; ranks see {', '.join(sizes)} of them"
+            str(log.path),
+            event.lineno,
+            f"{declared} devices were declared; ranks see {printable(', '.join(sizes))} of them",
         )
-    elif any(rank.get("versions") != world[0].get("versions") for rank in world):
+    elif any(one.get("versions") != other.get("versions") for one, other in itertools.pairwise(world)):
         yield Fault(str(log.path), event.lineno, "the ranks have different versions of their libraries")

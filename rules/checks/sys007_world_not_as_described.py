@@ -18,6 +18,7 @@ MLPerf submission rules, system description. Node counts in published descriptio
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -40,16 +41,18 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         on_accelerators = Counter(
             str(rank.get("host")) for rank in ranks if not str(rank.get("device", "cpu")).startswith("cpu")
         )
-        most = max(on_accelerators.values(), default=0)
         fault = None
         if nodes is not None and ranks and len(hosts) != nodes:
             fault = f"the ranks ran on {len(hosts)} hosts; number_of_nodes is {nodes}"
-        elif per_node is not None and most > per_node:
-            fault = f"{most} ranks of one host ran on accelerators; accelerators_per_node is {per_node}"
+        elif per_node is not None and any(num_ranks > per_node for num_ranks in on_accelerators.values()):
+            fault = (
+                f"{max(on_accelerators.values())} ranks of one host ran on accelerators; "
+                f"accelerators_per_node is {per_node}"
+            )
         if fault is not None:
             yield Fault(str(log.path), log.line_of(key.TTA_WORLD), fault)
 
 
 def _count(value: object) -> int | None:
     """A count as descriptions write it: a text of digits."""
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None

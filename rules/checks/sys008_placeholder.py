@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator
 
 from harness import system as system_fields
+from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result, line_of
@@ -31,19 +32,18 @@ _WORDS = re.compile(r"(?i)unknown|unnamed|todo|tbd|fixme|xxx+|\?+|.*placeholder.
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if result.system is None or result.system_path is None:
+    if result.system is None:
         return
+    assert result.system_path is not None  # from which it was read
     names = [
         name
         for name in system_fields.FIELDS
         if isinstance(value := result.system.get(name), str) and _WORDS.fullmatch(value.strip())
     ]
     if names:
-        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        fields = "1 field has a placeholder" if len(names) == 1 else f"{len(names)} fields have placeholders"
         yield Fault(
             str(result.system_path),
             line_of(result.system_path, names[0]),
-            f"{fields}: {shown}",
+            f"placeholders in {len(names)} of {len(system_fields.FIELDS)} fields: {printable(', '.join(names))}",
             {"fields": names},
         )

@@ -34,11 +34,10 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in log.all(key.TTA_DATA_TOUCHED_EARLY):
         if isinstance(event.value, list) and event.value:
-            names = ", ".join(printable(name, 80) for name in event.value[:3])
-            more = f" and {len(event.value) - 3} more" if len(event.value) > 3 else ""
+            names = printable(", ".join(map(str, event.value)))
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"data were opened before run_start: {names}{more}; none may be",
+                f"{len(event.value)} data files were opened before run_start, and none may be: {names}",
                 {"num_files": len(event.value)},
             )

@@ -38,18 +38,21 @@ _PHASES = (
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    run_s, stop = course.run_s(log), log.first(key.RUN_STOP)
+    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    if start is None or stop is None:
+        return
+    run_s = log.seconds(start, stop)
     try:
-        unclaimed_s = derive_ledger(log).get("other", 0.0)
+        unclaimed_s = derive_ledger(log)["other"]
     except LogError:
         return  # what cannot be summed is reported by TIM003
-    if run_s is None or stop is None or run_s <= 0:
+    if run_s <= 0:
         return
     if course.status(log) != course.SUCCESS:
         # The interval that an aborted run broke off in is claimed until run_stop.
         for start_key, stop_key in _PHASES:
-            for item in course.intervals(log, start_key, stop_key)[-1:]:
-                unclaimed_s -= log.seconds(item.start, stop) if item.stop is None else 0.0
+            last = course.intervals(log, start_key, stop_key)[-1:]
+            unclaimed_s -= sum(log.seconds(item.start, stop) for item in last if item.stop is None)
     timing = ruleset.timing
     fraction = unclaimed_s / run_s
     # A nanosecond of slack: the limits themselves are within, and the sums are of binary fractions.

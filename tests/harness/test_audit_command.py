@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness import registry
+from harness.auditing.engine import Audited
+from harness.auditing.suspicion import Suspicion
 from harness.commands import audit, explain
 from harness.errors import ExitStatus, InputError, RulesError, UsageError
+from harness.findings import Finding, Severity
 from harness.loader.audit import load_audit
 from tests import fabricate, foreign
 from tests.foreign import of
@@ -105,8 +108,42 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
     document = json.loads(capsys.readouterr().out)
     assert document["audit_rules_digest"] == load_audit(registry.audit_file()).digest
     assert len(document["results"]) == 1
-    assert document["most_suspicious"][0] in document["results"][0]["findings"]
+    found = document["results"][0]["findings"]
+    assert any(document["most_suspicious"][0].items() <= item.items() for item in found)
     assert {"AUD010"} <= {item["code"] for item in document["results"][0]["findings"]}
+
+
+def test_suspicions_that_are_alike_are_one_with_the_highest_score() -> None:
+    """Where the worst of them stands; its lines are those of all."""
+    rules = load_audit(registry.audit_file())
+    found = [
+        Suspicion(Finding("AUD001", "clock_goes_back", Severity.WARNING, "a.txt", line, f"back by {line} s"), score)
+        for line, score in ((9, 60.0), (4, 55.5), (7, 40.0))
+    ]
+    other = Suspicion(Finding("AUD001", "clock_goes_back", Severity.WARNING, "b.txt", 1, "back by 2 s"), 50.0)
+    suspicions = (found[0], found[1], other, found[2])
+
+    document = json.loads(audit.as_json([Audited("t", None, 2, suspicions)], rules))
+    [first, second] = document["results"][0]["findings"]
+
+    assert (first["score"], first["count"], first["line"], first["lines"]) == (60.0, 3, 9, [4, 7, 9])
+    assert (second["score"], second["count"], second["path"]) == (50.0, 1, "b.txt")
+    assert [item["score"] for item in document["most_suspicious"]] == [60.0, 55.5]
+
+
+def test_sarif_says_the_same(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The findings of the JSON, in their order, by the signals in force; the score is the rank."""
+    audit.run([odd], "auto", "json", TODAY)
+    results = json.loads(capsys.readouterr().out)["results"]
+    status = audit.run([odd], "auto", "sarif", TODAY)
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+
+    signals = load_audit(registry.audit_file()).signals
+    assert status is ExitStatus.OK
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == sorted(signals)
+    assert [
+        (item["ruleId"], item["level"], item["rank"], item.get("occurrenceCount", 1)) for item in run["results"]
+    ] == [(item["code"], item["severity"], item["score"], item["count"]) for one in results for item in one["findings"]]
 
 
 def test_a_sound_result_has_nothing_suspicious(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -245,6 +245,10 @@ def test_the_json_has_every_row(site: Path, board: Board) -> None:
     assert rows["acme/results/box9/toy_mini"]["energy_j"] is None
     assert rows["tiny-lab/results/workstation.7/toy_mini"]["energy_j"] == 0.0
     assert rows["tiny-lab/results/laptop/toy_mini"]["findings"][0]["code"] == "TST001"
+    assert all(
+        sum(item["count"] for item in row["findings"]) == len(board.entries[place].row.findings)
+        for place, row in rows.items()
+    )
     assert len(rows["acme/results/box1/toy_mini"]["runs"]) == 5
     assert [table["benchmark"] for table in one["tables"]] == [SPEECH.name]
     assert one["tables"][0]["metric"]["direction"] == "min"

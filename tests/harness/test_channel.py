@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -138,3 +140,51 @@ def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[Channel
 
     assert answer is not None
     assert answer["mean_loss"] != answer["mean_loss"]
+
+
+def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says arrives at the end that listens there."""
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("line")
+        listener.listen(1)
+        worker = Channel.connect(Path("line"))
+        referee = Channel(listener.accept()[0])
+    worker.send({"hello": 1})
+
+    assert referee.receive(1.0) == {"hello": 1}
+    worker.close()
+    referee.close()
+
+
+def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
+    """A worker that is killed with a command unread: the system says reset, the referee hears what it always does."""
+    channel, peer = ends
+    channel.send({"do": "train"})
+    peer.close()
+
+    with pytest.raises(ChannelClosed, match="the connection broke: Connection reset by peer"):
+        channel.receive(1.0)
+
+
+class Fickle(socket.socket):
+    """A socket whose first bytes are announced and not there: `select` may say so (select(2), "Bugs")."""
+
+    is_first = True
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        if self.is_first:
+            self.is_first = False
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return super().recv(bufsize, flags)
+
+
+def test_bytes_that_are_announced_too_early_are_waited_for() -> None:
+    """The message is read all the same, and the run does not end of it."""
+    left, right = socket.socketpair()
+    channel = Channel(Fickle(fileno=left.detach()))
+    right.sendall(b'{"a": 1}\n')
+
+    assert channel.receive(1.0) == {"a": 1}
+    channel.close()
+    right.close()

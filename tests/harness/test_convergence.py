@@ -199,7 +199,7 @@ def test_larger_batches_than_the_reference_have_none() -> None:
 
 def test_two_entries_of_one_batch_size_are_one_point() -> None:
     """A reference may be extended by further runs."""
-    twice = (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[:5]), EXAMPLE[1])
+    twice: tuple[ReferenceConvergence, ...] = (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[:5]), EXAMPLE[1])
     twice += (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[5:]),)
 
     assert reference_points(twice) == reference_points(EXAMPLE)

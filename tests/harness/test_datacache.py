@@ -366,3 +366,35 @@ def test_digests_that_cannot_be_noted_cost_only_time(tmp_path: Path, monkeypatch
         (folder / "metadata.json").write_bytes(b"{}")
 
     assert datacache.prepare(Maker(with_bytes), "mini", tmp_path).num_files == 1
+
+
+def test_data_that_cannot_be_read_are_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad block in one file: the sentence names it, and there is no digest of the rest."""
+
+    def digest(path: Path) -> str:
+        if path.name == "train.bin":
+            raise OSError(errno.EIO, "Input/output error")
+        return "0" * 64
+
+    monkeypatch.setattr(datacache, "sha256_of", digest)
+
+    with pytest.raises(DataError, match=r"part/train\.bin: cannot be read: Input/output error"):
+        datacache.prepare(Maker(), "mini", tmp_path)
+
+
+def test_cache_that_was_not_cleared_is_never_called_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that does not take the request for one of two files: one was asked for, and it is said."""
+    data = datacache.prepare(Maker(), "mini", tmp_path)
+    calls: list[int] = []
+
+    def refuse_the_second(fd: int, offset: int, length: int, advice: int) -> None:
+        calls.append(fd)
+        if len(calls) == 2:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse_the_second)
+
+    assert datacache.drop_caches(data.path) == (False, {"method": "posix_fadvise", "num_files": 1})
+    for fd in calls:
+        with pytest.raises(OSError, match="Bad file descriptor"):  # none is left open
+            os.fstat(fd)

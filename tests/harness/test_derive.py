@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import loader, submission
+from harness import derivation, loader, ranking, runlog, submission
 from harness.board.tables import board_json
 from harness.commands import board as board_command
 from harness.commands import derive as command
@@ -18,7 +19,9 @@ from harness.commands import score, summary
 from harness.derivation import Derived, Subject, derive, numbers
 from harness.derivationrules import FORMULAS, formula_of, kind_of
 from harness.errors import ExitStatus, SubmissionError
+from harness.findings import Finding, Severity
 from harness.rowdocument import row_document
+from harness.runresult import run_result
 from harness.summary import summarise
 from harness.typedtotals import against_board
 from tests import fabricate
@@ -69,6 +72,194 @@ def of_everything(place: Path) -> list[Derived]:
             }
             found += derive(Subject(result, row, rules, "rules.yaml", "prices.yaml"), documents)
     return found
+
+
+def test_what_is_a_number() -> None:
+    """By name: of an object with a dot, of a list with an index; money that is a text is one, other digits are none."""
+    document = {
+        "a": 1,
+        "b": [0.5, True, None, {"c": -2}, (7,)],
+        "name": "5",
+        "usd": "1.50",
+        "bill": {"seconds": "60", "usd": "about 3", "paid_usd": "-1"},
+        "cost": {"usd_per_hour": "36", "seconds": "60"},
+    }
+
+    assert dict(numbers(document)) == {
+        "a": 1,
+        "b[0]": 0.5,
+        "b[3].c": -2,
+        "b[4][0]": 7,
+        "usd": "1.50",
+        "bill.seconds": "60",
+        "bill.paid_usd": "-1",
+        "cost.usd_per_hour": "36",
+    }
+    assert dict(numbers([3], "board")) == {"board[0]": 3}
+
+
+def numbered(log: Path, *keys: str) -> tuple[int, ...]:
+    """The lines of these keys in a log, looked for as text."""
+    lines = log.read_text().splitlines()
+    return tuple(number for number, line in enumerate(lines, 1) if any(f'"key": "{key}"' in line for key in keys))
+
+
+WINDOW = ("run_start", "run_stop")
+BLOCKS = ("block_start", "block_stop", "tracked_stats")
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    """Five metered runs, each of which reaches the target at its third evaluation, but the fourth, which misses it."""
+
+    def change(index: int, steps: list[Step]) -> list[Step]:
+        if index == 3:
+            find(steps, "eval_accuracy", 2).value = 0.85
+            find(steps, "run_stop").metadata["status"] = "aborted"
+        return steps
+
+    folder = fabricate.write_submission(tmp_path / "tree", change=change, power="node")
+    found = submission.read_result(folder)
+    ruleset = fabricate.ruleset({})
+    row = ranking.rate(
+        found, ruleset, [Finding("AAA001", "wrong", Severity.ERROR, "a.txt", line, "") for line in (7, None)]
+    )
+    return Subject(found, row, ruleset.benchmarks["toy_mini"], "rules.yaml", "prices.yaml")
+
+
+def placed(subject: Subject, name: str) -> list[tuple[str, tuple[int, ...], str]]:
+    """Where the number comes from; each file by its path in the result, if it is there."""
+    places = derivation._places(subject, formula_of(name), name)
+    folder = str(subject.result.path)
+    return [(place.path.removeprefix(f"{folder}/"), place.lines, place.what) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("score.runs[1].seconds", WINDOW),
+        ("score.runs[4].run_s", WINDOW),
+        ("score.runs[1].seed", ("seed",)),
+        ("score.runs[2].ledger.init", ("init_start", "init_stop")),
+        ("score.runs[0].ledger.data", ("tta_data_open_start", "tta_data_open_stop", "tracked_stats")),
+        ("score.runs[1].ledger.train", BLOCKS),
+        ("score.runs[1].ledger.eval", ("eval_start", "eval_stop")),
+        ("score.runs[3].quality", ("eval_accuracy",)),
+    ],
+)
+def test_a_number_of_one_run_comes_from_that_run(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
+    """From all its lines of these keys; of a run that missed its target from every evaluation."""
+    log = f"result_{name[11]}.txt"
+
+    assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys))]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("score.seconds", WINDOW),
+        ("score.interval[1]", WINDOW),
+        ("score.dropped[1]", WINDOW),
+        ("summary.data_wait_fraction", BLOCKS),
+    ],
+)
+def test_a_number_of_a_result_comes_from_all_its_runs(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
+    """Whatever its own index counts."""
+    logs = [f"result_{index}.txt" for index in range(5)]
+
+    assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys)) for log in logs]
+
+
+def test_an_evaluation_is_one_line(subject: Subject) -> None:
+    """The first index is the run's, the second the evaluation's; what decided is the third, of a miss it is any."""
+    lines = [numbered(subject.result.path / f"result_{index}.txt", "eval_accuracy") for index in range(5)]
+    all_of = [(f"result_{i}.txt", lines[i] if i == 3 else lines[i][2:], "eval_accuracy") for i in range(5)]
+
+    assert placed(subject, "score.runs[2].evaluations[1].quality") == [
+        ("result_2.txt", (lines[2][1],), "eval_accuracy")
+    ]
+    assert placed(subject, "score.runs[1].samples") == [all_of[1]]
+    assert placed(subject, "score.samples") == placed(subject, "summary.quality[1]") == all_of
+
+
+def test_other_numbers_name_their_files(subject: Subject) -> None:
+    """Rules, prices, power logs, findings, the tree; what there is none of is not named."""
+    path = subject.result.path
+    logs = [f"result_{index}.txt" for index in range(5)]
+    windows = [(log, numbered(path / log, *WINDOW), "run_start, run_stop") for log in logs]
+    price = [
+        ("prices.yaml", (), "the price that the system description names"),
+        (str(subject.result.system_path), (), "number_of_nodes and the price's name"),
+    ]
+    powers = [
+        [
+            (log, numbered(path / log, "tta_clock", *WINDOW), "tta_clock, run_start, run_stop"),
+            (f"power/{log[:-4]}/node_0.txt", (), "power_reading from run_start to run_stop"),
+        ]
+        for log in logs
+    ]
+    sizes = [(log, numbered(path / log, "global_batch_size"), "global_batch_size") for log in logs]
+    reference = ("rules.yaml", (), "suites: mini: reference_convergence")
+
+    assert placed(subject, "score.runs[1].usd") == [windows[1], *price]
+    assert placed(subject, "score.usd") == placed(subject, "board.cost.interval[1]") == [*windows, *price]
+    assert placed(subject, "score.runs[2].energy.parts[0].joules") == powers[2]
+    assert (
+        placed(subject, "score.energy_j") == placed(subject, "board.energy.interval[1]") == [*itertools.chain(*powers)]
+    )
+    assert placed(subject, "score.runs[4].idle_w") == [("power/idle/node_0.txt", (), "power_reading")]
+    assert placed(subject, "summary.baseline[1]") == [("rules.yaml", (), "suites: mini")]
+    assert placed(subject, "score.normalised_by") == [reference, *placed(subject, "score.samples"), *sizes]
+    assert placed(subject, "num_errors") == [("a.txt", (7,), "AAA001 error"), ("a.txt", (), "AAA001 error")]
+    assert placed(subject, "bill.usd") == [("billing.yaml", (), "as declared"), ("prices.yaml", (), "list prices")]
+    assert placed(subject, "band") == [*windows, (str(path), (), "and the same of every result it is ranked with")]
+    assert placed(subject, "board.files[0].bytes") == [(name, (), "size") for name in sorted(subject.result.files)]
+    assert placed(subject, "score.guess") == []
+
+
+def test_without_rules_prices_and_meters_none_are_named(subject: Subject) -> None:
+    """A benchmark that no ruleset knows, no price book, no power logs, no description of the system."""
+    runs = tuple(dataclasses.replace(log, nodes=(), idle=()) for log in subject.result.runs)
+    bare = dataclasses.replace(
+        subject,
+        result=dataclasses.replace(subject.result, runs=runs, system_path=None),
+        rules=None,
+        prices_path=None,
+    )
+    logs = [f"result_{index}.txt" for index in range(5)]
+
+    assert [place[0] for place in placed(bare, "score.usd")] == logs
+    assert (
+        placed(bare, "score.energy_j") == placed(bare, "score.runs[1].idle_w") == placed(bare, "summary.target") == []
+    )
+    assert [place[0] for place in placed(bare, "score.normalised_by")] == logs * 2
+    assert placed(bare, "bill.usd") == [("billing.yaml", (), "as declared")]
+    partly = dataclasses.replace(bare.result, runs=(*runs[:2], *subject.result.runs[2:]))
+    metered = [place[0] for place in placed(dataclasses.replace(bare, result=partly), "score.energy_j")]
+    assert metered == [name for i in (2, 3, 4) for name in (f"result_{i}.txt", f"power/result_{i}/node_0.txt")]
+
+
+def test_the_evaluation_that_decided_is_told_by_samples_and_quality(subject: Subject, tmp_path: Path) -> None:
+    """Confirmed by the third of 0.5, 0.95, 0.95; of two after as many samples the one that is good enough, and of two
+    that are alike the first."""
+    rules = dataclasses.replace(fabricate.benchmark_rules(), confirm_evaluations=1)
+    confirmed = fabricate.events(qualities=(0.5, 0.95, 0.95))
+    twice = fabricate.events(qualities=(0.5, 0.85, 0.95))
+    find(twice, "eval_accuracy", 2).metadata["samples_count"] = 2000
+    again = fabricate.events(qualities=(0.5, 0.85, 0.95, 0.95))
+    find(again, "eval_accuracy", 3).metadata["samples_count"] = 3000
+    for steps, law in ((confirmed, rules), (twice, subject.rules), (again, subject.rules)):
+        path = fabricate.write_log(tmp_path / "result_0.txt", steps)
+        log = runlog.read(path)
+        assert law is not None
+        score = dataclasses.replace(subject.row.score, runs=(run_result(log, law),))
+        one = dataclasses.replace(
+            subject,
+            result=dataclasses.replace(subject.result, path=tmp_path, runs=(log,)),
+            row=dataclasses.replace(subject.row, score=score),
+        )
+
+        assert placed(one, "score.runs[0].samples")[0][1] == numbered(path, "eval_accuracy")[2:3]
 
 
 def test_every_number_of_a_rich_board_has_its_formula_and_every_formula_a_number(tmp_path: Path) -> None:

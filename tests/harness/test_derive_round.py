@@ -3,17 +3,91 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import roundscore
 from harness.commands import derive, score
-from harness.derivation import numbers
+from harness.derivation import Derived, numbers
 from harness.errors import ExitStatus, UsageError
-from harness.roundderivation import FORMULAS
+from harness.findings import Finding, Severity
+from harness.roundderivation import FORMULAS, derive_round, typed_in_round
+from harness.roundtable import RoundRow
+from tests import mlperflog
+from tests.mlperflog import Entry, find
 from tests.rules.box import TODAY
 from tests.rules.roundbox import ROUND, RoundBox
+
+
+def row_of(box: RoundBox, claimed: float | None = None) -> RoundRow:
+    assert box.ruleset.round is not None
+    return RoundRow(box.folder, roundscore.of(box.result(), box.ruleset.round), 2, claimed)
+
+
+def test_a_number_of_a_round_names_its_lines_and_files(tmp_path: Path) -> None:
+    """Of the run that its index names, else of all runs; every evaluation, and the file of the references."""
+    box = RoundBox(tmp_path)
+    mlperflog.put_after(box.logs[1], find(box.logs[1], "eval_accuracy", 2), Entry(50.0, "eval_error", 0.5))
+    finding = Finding("MLP003", "wrong", Severity.ERROR, "a.txt", 7, "it is wrong")
+    numbers = derive_round(row_of(box), [finding, replace(finding, line=None)], "rules.yaml")
+    found = {
+        item.name: [(place.path.removeprefix(f"{box.folder}/"), place.lines, place.what) for place in item.places]
+        for item in numbers
+    }
+
+    def lines(index: int, *keys: str) -> tuple[str, tuple[int, ...], str]:
+        text = box.log(index).read_text().splitlines()
+        numbered = (number for number, line in enumerate(text, 1) if any(f'"key": "{key}"' in line for key in keys))
+        return f"result_{index}.txt", tuple(numbered), ", ".join(keys)
+
+    windows = [lines(index, "run_start", "run_stop") for index in range(5)]
+    compared = [lines(index, "eval_accuracy", "eval_error", "global_batch_size") for index in range(5)]
+    assert found["round.runs[1].seconds"] == windows[1:2]
+    assert found["round.runs[1].to_target"] == [lines(1, "eval_accuracy", "eval_error")]
+    assert found["round.raw_seconds"] == found["round.minutes"] == windows
+    assert found["round.global_batch_size"] == [lines(index, "global_batch_size") for index in range(5)]
+    assert found["round.num_errors"] == [("a.txt", (7,), "MLP003"), ("a.txt", (), "MLP003")]
+    assert found["round.factor"] == [("rules.yaml", (), "reference convergence points"), *compared]
+    assert found["round.factor"] == found["round.convergence.rules.mean"]
+
+
+def test_a_number_of_a_round_without_a_rule_is_not_passed_over(tmp_path: Path) -> None:
+    """A batch size that is a list of numbers: they stand there without formula and places. A typed factor does not."""
+    box = RoundBox(tmp_path)
+    for log in box.logs:
+        find(log, "global_batch_size").value = [16, 32]
+    found = {item.name: item for item in derive_round(row_of(box, 0.5), [], "rules.yaml")}
+
+    assert found["round.global_batch_size[1]"] == Derived("round.global_batch_size[1]", 32, None, ())
+    assert "round.claimed_factor" not in found
+
+
+@pytest.mark.parametrize(
+    ("claimed", "num_runs", "derived", "agrees"),
+    [(1.0, 5, 1.0, True), (1.0000009, 5, 1.0, True), (1.0000012, 5, 1.0, False), (0.5, 2, None, None)],
+)
+def test_a_claimed_factor_is_compared_to_a_millionth(
+    tmp_path: Path, claimed: float, num_runs: int, derived: float | None, agrees: bool | None
+) -> None:
+    """With the one that the logs make; where they make no score, with nothing."""
+    box = RoundBox(tmp_path, num_runs=num_runs)
+    (found,) = typed_in_round(box.result(), row_of(box, claimed))
+
+    assert (found.name, found.stated, found.derived, found.agrees) == (
+        "scaling.json: scaling_factor",
+        claimed,
+        derived,
+        agrees,
+    )
+    assert (found.path, found.line, found.why) == (
+        str(box.folder / "scaling.json"),
+        None,
+        "the result has no score",
+    )
+    assert typed_in_round(box.result(), row_of(box)) == []
 
 
 def derived(box: RoundBox, capsys: pytest.CaptureFixture[str]) -> tuple[ExitStatus, dict[str, Any]]:

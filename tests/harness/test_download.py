@@ -313,3 +313,19 @@ def test_answer_that_is_no_http_is_one_sentence(fetch: Callable[..., Path]) -> N
         with pytest.raises(DataError, match=r"could not be downloaded \(.*SSH-2\.0-other"):
             fetch(url=f"http://127.0.0.1:{server.getsockname()[1]}/x")
         thread.join()
+
+
+def test_progress_goes_to_standard_error_where_nobody_else_takes_it(
+    served: Served, fetch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output belongs to the verb; a length that is not told is not made up."""
+    seconds = iter(range(0, 10_000, 2))
+    monkeypatch.setattr("harness.download.time.monotonic", lambda: float(next(seconds)))
+    served.has_length = False
+
+    fetch(say=None)
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err
+    assert set(said.err.splitlines()) == {"archive.bin: 0 MiB"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.energyrank import Place, board_of, rank, tie
+from harness.energyrank import Place, Standing, board_of, rank, standing_of, tie
 from harness.runenergy import RunEnergy
 
 
@@ -53,6 +54,16 @@ def test_14_intervals_that_touch_are_a_tie() -> None:
     """1,000 +- 10 and 1,020 +- 10 meet at 1,010."""
     assert tie(energy(1000.0, 10.0), energy(1020.0, 10.0))
     assert not tie(energy(1000.0, 10.0), energy(1020.5, 10.0))
+    assert not tie(energy(1020.5, 10.0), energy(1000.0, 10.0))
+
+
+def test_an_energy_whose_doubt_is_not_known_has_an_interval_without_width() -> None:
+    """It ties with what holds it, and not with what is half a joule away."""
+    exact = replace(energy(1000.0), uncertainty_j=None)
+
+    assert standing_of(exact) == Standing("node", "node (ac)", 1000.0, 1000.0, 1000.0)
+    assert tie(exact, energy(1000.5, 0.5))
+    assert not tie(exact, energy(1000.5, 0.4))
 
 
 def test_14_classes_a_and_b_are_one_board_and_c_and_d_another() -> None:

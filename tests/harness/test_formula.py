@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -131,6 +132,7 @@ def test_what_cannot_be_worked_out_is_not_met(text: str, value: Any, why: str) -
         "'" + "a" * MAX_LENGTH + "'",
         "(" * 240 + "1" + ")" * 240 + "." * 5,
         "value[-1]",
+        "metadata[0]",
         "value\x00",
     ],
 )
@@ -218,3 +220,40 @@ def test_what_is_no_formula_is_refused_with_the_reason() -> None:
         parse("value ==")
     with pytest.raises(RulesError):
         parse("1 < value is 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "is_met"),
+    [
+        ("value < 2", 2, False),
+        ("value < 2", 1.9, True),
+        ("value <= 2", 2, True),
+        ("value <= 2", 2.1, False),
+        ("value > 2", 2, False),
+        ("value > 2", 2.1, True),
+        ("value >= 2", 2, True),
+        ("value >= 2", 1.9, False),
+        ("value[1] == 7", [5, 7], True),
+        ("has(value[2])", [5, 7], False),
+        ("has(value.a.b)", {"a": {"b": 1}}, True),
+        ("has(value.a.b)", {"a": {"c": 1}}, False),
+        ("has(metadata.epoch_count)", None, True),
+        ("has(metadata.epoch_num)", None, False),
+        ("is_integer(value)", 1e-5, False),
+        ("is_integer(value)", 3 + 9e-6, True),
+    ],
+)
+def test_limits_are_where_they_are_said_to_be(text: str, value: Any, is_met: bool) -> None:
+    """Equal is not less; 1e-5 away is no whole number; a part of a part, and a field, are there or not."""
+    assert parse(text).holds(Line(value, {"epoch_count": 2})) is is_met
+
+
+@pytest.mark.parametrize("text", ["1if value else 2", r"'\d' == value"])
+def test_what_python_only_warns_of_is_refused(text: str) -> None:
+    """Whatever the warnings are set to, and on every version of Python; nothing is said on standard error."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(RulesError, match="not a formula: invalid"):
+            parse(text)
+
+    assert said == []

@@ -300,3 +300,16 @@ def test_sender_waits_longer_and_complains_once(capsys: pytest.CaptureFixture[st
     assert said.count("\n") == 1
     assert "\x1b" not in said
     assert "tta sync here" in said
+
+
+def test_a_mirror_that_cannot_be_started_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No process can be made: the run goes on, and whoever waits for the mirror learns that nothing was sent."""
+    monkeypatch.setattr(sys, "executable", str(folder / "no such python"))
+
+    mirror = start_mirror(folder)
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "tta: the MLflow mirror cannot be started: No such file or directory\n")
+    assert not mirror.finish(1)

@@ -168,6 +168,12 @@ def test_tree_that_is_no_folder_is_refused(tmp_path: Path, result: Result, kind:
         submit(tree, result)
 
 
+def test_tree_on_a_file_system_that_takes_nothing_is_one_sentence(result: Result) -> None:
+    """In /proc nobody makes a folder, whoever it is."""
+    with pytest.raises(OutputError, match=r"^/proc: cannot be written: [A-Z]"):
+        submit(Path("/proc"), result)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_tree_that_cannot_be_written_is_one_sentence(tree: Path, result: Result) -> None:
     """A share that is mounted read-only."""
@@ -194,6 +200,19 @@ def test_log_that_changed_since_it_was_read_is_refused(tree: Path, result: Resul
 
     with pytest.raises(SubmissionError, match="changed while it was being read"):
         submit(tree, result)
+
+    assert list(tree.iterdir()) == []
+
+
+def test_power_log_that_changed_since_it_was_read_is_refused(tree: Path, tmp_path: Path) -> None:
+    """Of a run as of the idle baseline: neither is taken for what it was."""
+    for number, name in enumerate(("power/result_1/node_0.txt", "power/idle/node_0.txt")):
+        metered = read_result(write_result(tmp_path / str(number), num_runs=2, power="node"))
+        with (metered.path / name).open("a") as stream:
+            stream.write("more\n")
+
+        with pytest.raises(SubmissionError, match=f"{name}: changed while it was being read"):
+            submit(tree, metered)
 
     assert list(tree.iterdir()) == []
 

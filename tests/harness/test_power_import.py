@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from harness import cli, runlog
+from harness import cli, powercsv, runlog
 from harness.errors import LogError, OutputError, UsageError
 from harness.events import RUN_START, RUN_STOP
 from harness.loggedenergy import energy_of
@@ -199,3 +200,60 @@ def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(OutputError, match=r"cannot be written|is there already"):
         power.bring(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
+
+
+@pytest.mark.parametrize("place", ["folder", "nowhere.csv", "pipe"])
+def test_place_that_is_no_file_is_refused(tmp_path: Path, place: str) -> None:
+    """A pipe is not waited for."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(LogError, match=f"{place}: is not a file"):
+        read_csv(tmp_path / place, "When", "Active Power")
+
+
+def test_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    """A bad block on the meter's stick."""
+    (tmp_path / "pdu.csv").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read
+
+    with pytest.raises(LogError, match=r"pdu\.csv: cannot be read: Input/output error"):
+        read_csv(tmp_path / "pdu.csv", "When", "Active Power")
+
+
+def test_file_larger_than_any_measurement_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in bytes nor in readings; the line is named at which there are too many."""
+    path = tmp_path / "pdu.csv"
+    path.write_text(HEAD + "".join(f"{1767225600 + second},5\n" for second in range(4)))
+    monkeypatch.setattr(powercsv, "MAX_SAMPLES", 3)
+    with pytest.raises(LogError, match="line 5: more than 3 readings"):
+        read_csv(path, "When", "Active Power")
+    with path.open("a") as stream:
+        stream.truncate(powercsv.MAX_BYTES + 1)
+    with pytest.raises(LogError, match="has more than 256 MiB"):
+        read_csv(path, "When", "Active Power")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "0001-01-01T00:00:00+23:59,5\n9999-12-31T23:59:59-23:59,5\n",
+            "begin before the machine of the run was started",
+        ),
+        ("0,5\n999999999999,5\n", "before the machine of the run was started"),
+        ("0001-01-01T00:00:00+23:59,5\n0001-01-01T00:00:01+23:59,5\n", "they do not touch it"),
+        (
+            "999999999998,5\n999999999999,5\n",
+            "from a time out of all reason to a time out of all reason",
+        ),
+    ],
+)
+def test_times_out_of_all_reason_are_laid_over_no_run(tmp_path: Path, text: str, message: str) -> None:
+    """The first and the last that can be written: a sentence, and no power log with times that nobody had."""
+    log = runlog.read(result(tmp_path / "run") / "result_0.txt")
+    path = tmp_path / "pdu.csv"
+    path.write_text(HEAD + text)
+    trace = read_csv(path, "When", "Active Power")
+
+    with pytest.raises(LogError, match=message):
+        powercsv.node_log(log, 0, trace, powercsv.spec_for("pdu.csv", trace, "A", 1.0, "ac"), 0.0, 0.5)

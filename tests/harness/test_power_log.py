@@ -6,6 +6,7 @@ import json
 import os
 import random
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import powerlines, powerlog
+from harness import powerfolders, powerlines, powerlog
 from harness.errors import LogError
-from harness.power import NodePower, Sample
+from harness.power import ClockOffset, NodePower, Sample
 from harness.powercollector import MAX_DEFECTS_PER_KIND
 from tests.harness.test_power_lines import log_text
 from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, ns, spec
@@ -379,3 +380,119 @@ def test_10_no_value_crashes_the_reader(tmp_path_factory: pytest.TempPathFactory
     lines += [mlperf_line(1, key, 1, {"mono_ns": value, "meter": value, "seq": value}) for key in keys]
 
     read_text(folder, ours(*lines))
+
+
+# The disk, and a folder that changes while it is read
+
+
+def test_log_that_cannot_be_read_to_its_end_is_one_sentence(tmp_path: Path) -> None:
+    """A bad block: not half of a log, whose energy would be that of a frugal run."""
+    bad = tmp_path / "node_0.txt"
+    bad.symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read
+
+    with pytest.raises(LogError, match=r"node_0\.txt: cannot be read: Input/output error"):
+        powerlog.read(bad)
+    with pytest.raises(LogError, match=r"node_0\.txt: cannot be read: Input/output error"):
+        powerlog.read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("when", ["before its size is taken", "before it is opened"])
+def test_log_that_disappears_while_the_folder_is_read_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Somebody tidies up meanwhile: a defect of that node, and the other node's readings; no crash."""
+    paths = [mlperf_log(tmp_path / "result_0" / f"node_{number}.txt", READINGS) for number in range(2)]
+    list_names, read_log = powerlog.log_names, powerlog.read
+
+    def listed(names: Iterable[str]) -> list[str]:
+        found = list_names(names)
+        paths[1].unlink()
+        return found
+
+    def opened(path: Path) -> NodePower:
+        if path == paths[1]:
+            path.unlink()
+        return read_log(path)
+
+    if when == "before its size is taken":
+        monkeypatch.setattr(powerlog, "log_names", listed)
+    else:
+        monkeypatch.setattr(powerlog, "read", opened)
+
+    first, second = powerfolders.read_nodes(tmp_path / "result_0", powerfolders.Budget())
+
+    assert first.defects == ()
+    assert [(defect.kind, defect.message) for defect in second.defects] == [
+        ("unreadable", "cannot be read: No such file or directory")
+    ]
+
+
+@pytest.mark.parametrize("which", ["start", "stop"])
+def test_edge_without_a_time_is_no_edge(tmp_path: Path, which: str) -> None:
+    """The readings are read; that the edge is missing is said beside what is wrong with it."""
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    place = 0 if which == "start" else -1
+    lines = path.read_text().splitlines(keepends=True)
+    lines[place] = mlperf_line("noon", f"power_measurement_{which}", None, {})
+    path.write_text("".join(lines))
+
+    log = powerlog.read(path)
+
+    assert log.defect_counts == {"time_malformed": 1, f"{which}_missing": 1}
+    assert (log.start_ns is None, log.stop_ns is None) == (which == "start", which == "stop")
+    assert len(log.samples["mlperf:node"]) == len(READINGS)
+
+
+@pytest.mark.parametrize("time_ms", ['"noon"', "null", "NaN", "1e999"])
+def test_wall_time_of_our_log_decides_nothing(tmp_path: Path, time_ms: str) -> None:
+    """A reading that bears none has its place by the monotonic clock, and the clock did not move for it."""
+    lines = [reading(second, seq=second - 1) for second in (1, 2, 3)]
+    lines[1] = lines[1].replace(str(WALL_MS + 2000), time_ms)
+
+    log = read_text(tmp_path, ours(*lines))
+
+    assert [sample.mono_ns for sample in log.samples["csv:wall"]] == [ns(1), ns(2), ns(3)]
+    assert log.defect_counts == {}
+
+
+def test_clock_offset_without_a_time_is_none(tmp_path: Path) -> None:
+    """A clock is not corrected by a measurement that nobody knows the time of."""
+    offset = powerlines.clock_offset_line(WALL_MS, ClockOffset(ns(1), 5, 7))
+    log = read_text(tmp_path, ours(offset, offset.replace(f'"mono_ns": {ns(1)}', '"mono_ns": "now"')))
+
+    assert log.offsets == (ClockOffset(ns(1), 5, 7),)
+    assert log.defect_counts == {"time_malformed": 1}
+
+
+def test_first_estimate_of_a_switch_counts(tmp_path: Path) -> None:
+    """A second one, lower, does not replace it, and is told."""
+    estimates = [mlperf_line(WALL_MS, "interconnect_power_est", watts, {}) for watts in (16_100, 1)]
+    log = read_text(tmp_path, "".join(estimates), "sw_0.txt")
+
+    assert log.interconnect_w == 16_100
+    assert log.defect_counts == {"interconnect_doubled": 1}
+
+
+def test_more_meters_than_a_node_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is declared is bounded, and it is said; the readings of a meter too many are of none."""
+    monkeypatch.setattr("harness.powercollector.MAX_METERS", 2)
+    more = [powerlines.meter_line(WALL_MS, spec(id=f"csv:{number}")) for number in range(3)]
+    log = read_text(tmp_path, ours(*more, reading(1, meter="csv:0"), reading(1, meter="csv:2")))
+
+    assert sorted(log.specs) == ["csv:0", "csv:wall"]
+    assert log.defect_counts == {"too_many": 2, "meter_undeclared": 1}
+
+
+def test_first_conversion_factor_counts(tmp_path: Path) -> None:
+    """A second one, of the other side, changes neither the factor nor the side, and is told."""
+    factors = [
+        mlperf_line(WALL_MS, "conversion_eff", factor, {"measurement_type": side})
+        for factor, side in ((0.94, "DC"), (0.5, "AC"))
+    ]
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    path.write_text(path.read_text() + "".join(factors))
+
+    log = powerlog.read(path)
+
+    assert (log.conversion_eff, log.specs["mlperf:node"].scope) == (0.94, "dc")
+    assert log.defect_counts == {"conversion_eff_doubled": 1}

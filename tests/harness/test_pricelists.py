@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
@@ -84,11 +84,12 @@ def azure_page(*items: Any, following: str | None = None) -> bytes:
 
 
 class Site:
-    """What is served: bodies by path (and query), and what was asked for."""
+    """What is served: bodies by path (and query), or who answers in another way; and what was asked for."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.lengths: dict[str, int] = {}
+        self.cuts: dict[str, Callable[[Any], None]] = {}
         self.asked: list[str] = []
         self.url = ""
 
@@ -107,6 +108,9 @@ def site() -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
+            if (answering := found.cuts.get(urlsplit(self.path).path)) is not None:
+                answering(self)
+                return
             body = found.bodies.get(self.path, found.bodies.get(urlsplit(self.path).path))
             if body is None:
                 self.send_error(404)
@@ -415,3 +419,32 @@ def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].usd_per_hour == Decimal("90.5")
     assert rows["aws/p5.48xlarge/us-east-1/on_demand"].usd_per_hour == Decimal("98.32")
     assert all(path.startswith(RETAIL) for path in site.asked)
+
+
+def cut(answer: bytes) -> Callable[[Any], None]:
+    """A handler that gives `answer` in pieces, and is gone in the middle of the last one."""
+
+    def answering(handler: Any) -> None:
+        handler.close_connection = True
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        handler.wfile.write(head + b"%x\r\n%b\r\nff\r\n{" % (len(answer), answer))
+
+    return answering
+
+
+def test_page_that_breaks_off_is_an_error_and_no_price(site: Site) -> None:
+    """The server promised more: what came is not taken for the page, even where it is one."""
+    site.cuts[RETAIL] = cut(azure_page(azure_item()))
+
+    with pytest.raises(DataError, match=r"http://127.*prices.*: broke off: "):
+        azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
+
+
+def test_list_that_breaks_off_between_two_lines_is_an_error_and_no_price(site: Site) -> None:
+    """What came until then is not taken for the whole list; how much that was is said."""
+    body = aws_csv(aws_row())
+    index = site.put_aws(body)
+    site.cuts[CSV] = cut(body)
+
+    with pytest.raises(DataError, match=rf"index\.csv: broke off after {len(body):,} bytes: IncompleteRead"):
+        aws_prices("us-east-1", SKUS, index)

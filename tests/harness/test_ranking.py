@@ -16,10 +16,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness import loader, registry
+from harness import loader, pricing, registry
 from harness.commands import score as command
 from harness.errors import ExitStatus, UsageError
-from harness.findings import Fault, Rule
+from harness.findings import Fault, Finding, Rule, Severity
+from harness.prices import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.ranking import leaderboard, rate, row
 from harness.ruleset import RuleSet
 from harness.scoring import Row, RunResult, Score
@@ -301,3 +302,144 @@ def test_without_any_spread_the_means_decide() -> None:
     assert p_not_slower([1] * 4, [2] * 4, 1) == 0.0
     assert p_not_slower([2] * 4, [1] * 4, 1) == 1.0
     assert p_not_slower([1] * 4, [1] * 4, 1) == 1.0
+
+
+def without(*names: str) -> Any:
+    """Leaves out the lines of these keys."""
+    return lambda index, steps: [step for step in steps if step.key not in names]
+
+
+def test_who_made_a_result_that_does_not_say_is_unknown(tmp_path: Path) -> None:
+    """No submitter and no platform; an empty text, and what is no text, are none, and the next log is asked."""
+
+    def blank(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        if index < 2:
+            fabricate.find(steps, "submission_org").value = ("", ["acme"])[index]
+        return steps
+
+    silent = read_result(
+        fabricate.write_result(tmp_path / "a", change=without("submission_org", "submission_platform"))
+    )
+    partly = read_result(fabricate.write_result(tmp_path / "b", change=blank))
+    nobody, somebody = rate(silent, lawful(), []), rate(partly, lawful(), [])
+
+    assert (nobody.submitter, nobody.system) == ("unknown", "unknown")
+    assert (somebody.submitter, somebody.system) == ("acme", "box1")
+
+
+@pytest.mark.parametrize(
+    ("missing", "named", "why"),
+    [
+        ("submission_benchmark", ("unknown", "closed"), "the logs name no benchmark in ruleset v1"),
+        ("submission_division", ("toy_mini", "unknown"), "no division is named; it must be one of closed, open"),
+    ],
+)
+def test_a_result_that_names_no_benchmark_or_division_says_so(
+    tmp_path: Path, missing: str, named: tuple[str, str], why: str
+) -> None:
+    """It stands in a table of its own."""
+    found = rate(read_result(fabricate.write_result(tmp_path, change=without(missing))), lawful(), []).score
+
+    assert ((found.benchmark, found.division), found.why_not) == (named, why)
+
+
+@pytest.mark.parametrize(
+    ("key", "named", "why"),
+    [
+        ("submission_benchmark", ("doom", "closed"), "there is no benchmark 'doom' in ruleset v1"),
+        ("submission_division", ("toy_mini", "doom"), "the division is 'doom'; it must be one of closed, open"),
+    ],
+)
+def test_an_unknown_benchmark_or_division_keeps_its_name(
+    tmp_path: Path, key: str, named: tuple[str, str], why: str
+) -> None:
+    """Of the first log; without a division beside an unknown benchmark both are told as they are."""
+
+    def rename(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        fabricate.find(steps, key).value = "doom"
+        return steps
+
+    found = rate(read_result(fabricate.write_result(tmp_path, change=rename)), lawful(), []).score
+
+    assert ((found.benchmark, found.division), found.why_not) == (named, why)
+
+
+def test_nothing_named_is_unknown_twice(tmp_path: Path) -> None:
+    """Neither benchmark nor division."""
+    change = without("submission_benchmark", "submission_division")
+    found = rate(read_result(fabricate.write_result(tmp_path, change=change)), lawful(), []).score
+
+    assert (found.benchmark, found.division) == ("unknown", "unknown")
+
+
+def test_a_warning_that_is_waived_is_kept_and_not_counted(tmp_path: Path) -> None:
+    """Nor is a note a warning."""
+    result = read_result(fabricate.write_result(tmp_path / "r"))
+    warning = Finding("AAA001", "wrong", Severity.WARNING, "a", 1, "it is wrong")
+    findings = [warning, replace(warning, waived="a case"), replace(warning, severity=Severity.NOTE), warning]
+    found = rate(result, lawful(), findings)
+
+    assert (found.num_errors, found.num_warnings, found.findings) == (0, 2, tuple(findings))
+
+
+def test_price_books_price_by_the_book_of_the_result(tmp_path: Path) -> None:
+    """36 USD an hour are a cent a second; 7.73, 7.76 and 7.79 s are kept."""
+    price = Price("acme", "box", "here", "on_demand", Decimal(36), None, "2025-11-01", "a list", "B")
+    system = {**fabricate.SYSTEM, "tta_price_sku": "acme/box/here/on_demand"}
+    books = PriceBooks((PriceBook((price,), "1" * 64, "2025-01-01"),))
+    result = read_result(fabricate.write_result(tmp_path / "r", system=system))
+    found, undescribed = (rate(item, lawful(), [], books).score for item in (result, replace(result, system=None)))
+
+    assert (found.usd, undescribed.usd) == (Decimal("0.077600"), None)
+
+
+def priced(usd: str, digest: str, day: str) -> PriceBook:
+    price = Price("acme", "box", "here", "on_demand", Decimal(usd), None, "2025-11-01", "a list", "B")
+    return PriceBook((price,), digest * 64, day)
+
+
+EARLIER, LATER = priced("36", "1", "2025-01-01"), priced("72", "2", "2026-01-01")
+NO_BOOK, NOT_KEPT = (
+    "the logs do not name one price book",
+    "the logs name the price book 333333333333…, which is not kept",
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "book"),
+    [
+        ((None, None, None), EARLIER),
+        (("1", "1", "1"), EARLIER),
+        (("2", "2", "2"), LATER),
+        (("1", "2", "1"), NO_BOOK),
+        (("2", "2", None), NO_BOOK),
+        ((None, "2", "2"), NO_BOOK),
+        (("3", "3", "3"), NOT_KEPT),
+    ],
+)
+def test_a_result_is_priced_by_the_book_that_all_its_logs_name(
+    tmp_path: Path, named: Sequence[str | None], book: PriceBook | str
+) -> None:
+    """By the first where none does; a book that is not kept is replaced by no other, nor is one that only some name."""
+
+    def name(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        if named[index] is not None:
+            fabricate.find(steps, "tta_rules").value["prices_digest"] = str(named[index]) * 64
+        return steps
+
+    books = PriceBooks((LATER, EARLIER))
+    system = {**fabricate.SYSTEM, "tta_price_sku": "acme/box/here/on_demand"}
+    result = read_result(fabricate.write_result(tmp_path / "r", 3, name, system))
+    undescribed = replace(result, system=None)
+    found, quote = pricing.book_of(result, books), pricing.quote_of(result, books)
+
+    assert (pricing.price_of(undescribed, books), pricing.usd_per_hour(undescribed, books)) == (None, None)
+    if isinstance(book, PriceBook):
+        assert found is book
+        assert isinstance(quote, Quote)
+        assert quote.row == pricing.price_of(result, books) == pricing.price_of(result, book) == book.prices[0]
+        assert pricing.usd_per_hour(result, books) == book.prices[0].usd_per_hour
+        assert isinstance(pricing.quote_of(undescribed, books), NoPrice)
+    else:
+        assert found == quote == NoPrice("book", book)
+        assert (pricing.price_of(result, books), pricing.usd_per_hour(result, books)) == (None, None)

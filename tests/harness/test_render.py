@@ -1,4 +1,4 @@
-"""Findings as text, JSON and SARIF: readable, whole, and harmless to a terminal."""
+"""Findings as text and JSON: readable, whole, and harmless to a terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness import registry, render, submission
 from harness.findings import Finding, Severity
 from harness.render import Judged
@@ -16,6 +14,7 @@ from harness.ruleset import RuleSet, Waiver
 from tests.fabricate import ruleset, write_submission
 
 HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\ud800end"
+CHECKS = registry.checks()
 TODAY = date(2025, 12, 1)
 LAW: RuleSet = ruleset({"LOG001": "error", "QUA001": "warning", "CNV002": "note"})
 
@@ -23,16 +22,11 @@ LAW: RuleSet = ruleset({"LOG001": "error", "QUA001": "warning", "CNV002": "note"
 def finding(code: str = "LOG001", line: int | None = 7, message: str = "it ended", **changes: Any) -> Finding:
     severities = {"LOG001": Severity.ERROR, "QUA001": Severity.WARNING, "CNV002": Severity.NOTE}
     fields: dict[str, Any] = {"path": "out/result_0.txt", "evidence": {"run_s": 1.5}, **changes}
-    return Finding(code, registry.checks()[code].name, severities[code], line=line, message=message, **fields)
+    return Finding(code, CHECKS[code].name, severities[code], line=line, message=message, **fields)
 
 
 def judged(*findings: Finding, path: str = "out", benchmark: str | None = "toy_mini") -> Judged:
     return Judged(path, benchmark, findings)
-
-
-def sarif(*findings: Finding, base: Path = Path("/home/me")) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(render.as_sarif([judged(*findings)], LAW, registry.checks(), base))
-    return document
 
 
 def test_text_without_findings_says_so() -> None:
@@ -80,7 +74,7 @@ def test_findings_that_differ_in_numbers_only_are_one_line_with_a_count() -> Non
 
 def test_verbose_text_says_once_a_check_why_and_what_to_do() -> None:
     """After the findings, before the line that sums up; two findings of one check have one advice."""
-    text = render.as_text([judged(finding(), finding(line=9, message="again"))], LAW, registry.checks())
+    text = render.as_text([judged(finding(), finding(line=9, message="again"))], LAW, CHECKS)
 
     assert text.count("Why it matters:") == text.count("What to do:") == 1
     assert text.index("LOG001 error: again") < text.index("LOG001 A log has no end of its run\n")
@@ -96,7 +90,7 @@ def test_the_json_says_what_each_waiver_did() -> None:
     )
     law = ruleset(dict(LAW.codes), waivers=waivers)
 
-    document = json.loads(render.as_json([judged(finding())], law, registry.checks(), TODAY))
+    document = json.loads(render.as_json([judged(finding())], law, CHECKS, TODAY))
 
     assert [(item["num_findings"], item["is_expired"]) for item in document["waivers"]] == [
         (1, False),
@@ -146,27 +140,21 @@ def test_no_control_character_reaches_the_text() -> None:
     text.encode("utf-8")
 
 
-@pytest.mark.parametrize("form", ["json", "sarif"])
-def test_documents_are_ascii_whatever_is_in_them(form: str) -> None:
+def test_the_document_is_ascii_whatever_is_in_it() -> None:
     """Control characters are escaped, and what was there can be read back."""
     path = HOSTILE.replace("\ud800", "")  # an operating system gives no such names
-    results = [judged(finding(path=path, message=HOSTILE + "\x7f"), path=path)]
-    text = (
-        render.as_json(results, LAW, registry.checks(), TODAY)
-        if form == "json"
-        else render.as_sarif(results, LAW, registry.checks(), Path("/home/me"))
-    )
+    text = render.as_json([judged(finding(path=path, message=HOSTILE + "\x7f"), path=path)], LAW, CHECKS, TODAY)
 
     assert all(" " <= character <= "~" for character in text.replace("\n", ""))
-    json.loads(text)
+    assert json.loads(text)["results"][0]["findings"][0]["message"] == HOSTILE + "\x7f"
 
 
 def test_json_has_everything_of_a_finding() -> None:
     """Machines get numbers, not sentences."""
     results = [judged(finding()), judged(path="b", benchmark=None)]
-    document = json.loads(render.as_json(results, LAW, registry.checks(), TODAY))
+    document = json.loads(render.as_json(results, LAW, CHECKS, TODAY))
 
-    rule = registry.checks()["LOG001"]
+    rule = CHECKS["LOG001"]
     assert rule.why
     assert rule.instead
     assert document == {
@@ -189,58 +177,11 @@ def test_json_has_everything_of_a_finding() -> None:
                         "message": "it ended",
                         "evidence": {"run_s": 1.5},
                         "waived": None,
+                        "count": 1,
+                        "lines": [7],
                     }
                 ],
             },
             {"path": "b", "benchmark": None, "valid": True, "findings": []},
         ],
     }
-
-
-def test_sarif_describes_the_checks_in_force() -> None:
-    """Identifier, name, text and level of each; a result points at its rule."""
-    document = sarif(finding("QUA001"))
-    driver = document["runs"][0]["tool"]["driver"]
-    result = document["runs"][0]["results"][0]
-
-    assert (document["version"], document["$schema"]) == ("2.1.0", render.SARIF_SCHEMA)
-    assert [rule["id"] for rule in driver["rules"]] == ["CNV002", "LOG001", "QUA001"]
-    assert [rule["defaultConfiguration"]["level"] for rule in driver["rules"]] == ["note", "error", "warning"]
-    rule = driver["rules"][result["ruleIndex"]]
-    assert (rule["id"], rule["name"]) == ("QUA001", "TargetNotReached")
-    assert rule["shortDescription"]["text"] == "A run did not reach its target."
-    assert "## Why it matters" in rule["help"]["markdown"]
-
-
-def test_sarif_results_have_level_message_and_place() -> None:
-    """The line where there is one, none where there is none."""
-    with_line, without = sarif(finding(), finding(line=None))["runs"][0]["results"]
-
-    assert (with_line["level"], with_line["message"]) == ("error", {"text": "it ended"})
-    place = with_line["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "out/result_0.txt"}, "region": {"startLine": 7}}
-    assert "region" not in without["locations"][0]["physicalLocation"]
-
-
-@pytest.mark.parametrize(
-    ("path", "uri"),
-    [
-        ("out/a b#c?.txt", "out/a%20b%23c%3F.txt"),
-        ("/home/me/out/x.txt", "out/x.txt"),
-        ("/home/you/x.txt", "../you/x.txt"),
-        ("./out//x.txt", "out/x.txt"),
-        ("out/\udcff.txt", "out/%FF.txt"),
-    ],
-)
-def test_sarif_addresses_are_relative(path: str, uri: str) -> None:
-    """To the folder in which the command ran, with what is no letter of an address escaped."""
-    place = sarif(finding(path=path))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
-
-    assert place["artifactLocation"] == {"uri": uri}
-
-
-def test_sarif_suppresses_what_is_waived() -> None:
-    """A viewer of SARIF does not show it, and knows why."""
-    result = sarif(finding(waived="agreed"))["runs"][0]["results"][0]
-
-    assert result["suppressions"] == [{"kind": "external", "justification": "agreed"}]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import roundscore, runlog
+from harness import course, roundscore, runlog
 from harness.commands import score
 from harness.errors import ExitStatus
 from harness.roundconvergence import Definition, judge, points
@@ -320,11 +320,20 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(1, 1.0), (0.5, 0.5), (True, None), ("1", None), (None, None), (float("inf"), None), (float("nan"), None)],
+    [
+        (1, 1.0),
+        (0.5, 0.5),
+        (True, None),
+        ("1", None),
+        (None, None),
+        (float("inf"), None),
+        (float("nan"), None),
+        (10**400, None),
+    ],
 )
 def test_a_number_is_finite_and_no_truth_value(value: object, number: float | None) -> None:
     """What a log says may be anything."""
-    assert roundscore.number(value) == number
+    assert course.number(value) == number
 
 
 def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:
@@ -532,3 +541,18 @@ def test_the_table_says_why_a_result_is_not_ranked(tmp_path: Path, capsys: pytes
     assert "its scaling.json claims the factor 0.500000, which is not used" in shown
     assert "convergence by MLCommons' program: missing" in shown
     assert "convergence by the rules' text: missing" in shown
+
+
+def test_evaluations_that_count_as_one_and_have_no_target_do_not_pass(tmp_path: Path) -> None:
+    """In a division that has no page, as in a round that asks nothing of them."""
+    round_ = law("mlperf_training/4.0.0").round
+    assert round_ is not None
+    log = [
+        mlperflog.Entry(1.0, "eval_accuracy", value, metadata={"samples_count": 2000, "metric": metric})
+        for metric, value in (("FID", 70.0), ("CLIP", 0.2))
+    ]
+    log.append(mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
+    read_log = read(tmp_path, log)
+
+    assert roundscore.amount_of(read_log, round_.benchmarks["stable_diffusion"]) == 2000
+    assert roundscore.amount_of(read_log, replace(round_.benchmarks["stable_diffusion"], pages={})) is None

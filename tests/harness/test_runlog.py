@@ -71,6 +71,12 @@ def test_folder_device_and_pipe_are_no_logs_and_do_not_block(tmp_path: Path) -> 
             runlog.read(path)
 
 
+def test_disk_that_fails_while_it_is_read_is_one_sentence() -> None:
+    """A process's memory is a regular file, and at its beginning there is nothing that could be read."""
+    with pytest.raises(LogError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
+        runlog.read(Path("/proc/self/mem"))
+
+
 def test_link_to_a_device_is_no_log(tmp_path: Path) -> None:
     """A link is followed, and what it leads to is judged."""
     (tmp_path / "log").symlink_to("/dev/zero")
@@ -567,13 +573,13 @@ def test_defects_of_one_kind_are_listed_up_to_a_hundred(tmp_path: Path) -> None:
 # Pieces
 
 
-class Pieces(io.RawIOBase):
+class Pieces(io.BytesIO):
     """A stream that gives its bytes in pieces of the lengths it was told, then in full."""
 
     def __init__(self, data: bytes, lengths: list[int]) -> None:
         self._rest, self._lengths = data, list(lengths)
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         length = self._lengths.pop(0) if self._lengths else len(self._rest)
         piece, self._rest = self._rest[:length], self._rest[length:]
         return piece

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -170,3 +174,72 @@ def test_a_machine_without_meters_has_no_energy_and_no_rank(tmp_path: Path) -> N
     assert (found.score.energy, found.score.energy_j, found.score.energy_source) == (None, None, "none")
     assert {run.energy_class for run in found.score.runs} == {"N"}
     assert leaderboard("v1", "r" * 64, [found]).tables[0].rows[0].energy_place is None
+
+
+def test_idle_power_is_told_and_never_ranked(tmp_path: Path) -> None:
+    """80 W while nothing ran, as the baseline beside the runs has it; without one None, and the same place."""
+    ruleset = fabricate.ruleset({})
+    folder = fabricate.write_result(tmp_path / "r", power="node")
+    with_idle = row(submission.read_result(folder), ruleset, [], None, TODAY)
+    shutil.rmtree(folder / "power" / "idle")
+    without = row(submission.read_result(folder), ruleset, [], None, TODAY)
+
+    assert with_idle.score.energy is not None
+    assert with_idle.score.energy.idle_w == pytest.approx(80, abs=0.5)
+    assert without.score.energy == replace(with_idle.score.energy, idle_w=None)
+    assert standing(without.score.energy) == standing(with_idle.score.energy)
+
+
+def told(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
+    found = score_energy(runs, **more)
+    assert found is not None
+    return found
+
+
+def test_the_factor_of_the_time_is_that_of_the_energy() -> None:
+    """100 +- 2 J are 150 +- 3 J; the watts of the runs are what they were."""
+    found = told([run_of(100.0, 2.0)], factor=1.5)
+
+    assert (found.low_j, found.joules, found.high_j, found.mean_w) == (147.0, 150.0, 153.0, 1.0)
+
+
+def test_an_interval_ends_at_zero_and_an_unknown_doubt_adds_nothing() -> None:
+    """10 +- 20 J are at least 0 J; what does not say how unsure it is is as sure as the rest."""
+    wide, sure = told([run_of(10.0, 20.0)]), told([replace(run_of(100.0), uncertainty_j=None)])
+
+    assert (wide.low_j, wide.high_j) == (0.0, 30.0)
+    assert (sure.low_j, sure.joules, sure.high_j) == (100.0, 100.0, 100.0)
+
+
+@pytest.mark.parametrize("other", [None, run_of(None)])
+def test_joules_of_some_runs_are_no_mean(other: RunEnergy | None) -> None:
+    """Nothing of it is told: neither interval nor watts; a run that was not metered is the reason."""
+    found = told([run_of(100.0), other])
+
+    assert (found.joules, found.low_j, found.high_j, found.mean_w) == (None, None, None, None)
+    assert found.void == (("unmetered",) if other is None else ())
+    assert (found.source, found.may_rank) == ("none", False)
+
+
+def test_watts_are_those_of_the_runs_that_have_some() -> None:
+    """1 W and 3 W are 2 W; a run so short that it has none does not count."""
+    runs = [run_of(100.0), run_of(300.0), replace(run_of(200.0), mean_w=None)]
+
+    assert told(runs).mean_w == 2.0
+    assert told(runs[2:]).mean_w is None
+
+
+def test_the_share_that_is_estimated_is_of_the_joules() -> None:
+    """Half of 100 J and nothing of 300 J are an eighth; a run without joules adds none, and without any the worst
+    share stands."""
+    assert told([run_of(100.0, share=0.5), run_of(300.0)]).share_estimated == 0.125
+    assert told([run_of(100.0, share=0.5), run_of(None, share=1.0)]).share_estimated == 0.5
+    assert told([run_of(None, share=0.25), run_of(None, share=1.0)]).share_estimated == 1.0
+    assert told([run_of(0.5, share=0.5), run_of(0.0, share=1.0)]).share_estimated == 0.5
+
+
+def test_a_source_is_measured_estimated_or_none() -> None:
+    """By the weakest meter of the runs that are averaged."""
+    assert told([run_of(1.0), run_of(1.0, meter_class="D")]).source == "measured"
+    assert told([run_of(1.0), run_of(1.0, meter_class="E")]).source == "estimated"
+    assert told([run_of(None, meter_class="E")]).source == "none"

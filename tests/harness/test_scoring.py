@@ -541,3 +541,15 @@ def test_runs_without_a_batch_size_have_no_reference(folder: Path) -> None:
 
     assert (found.seconds, found.normalised_by) == (None, 1.0)
     assert "global_batch_size" in str(found.why_not)
+
+
+def test_of_several_logs_that_cannot_be_understood_the_first_is_told(folder: Path) -> None:
+    """One reason is enough, and always the same."""
+    logs = []
+    for index in range(5):
+        steps = fabricate.events(index)
+        if index in (1, 3):
+            find(steps, "eval_accuracy").value = "good"
+        logs.append(log_of(folder, steps, f"result_{index}.txt"))
+
+    assert "result_1.txt" in str(score(logs, NO_REFERENCE, TIMING, "closed").why_not)

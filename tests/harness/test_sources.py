@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import queue
 import types
 from pathlib import Path
@@ -15,7 +17,7 @@ from harness.loader.typed import build
 from harness.metering import Wish
 from harness.meters import open_source
 from harness.meters.zeus import ZeusMeter
-from harness.sources import IpmiSource, LocalSource, RedfishSource, SnmpSource, sources_of
+from harness.sources import IpmiSource, LocalSource, RedfishSource, SnmpSource, Source, source_of, sources_of
 
 FILE = """
 meters:
@@ -83,6 +85,32 @@ def test_file_that_is_none_is_one_sentence(content: dict[str, Any], message: str
 
     assert str(raised.value).startswith("meters.yaml")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        RedfishSource("https://bmc7/x", "reader", "PW", "ca.pem", 3.0, 2),
+        IpmiSource("bmc8", "reader", "PW", 4.0, node=1),
+        SnmpSource("pdu1", "1.3.6.1.4.1", 0.1, True, 1.0),
+        LocalSource("nvml", node=1),
+    ],
+)
+def test_a_source_reaches_a_nodes_agent_as_it_was_meant(source: Source) -> None:
+    """It goes there as JSON, kind and all; what it must not be, it must not be there either."""
+    sent = json.loads(json.dumps(dataclasses.asdict(source)))
+
+    assert source_of(sent, "a source of power") == source
+    with pytest.raises(UsageError, match="a source of power: node is -1"):
+        source_of({**sent, "node": -1}, "a source of power")
+    with pytest.raises(RulesError, match="a source of power: unknown key 'shell'"):
+        source_of({**sent, "shell": "true"}, "a source of power")
+
+
+def test_a_source_that_lacks_something_is_one_sentence_at_the_agent() -> None:
+    """Named with what is missing."""
+    with pytest.raises(RulesError, match=r"a source of power: .*missing .*'oid'"):
+        source_of({"kind": "snmp", "host": "pdu1"}, "a source of power")
 
 
 def test_password_comes_from_the_environment_by_name() -> None:
@@ -193,7 +221,7 @@ def test_second_half_of_a_split_device_is_in_the_first_half() -> None:
 class Chip:
     """A system on a chip."""
 
-    def __init__(self, error: Exception | None = None, **fields: float | None) -> None:
+    def __init__(self, error: Exception | None = None, **fields: float | list[int] | None) -> None:
         self.error, self.fields = error, fields
 
     def get_total_energy_consumption(self) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +316,57 @@ def test_hostile_names_and_texts(uri: str, tmp_path: Path) -> None:
     assert run["name"].startswith("\\ud800acme\\x00-box1-s100-")
     assert {"1", "2", "3", "4"} <= {run["params"][name] for name in run["params"] if name not in ("seed", "index")}
     assert not any("etc" in name for name in run["metrics"])
+
+
+ENDLESS = "\x1b[2J\x00\ud800\u202e" + "x" * 100_000
+
+
+def _hostile_texts(steps: list[fabricate.Step]) -> None:
+    for name in ("submission_org", "submission_platform", "seed"):
+        fabricate.find(steps, name).value = ENDLESS
+    fabricate.find(steps, "tta_config").value.update({ENDLESS: ENDLESS, "": "", "a": {"": {"\n": "\n" * 7000}}})
+    fabricate.find(steps, "tta_rules").value.update(digest=ENDLESS)
+    fabricate.find(steps, "tta_ledger").value.update({ENDLESS + "_s": 1.0})
+    fabricate.find(steps, "tracked_stats", 0).value.update({ENDLESS: 1.0, "train_loss": ENDLESS})
+    fabricate.find(steps, "run_stop").metadata.update(status="success", reason=ENDLESS)
+
+
+def _hostile_numbers(steps: list[fabricate.Step]) -> None:
+    for nth, (value, samples) in enumerate([(1.7e308, 10**30), (-0.0, -5)]):
+        fabricate.find(steps, "eval_accuracy", nth).value = value
+        fabricate.find(steps, "eval_accuracy", nth).metadata["samples_count"] = samples
+    fabricate.find(steps, "seed").value = 10**300
+    fabricate.find(steps, "tta_ledger").value.update(x_s=1e308, y_s=-1e308, z_s=5e-324)
+    fabricate.find(steps, "tracked_stats", 0).value.update(train_loss=1e308, throughput=10**400)
+
+
+@pytest.mark.parametrize("change", [_hostile_texts, _hostile_numbers])
+@pytest.mark.parametrize("token", ["NaN", "-Infinity", "1e999"])
+def test_what_arrives_is_finite_short_and_clean(
+    uri: str, tmp_path: Path, change: Callable[[list[fabricate.Step]], None], token: str
+) -> None:
+    """Whatever a log holds: the run is there with its last evaluation, and a second pass adds nothing."""
+    steps = fabricate.events()
+    change(steps)
+    log = write_one(tmp_path, steps)
+    text = log.read_text()
+    assert '"throughput": 500.0' in text
+    log.write_text(text.replace('"throughput": 500.0', f'"throughput": {token}'))
+
+    assert sync.run([log], uri) is ExitStatus.OK
+    run = only_run(uri)
+    sync.run([log], uri)
+
+    assert only_run(uri) == run
+    assert (0.95, 3000) in {(point[1], point[3]) for point in run["points"] if point[0] == "eval/top1_accuracy"}
+    assert all(math.isfinite(point[1]) and 0 <= point[3] < 2**53 for point in run["points"])
+    assert not [point for point in run["points"] if point[0] == "throughput/samples_per_s"]
+    names = [run["name"], *run["params"], *run["metrics"], *run["tags"]]
+    assert max(map(len, names)) <= 250
+    assert "".join(names).isprintable()
+    texts = [*run["params"].values(), *run["tags"].values()]
+    assert max(map(len, texts)) <= 8000
+    assert "".join(texts).replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("run_id", ["' OR 1=1", "a" * 65, "", 7, None, "../../../x"])

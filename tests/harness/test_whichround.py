@@ -154,3 +154,40 @@ def test_a_log_of_the_past_has_the_format_of_today() -> None:
 
     assert sum(entry.key == "eval_accuracy" for entry in log) == mlperflog.NUM_EPOCHS
     assert any(entry.text for entry in log)
+
+
+def test_a_log_of_the_day_of_publication_may_belong_to_the_round(tmp_path: Path) -> None:
+    """A day later it may not; after all of them the last is taken."""
+    days = {}
+    for day in (12, 13):
+        log = retinanet()
+        for entry in log:
+            entry.at_s += (day + 80) * 86_400  # from 12 August 2025 to November
+        days[day] = choice(tmp_path / f"{day}.txt", log)
+    for entry in log:
+        entry.at_s += 300 * 86_400
+    after = choice(tmp_path / "after.txt", log)
+
+    assert days == {
+        12: ("5.1.0", "the first of 2 rounds that have retinanet and is of 2025-11-12"),
+        13: ("6.0.0", "the only round that has retinanet and is of 2025-11-13"),
+    }
+    assert after == ("6.0.0", "the last round that has retinanet, though the log is of 2026-09-09, after it")
+
+
+def test_the_nearest_folder_that_names_a_round_counts(tmp_path: Path) -> None:
+    """A results tree of one round kept in a folder of another."""
+    inner = choice(tmp_path / "v6.0" / "training_results_v5.1" / "a.txt", retinanet())
+    outer = choice(tmp_path / "v5.1" / "training_results_v6.0" / "a.txt", retinanet())
+
+    assert (inner and inner[0], outer and outer[0]) == ("5.1.0", "6.0.0")
+
+
+def test_a_long_name_is_shortened(tmp_path: Path) -> None:
+    """To 40 characters; the name of a benchmark is whatever a log says."""
+    rounds = [Candidate("mlperf_training/9.0.0", "2099-01-01", frozenset({"a" * 41, "b" * 40}))]
+    found = [
+        which_round(runlog.read(write(tmp_path / "a.txt", of_benchmark(name))), rounds) for name in ("a" * 41, "b" * 40)
+    ]
+
+    assert [item and item.why.split()[5] for item in found] == ["a" * 39 + "…", "b" * 40]

@@ -12,12 +12,13 @@ import os
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,20 @@ from harness.claims import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
 from harness.errors import SubmissionError, TtaError
 from tests import fabricate
 from tests.fabricate import Step
+from tests.rules_folder import write_ruleset
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\x9b31m<script>alert(1)</script>${oc.env:HOME}\ud800"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
 MAX_CPU_S, MAX_BYTES = 60, 1 << 30
-VERBS = (["check"], ["check", "--format", "json"], ["check", "--format", "sarif"], ["score"], ["summary"])
+VERBS = (
+    ["check"],
+    ["check", "--format", "json"],
+    ["check", "--format", "sarif"],
+    ["score"],
+    ["summary"],
+    ["audit"],
+    ["derive"],
+)
 Damage = Callable[[Path], None]
 KINDS: list[Damage] = []
 
@@ -263,7 +273,9 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 
 
 # The kinds of which every verb says something of its own; the others are read by the same code.
-TOLD_EVERYWHERE = [item for item in KINDS if item.__name__.startswith(("every_", "names_", "links_", "pipes_"))]
+TOLD_EVERYWHERE = [
+    item for item in KINDS if item.__name__.startswith(("every_", "names_", "links_", "pipes_", "a_socket_"))
+]
 
 
 @pytest.mark.parametrize("damage", KINDS, ids=lambda damage: damage.__name__)
@@ -306,6 +318,231 @@ def test_the_board_shows_it_and_obeys_nothing(
         text = page.read_text(encoding="utf-8")
         assert "<script>alert" not in text
         assert OBEYED.search(text) is None, page
+
+
+@pytest.fixture(scope="session")
+def law(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A ruleset of one benchmark: v1 takes half a second to read."""
+    return str(write_ruleset(tmp_path_factory.mktemp("law")))
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Whoever waits for a pipe is told so after 20 s."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError("it waits for something that never comes")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def listening_socket(path: Path) -> None:
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(path.parent)  # the name of a socket has at most 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path.name)
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+READERS = (
+    ["check", "{}"],
+    ["score", "{}"],
+    ["summary", "{}"],
+    ["audit", "{}"],
+    ["derive", "{}"],
+    ["submit", "{}", "--to", "{new}"],
+    ["board", "build", "{}", "--out", "{new}"],
+    ["derive", "{good}", "--against", "{}"],
+    ["derive", "{good}", "--tree", "{}"],
+    ["audit", "{good}", "--mirror", "{}"],
+    ["check", "{good}", "--ruleset", "{}"],
+    ["board", "build", "{tree}", "--out", "{}"],
+)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
+@pytest.mark.parametrize("arguments", READERS, ids=" ".join)
+def test_what_is_no_file_is_not_waited_for(
+    arguments: list[str], make: Damage, tmp_path: Path, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Named on the command line, wherever a file or folder is expected: status 2 and one sentence that names it."""
+    make(tmp_path / "odd")
+    places = {"good": folder, "tree": folder.parents[3], "new": tmp_path / "new"}
+
+    rules = [] if "--ruleset" in arguments else ["--ruleset", law]
+    status, out, err = run([*(item.format(tmp_path / "odd", **places) for item in arguments), *rules], capsys)
+
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert f"{tmp_path}/odd" in err or "/dev/zero: is not a regular file" in err
+
+
+def test_a_board_may_be_named_by_a_link(
+    tmp_path: Path, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever compares chose it; a board of none is compared, and has not the result."""
+    (tmp_path / "board.json").write_text('{"tables": []}')
+    (tmp_path / "link").symlink_to("board.json")
+
+    told = [
+        run(["derive", str(folder), "--ruleset", law, "--against", str(tmp_path / name)], capsys)
+        for name in ("board.json", "link")
+    ]
+
+    assert [status for status, _, _ in told] == [1, 1]
+    assert told[0][1].replace("board.json", "link") == told[1][1]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
+@pytest.mark.parametrize("name", ["result_0.txt", "system.json", "billing.yaml"])
+def test_what_is_no_file_is_never_submitted(
+    name: str, make: Damage, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the folder of a run: nothing is placed."""
+    result = fabricate.write_result(tmp_path / "result")
+    (result / name).unlink(missing_ok=True)
+    make(result / name)
+    (tmp_path / "tree").mkdir()
+
+    status, _, err = run(["submit", str(result), "--to", str(tmp_path / "tree"), "--ruleset", law], capsys)
+
+    assert status in (1, 2)
+    assert "Traceback" not in err
+    assert list((tmp_path / "tree").iterdir()) == []
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("verb", ["audit", "derive"])
+@pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
+def test_a_result_without_a_log_is_no_clean_result(
+    verb: str, make: Damage, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What bears the log's name is named, and that nothing was left to look at; "nothing suspicious" is not said."""
+    (folder / "result_0.txt").unlink()
+    make(folder / "result_0.txt")
+
+    status, out, err = run([verb, str(folder), "--ruleset", law], capsys)
+
+    assert (status, out) == (2, "")
+    assert err.splitlines()[0].startswith(f"tta: {folder}/result_0.txt: ")
+    assert err.splitlines()[1:] == [f"tta: {folder}: no run log (result_<k>.txt) in it can be read"]
+
+
+TREE_VERBS = ("check", "score", "summary", "audit", "derive")
+
+
+def _gone(folder: Path) -> None:
+    shutil.rmtree(folder.parents[3])
+
+
+def _a_text(folder: Path) -> None:
+    _gone(folder)
+    folder.parents[3].write_text("hello\n")
+
+
+def _empty(folder: Path) -> None:
+    _gone(folder)
+    folder.parents[3].mkdir()
+
+
+def _papers_alone(folder: Path) -> None:
+    _empty(folder)
+    (folder.parents[3] / "README.md").write_text("nothing was run\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_gone, "there is no such file or folder"),
+        (_a_text, "no line of it has ':::MLLOG': not a run log"),
+        (_empty, "no result is here (no result_<k>.txt in it or below it)"),
+        (_papers_alone, "no result is here (no result_<k>.txt in it or below it)"),
+    ],
+)
+def test_where_there_is_no_result_every_reader_says_so(
+    damage: Damage, said: str, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, nothing on standard output, and the same sentence from all."""
+    damage(folder)
+    tree = folder.parents[3]
+
+    told = {verb: run([verb, str(tree), "--ruleset", law], capsys) for verb in TREE_VERBS}
+
+    assert told == dict.fromkeys(TREE_VERBS, (2, "", f"tta: {tree}: {said}\n"))
+
+
+@pytest.mark.parametrize("verb", ["summary", "audit", "derive"])
+def test_a_result_without_a_log_hides_nothing_of_the_others(
+    verb: str, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sound one is shown, the two others are named, and the status is 2."""
+    sound = fabricate.write_submission(tmp_path / "tree", 1)
+    lost = [sound.with_name(name) for name in ("lost", "stolen")]
+    for folder in lost:
+        folder.mkdir()
+        (folder / "submission.yaml").write_text("submitter: acme\n")
+
+    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", law], capsys)
+
+    assert status == 2
+    assert "toy_mini" in out
+    for folder in lost:
+        assert f"tta: {folder}: no run log (result_<k>.txt) in it can be read\n" in err
+
+
+def _folder_instead(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("place", "damage", "why"),
+    [
+        ("log", lambda path: path.write_bytes(b""), "is empty"),
+        ("log", lambda path: path.write_bytes(b"\xff\xfe\0"), "not a run log"),
+        ("system", _folder_instead, "no system description can be read from it: is not a regular file"),
+        ("system", lambda path: path.write_bytes(b'{"a": "\xff"}'), "not UTF-8"),
+        ("system", lambda path: path.write_bytes(b"[" * 100_000), "nested too deeply"),
+        ("system", lambda path: path.write_bytes(b'{"a": 1, "a": 2}'), "the key 'a' stands twice"),
+        ("claim", lambda path: path.write_bytes(b"submitter: \xff"), "not YAML: unacceptable character"),
+        ("claim", lambda path: path.write_bytes(b"a: " + b"[" * 20_000), "not YAML: nested too deeply"),
+        ("claim", lambda path: path.write_bytes(b"a: 1\na: 2\n"), "not YAML: the key 'a' stands twice"),
+    ],
+)
+def test_what_cannot_be_read_of_a_result_is_named_by_every_reader(
+    place: str, damage: Damage, why: str, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check as an error of the file, the others in a line on standard error, once; what is left is read."""
+    folder = fabricate.write_submission(tmp_path / "tree", 2)
+    path = {"log": folder / "result_1.txt", "claim": folder / "submission.yaml", "system": system_of(folder)}[place]
+    damage(path)
+
+    status, out, _ = run(["check", str(folder), "--ruleset", law], capsys)
+    told = {verb: run([verb, str(folder), "--ruleset", law], capsys) for verb in ("summary", "audit", "derive")}
+
+    assert status == 1
+    assert [line for line in out.splitlines() if str(path) in line and why in line and " error: " in line]
+    for verb, (_, _, err) in told.items():
+        lines = [line for line in err.splitlines() if line.startswith(f"tta: {path}: ")]
+        assert len(lines) == 1, (verb, err)
+        assert why in lines[0]
 
 
 RULES = {

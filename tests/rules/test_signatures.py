@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +193,96 @@ def test_what_we_sign_can_be_verified_by_hand(tmp_path: Path) -> None:
     arguments = ["-Y", "check-novalidate", "-n", "tta-submission", "-s", str(path)]
     assert b"Good" in signing.ssh_keygen(*arguments, data=manifest.read_bytes())
     assert path.name not in submission.manifest_text(submission.read_result(result).files)
+
+
+def _broken(folder: Path) -> None:
+    with (folder / "MANIFEST.sha256").open("a") as manifest:
+        manifest.write(f"{'0' * 64}  none\n")
+
+
+@pytest.mark.parametrize(
+    ("signer", "damage", "is_shown"),
+    [("acme", None, True), ("mallory", None, False), ("acme", _broken, False), (None, None, False)],
+    ids=["listed", "not listed", "changed", "unsigned"],
+)
+def test_score_and_board_name_the_signer_of_a_valid_signature_alone(
+    toy: Path, signer: str | None, damage: Callable[[Path], None] | None, is_shown: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In text, JSON and on the page of the result, under the ruleset's list; of no other a word."""
+    folder = fabricate.write_submission(toy / "tree", 5)
+    if signer is not None:
+        signing.sign(folder, signer)
+    if damage is not None:
+        damage(folder)
+
+    cli.main(["score", str(toy / "tree"), "--ruleset", "v1"])
+    text = capsys.readouterr().out
+    cli.main(["score", str(toy / "tree"), "--ruleset", "v1", "--format", "json"])
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    cli.main(["board", "build", str(toy / "tree"), "--out", str(toy / "site"), "--ruleset", "v1"])
+    board = json.loads((toy / "site/leaderboard.json").read_text())
+
+    assert ("signed by acme" in text) == is_shown
+    assert table["rows"][0]["signer"] == board["tables"][0]["rows"][0]["signed_by"] == ("acme" if is_shown else None)
+    assert (">signed by acme</span>" in (toy / "site/results/acme--box1--toy_mini.html").read_text()) == is_shown
+    assert "mallory" not in text
+
+
+def test_the_signature_is_among_the_copies_of_the_board(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has the site can verify it."""
+    signing.sign(fabricate.write_submission(toy / "tree", 5))
+    cli.main(["board", "build", str(toy / "tree"), "--out", str(toy / "site"), "--ruleset", "v1"])
+    capsys.readouterr()
+
+    assert cli.main(["check", str(toy / "site/files/acme--box1--toy_mini"), "--ruleset", "v1"]) == 0
+    assert "signed by acme with" in capsys.readouterr().out
+
+
+def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
+    """docs/integrity.md, block by block, in a fresh home: the manifest is ours, the key signs, the chain is shown."""
+    if any(shutil.which(program) is None for program in ("bash", "ssh-keygen", "sha256sum", "xargs")):
+        pytest.skip("a program that the page names is not installed")
+    page = (Path(__file__).parents[2] / "docs/integrity.md").read_text()
+    by_hand, chain = re.findall(r"^```bash\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    listed = re.search(r"^acme   (.*ssh-ed25519) AAAA", page, re.MULTILINE)
+    assert listed is not None
+    folder = fabricate.write_submission(tmp_path / "tree", 1)
+    ours = (folder / "MANIFEST.sha256").read_bytes()
+    made, rest = by_hand.split("# the signature", 1)
+    assert made.count("ssh-keygen -t") == 1
+    made = made.replace("ssh-keygen -t", "ssh-keygen -q -N '' -t")  # nobody is there to type a passphrase
+
+    def shell(commands: str) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, (commands, done.stderr)
+        return done.stdout
+
+    assert shell(made).splitlines() == ["result_0.txt: OK", "submission.yaml: OK"]
+    assert (folder / "MANIFEST.sha256").read_bytes() == ours
+    public = " ".join((tmp_path / ".ssh/tta.pub").read_text().split()[:2])
+    line = f"acme   {listed[1]} {public.split()[1]}\n"
+    (tmp_path / "allowed_signers").write_text(line)
+    said = shell(f"# the signature{rest}")
+    assert [words.split(" with ")[0] for words in said.splitlines()] == [
+        'Good "tta-submission" signature for acme',
+        'Good "tta-submission" signature',
+    ]
+    assert signature.verdict(submission.read_result(folder), law(line.encode())).state == "valid"
+    lines = shell(chain).splitlines()
+    previous, digests = lines[::2], lines[1::2]
+    assert previous[0] == f'"prev": "{"0" * 64}"'
+    assert previous[1:] == [f'"prev": "{digest.split()[0]}"' for digest in digests[:-1]]
+    assert len(digests) > 20
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""What a workload is given and gives back: a recipe of the right kinds, a quality over examples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.workload import Metric, Quality, read_recipe
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A field of each kind."""
+
+    batch_size: int
+    rate: float
+    name: str
+    nesterov: bool
+
+
+GOOD: dict[str, Any] = {"batch_size": 32, "rate": 0.1, "name": "sgd", "nesterov": True}
+
+
+def test_recipe_is_what_was_given() -> None:
+    """Every value in its field; a whole number may stand for a float."""
+    assert read_recipe(Recipe, {**GOOD, "rate": 1}, "toy") == Recipe(32, 1, "sgd", nesterov=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rates": 0.1}, "unknown hyperparameter of toy 'rates'; did you mean 'rate'"),
+        ({"batch_size": 32.0}, "toy: batch_size is '32.0', expected int"),
+        ({"batch_size": True}, "toy: batch_size is 'True', expected int"),
+        ({"rate": True}, "toy: rate is 'True', expected float"),
+        ({"rate": "0.1"}, "toy: rate is '0.1', expected float"),
+        ({"name": 5}, "toy: name is '5', expected str"),
+        ({"nesterov": 1}, "toy: nesterov is '1', expected bool"),
+        ({"rate": math.nan}, "toy: rate is nan, expected a finite number of at least 0"),
+        ({"rate": math.inf}, "toy: rate is inf, expected a finite number"),
+        ({"rate": -0.1}, "toy: rate is -0.1, expected a finite number of at least 0"),
+        ({"batch_size": 10**9}, "toy: batch_size is 1000000000, expected a finite number"),
+    ],
+)
+def test_value_that_is_not_of_its_fields_kind_is_named(change: dict[str, Any], message: str) -> None:
+    """Before anything is trained: a truth value is no number, a text no float, NaN no rate."""
+    with pytest.raises(UsageError, match=f"^{message}"):
+        read_recipe(Recipe, {**GOOD, **change}, "toy")
+
+
+def test_hyperparameters_that_are_missing_are_all_named() -> None:
+    """One sentence, not one attempt each."""
+    with pytest.raises(UsageError, match=r"^toy: hyperparameters missing: batch_size, nesterov$"):
+        read_recipe(Recipe, {"rate": 0.1, "name": "sgd"}, "toy")
+
+
+@pytest.mark.parametrize("num_examples", [0, -1])
+def test_quality_over_no_examples_is_an_error_and_not_zero(num_examples: int) -> None:
+    """An empty test set that scores 0.0, or 1.0, would be a result."""
+    with pytest.raises(ValueError, match=f"an evaluation over {num_examples} examples has no quality"):
+        Quality(1.0, num_examples)
+
+
+def test_quality_may_be_no_number_and_says_so() -> None:
+    """The referee ends such a run as diverged."""
+    assert [Quality(value, 1).is_finite for value in (0.5, math.nan, math.inf, -math.inf)] == [True, *[False] * 3]
+
+
+@pytest.mark.parametrize(
+    ("direction", "values", "reached"),
+    [("max", (0.89, 0.9, 0.91), (False, True, True)), ("min", (0.89, 0.9, 0.91), (True, True, False))],
+)
+def test_equal_to_the_target_is_reached(direction: Any, values: tuple[float, ...], reached: tuple[bool, ...]) -> None:
+    """Whichever way is better."""
+    metric = Metric("quality", "fraction", direction)
+
+    assert tuple(metric.is_reached(value, 0.9) for value in values) == reached
+    assert not metric.is_reached(math.nan, 0.9)

@@ -1,0 +1,116 @@
+"""Archives that unpack to far more than they have: each reader refuses them in a sentence, in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import DataError
+from workloads.detection import voc
+from workloads.image_classification import cifar10
+from workloads.recommendation import movielens
+from workloads.translation import multi30k
+
+ZEROS = gzip.compress(bytes(10_000_000))  # 10 kB; any number of them, one behind the other, is one gzip file
+LIMIT_BYTES = 300_000_000  # of memory
+
+
+def peak_of(read: Callable[[], object], message: str) -> int:
+    """The most memory that Python held while `read` refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=message):
+            read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def gzipped_tar(path: Path, name: str, kind: bytes = tarfile.REGTYPE, num_zeros: int = 100) -> Path:
+    """A head, and as many zeros as it says, whole blocks of 512: a gigabyte is a megabyte on disk."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = 10_000_000 * num_zeros, kind
+    path.write_bytes(gzip.compress(info.tobuf()) + ZEROS * num_zeros)
+    return path
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_the_tar_of_multi30k_is_bounded(tmp_path: Path, kind: bytes) -> None:
+    """Whatever its head says the gigabyte is: a file, attributes or a name, which tarfile takes whole."""
+    gzipped_tar(tmp_path / "training.tar.gz", "train.en", kind)
+
+    peak = peak_of(lambda: multi30k.read(tmp_path), r"training\.tar\.gz: more than 100,000,000 bytes when unpacked")
+
+    assert peak < LIMIT_BYTES
+
+
+def test_the_bound_of_the_tar_is_above_the_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly as many bytes as are allowed are read; one more is refused."""
+    path = tmp_path / "training.tar.gz"
+    path.write_bytes(gzip.compress(bytes(10_240)))
+
+    monkeypatch.setattr(multi30k, "MAX_ARCHIVE_BYTES", 10_240)
+    with pytest.raises(DataError, match=r"has no file train\.en"):
+        multi30k.read(tmp_path)
+    monkeypatch.setattr(multi30k, "MAX_ARCHIVE_BYTES", 10_239)
+    with pytest.raises(DataError, match="more than 10,239 bytes when unpacked"):
+        multi30k.read(tmp_path)
+
+
+def test_the_packed_texts_of_multi30k_are_bounded(tmp_path: Path) -> None:
+    """A text of a gigabyte is no text of Multi30k."""
+    (tmp_path / "train.en.gz").write_bytes(ZEROS * 100)
+
+    assert peak_of(lambda: multi30k.read(tmp_path), r"train\.en\.gz: more than 20,000,000 bytes") < LIMIT_BYTES
+
+
+def zeros_in_zip(path: Path, name: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(name, "w") as stream:
+        for _ in range(60):
+            stream.write(bytes(1_000_000))
+    return path
+
+
+def test_the_zip_of_movielens_is_bounded(tmp_path: Path) -> None:
+    """60 MB of zeros in 60 kB, even under the digest that is asked for."""
+    served = zeros_in_zip(tmp_path / "served.zip", "ml-1m/users.dat")
+    with zipfile.ZipFile(served, "a") as archive:
+        for name in ("movies.dat", "ratings.dat"):
+            archive.writestr(f"ml-1m/{name}", "1::1::5::978300760\n")
+
+    peak = peak_of(
+        lambda: movielens.download(tmp_path / "a", served.as_uri(), digest(served)), "more than 50,000,000 bytes"
+    )
+
+    assert peak < LIMIT_BYTES
+
+
+def test_the_zip_of_bccd_is_bounded(tmp_path: Path) -> None:
+    """A list of 60 MB is refused at 64 KiB."""
+    served = zeros_in_zip(tmp_path / "served.zip", f"{voc.IN_ARCHIVE}/ImageSets/Main/train.txt")
+
+    peak = peak_of(lambda: voc.download(tmp_path / "a", served.as_uri(), digest(served)), "more than 65,536 bytes")
+
+    assert peak < 10_000_000
+
+
+def test_the_tar_of_cifar10_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more is taken than a batch can have, and nothing is unpickled: its digest is another."""
+    pytest.importorskip("torchvision.datasets")  # has the digests; what its import holds is not counted
+    monkeypatch.setattr(cifar10, "MAX_BYTES", 2_000_000)
+    served = gzipped_tar(tmp_path / "served.tar.gz", "cifar-10-batches-py/data_batch_1", num_zeros=16)
+
+    peak = peak_of(lambda: cifar10.download(tmp_path / "a", served.as_uri(), digest(served)), "MD5 is")
+
+    assert peak < 20_000_000
