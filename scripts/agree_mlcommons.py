@@ -27,6 +27,8 @@ from typing import Any
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
+
 from harness import judging, loader, registry, runlog
 from harness.errors import LogError
 from harness.findings import Finding, Rule, Severity

@@ -29,6 +29,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
+
 from harness import course, judging, loader, registry, roundplace, roundscore
 from harness.errors import TtaError
 from harness.findings import Rule

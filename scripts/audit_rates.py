@@ -19,6 +19,8 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
+
 from harness import loader, registry
 from harness.auditing import engine, reading
 from harness.auditing.facts import Subject, Tree

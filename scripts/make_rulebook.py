@@ -6,6 +6,8 @@ import io
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
+
 from harness.commands import explain
 
 PAGE = Path(__file__).parents[1] / "docs" / "rulebook.md"

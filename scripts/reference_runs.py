@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
+
 from harness import loader, registry
 from harness.errors import TtaError
 from harness.ruleset import ReferenceRecipe

@@ -243,7 +243,6 @@ def test_after_more_malformed_lines_than_are_told_all_is_read_as_before(fault: b
         assert_reads_the_same((fault + b"\n") * num_before + b"\n".join((*STRANGE, GOOD, b"")))
 
 
-@pytest.mark.xfail(strict=True, reason="events are counted, not whether each stands on a line of its own")
 @pytest.mark.parametrize(
     "texts",
     [

@@ -9,8 +9,7 @@ import pytest
 
 from harness import loader, registry, roundwords
 from harness.errors import RulesError
-from harness.formula import parse
-from harness.rounds import Count, KeyRule, Page, Round, RoundBenchmark
+from harness.rounds import Count, Page, Round, RoundBenchmark
 from harness.ruleset import RuleSet
 
 VERSIONS = ["0.7.0", "1.0.0", "1.1.0", "2.0.0", "2.1.0", "3.0.0", "3.1.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0", "6.0.0"]
@@ -255,21 +254,6 @@ def test_counts_in_words() -> None:
         "at least 2 times",
         "any",
     ]
-
-
-def test_a_page_asks_for_the_lines_that_its_rules_look_at() -> None:
-    """Those with a rule, those that must or must not stand before, and those that a demand names."""
-    rule = KeyRule(
-        "lr",
-        each=(parse("value < batch"),),
-        first=(parse("value > warmup"),),
-        target=parse("value == steps"),
-        after=("init_start",),
-        before=("run_start", "run_stop"),
-    )
-    page = Page({"lr": rule, "seed": KeyRule("seed")}, either=(("block_start", "epoch_start"),))
-
-    assert page.asked == {"lr", "seed", "init_start", "run_start", "run_stop", "batch", "warmup", "steps"}
 
 
 def test_a_variant_has_its_own_page_and_what_is_none_has_the_common_one() -> None:
