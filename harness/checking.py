@@ -15,17 +15,37 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import events as key
 from harness import judging, loader, registry, render
-from harness.errors import InputError, SubmissionError
+from harness.errors import InputError, SubmissionError, printable
 from harness.findings import Rule
 from harness.ruleset import RuleSet
 from harness.submission import Result, read_result
+from harness.whichround import which_round
 
 if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
     from concurrent.futures import Future
 
+AUTO = "auto"  # stands for `named_ruleset`
+DEFAULT_RULESET = "v1"
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
+
+
+def named_ruleset(result: Result) -> tuple[str, str]:
+    """The ruleset that the first log names, else the round of MLPerf's that it was made for, else ours; and why.
+
+    Only one that comes with the harness: a log must not choose a folder of its own to be judged by.
+    """
+    first = result.runs[0] if result.runs else None
+    named = first.field(key.TTA_RULES, "ruleset") if first is not None else None
+    if isinstance(named, str) and named in dict(registry.ruleset_folders()):
+        return named, ", which the first log names"
+    if named is None and first is not None and first.is_foreign:
+        choice = which_round(first, loader.round_candidates(registry.ruleset_folders()))
+        if choice is not None:
+            return choice.name, f", {choice.why}"
+    return DEFAULT_RULESET, "; the first log names none" if named is None else f"; there is no {printable(named, 60)!r}"
 
 
 class Judge:

@@ -35,16 +35,17 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _paths_and_rules(parser: Parser, what: str, default: str = "v1") -> None:
+def _paths_and_rules(parser: Parser, what: str, default: str = "v1", has_auto: bool = False) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
-    parser.add_argument("--ruleset", default=default, help="the ruleset to judge by (default: %(default)s)")
+    auto = "; auto: the one that the first log names, or MLPerf's round it was made for" if has_auto else ""
+    parser.add_argument("--ruleset", default=default, help=f"the ruleset to judge by{auto} (default: %(default)s)")
 
 
 def _check(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "check", "Check logs, results, submissions or a whole tree against the rules.", _call_check
     )
-    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto")
+    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto", has_auto=True)
     parser.add_argument("--format", choices=("text", "json", "sarif", "html"), default="text")
     parser.add_argument(
         "--verbose", action="store_true", help="text: also why each check that found something matters, and what to do"
@@ -62,7 +63,7 @@ def _audit(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "audit", "Say what an auditor should look at: what no rule forbids and is still odd.", _call_audit
     )
-    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto")
+    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto", has_auto=True)
     parser.add_argument("--format", choices=("text", "json", "sarif", "html"), default="text")
     parser.add_argument("--mirror", type=Path, metavar="FILE", help="MLflow's SQLite file, to hold the logs against it")
 
@@ -75,7 +76,7 @@ def _call_audit(arguments: argparse.Namespace) -> ExitStatus:
 
 def _score(verbs: Verbs) -> None:
     parser = add_verb(verbs, "score", "Score results: olympic mean, interval, normalisation, rank bands.", _call_score)
-    _paths_and_rules(parser, "a results folder, a submission or a tree of them")
+    _paths_and_rules(parser, "a results folder, a submission or a tree of them", has_auto=True)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -110,7 +111,7 @@ def _derive(verbs: Verbs) -> None:
         "is typed.",
         _call_derive,
     )
-    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them")
+    _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto", has_auto=True)
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--tree", type=Path, metavar="TREE", help="the results among which it is ranked")
     parser.add_argument(

@@ -7,16 +7,12 @@ from datetime import date
 from pathlib import Path
 
 from harness import checking, judging, loader, registry, render, sarif
-from harness import events as key
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Rule
 from harness.grouping import alike
 from harness.ruleset import RuleSet
-from harness.submission import Result, find_results, read_result
-from harness.whichround import which_round
+from harness.submission import find_results, read_result
 
-AUTO = "auto"
-DEFAULT_RULESET = "v1"
 FORMATS = ("text", "json", "sarif", "html")
 
 
@@ -52,7 +48,7 @@ def _judged(
 ) -> ExitStatus:
     checks: dict[str, Rule] = {}
     ruleset: RuleSet | None = None
-    if ruleset_name != AUTO:
+    if ruleset_name != checking.AUTO:
         ruleset, checks = _load(ruleset_name)
     judged: list[render.Judged] = []
     unreadable: InputError | None = None
@@ -65,7 +61,8 @@ def _judged(
         except InputError as error:
             unreadable = _told(unreadable, error)
             continue
-        ruleset_name = _named(result)
+        ruleset_name, why = checking.named_ruleset(result)
+        print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
         ruleset, checks = _load(ruleset_name)
         judged.append(checking.Judge(ruleset, checks, today).of(result))
         del result
@@ -125,22 +122,3 @@ def _told(before: InputError | None, error: InputError) -> InputError:
 def _load(name: str) -> tuple[RuleSet, dict[str, Rule]]:
     ruleset = loader.load_ruleset(registry.ruleset_folder(name), name)
     return ruleset, checking.checks_of(ruleset)
-
-
-def _named(result: Result) -> str:
-    """The ruleset that the first log names.
-
-    Only one that comes with the harness: a log must not choose a folder of its own to be judged by.
-    """
-    named = result.runs[0].field(key.TTA_RULES, "ruleset") if result.runs else None
-    if isinstance(named, str) and named in dict(registry.ruleset_folders()):
-        print(f"tta: judging by ruleset {named}, which the first log names", file=sys.stderr)
-        return named
-    if named is None and result.runs and result.runs[0].is_foreign:
-        choice = which_round(result.runs[0], loader.round_candidates(registry.ruleset_folders()))
-        if choice is not None:
-            print(f"tta: judging by ruleset {choice.name}, {choice.why}", file=sys.stderr)
-            return choice.name
-    said = "the first log names none" if named is None else f"there is no {printable(named, 60)!r}"
-    print(f"tta: judging by ruleset {DEFAULT_RULESET}; {said}", file=sys.stderr)
-    return DEFAULT_RULESET

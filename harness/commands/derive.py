@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, pricing, ranking, registry, roundplace, roundscore, unread
+from harness import checking, judging, loader, pricing, ranking, registry, roundplace, roundscore, unread
 from harness.board.index import read_board
 from harness.board.tables import board_json
 from harness.claims import small_file
@@ -66,11 +66,16 @@ def run(
     """
     if not paths:
         raise UsageError("derive: which results? name logs, folders or trees of them")
+    mine, unreadable = _readable(list(dict.fromkeys(found for place in paths for found in find_results(place))))
+    if ruleset_name == checking.AUTO:
+        if not mine and unreadable is not None:
+            raise unreadable
+        ruleset_name, why = checking.named_ruleset(next(iter(mine.values())))
+        print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
     if ruleset.round is not None and (tree is not None or against is not None):
         raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
-    mine, unreadable = _readable(list(dict.fromkeys(found for place in paths for found in find_results(place))))
     if ruleset.round is not None:
         found = [_of_round(result, ruleset, ruleset.round, folder, today) for result in mine.values()]
     else:

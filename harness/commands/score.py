@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, ranking, registry, roundplace, roundscore, roundtable
+from harness import checking, judging, loader, ranking, registry, roundplace, roundscore, roundtable
 from harness.billing import Bill
 from harness.columns import aligned
 from harness.errors import ExitStatus, InputError, UsageError, printable
@@ -39,6 +40,8 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
     """
     if not paths:
         raise UsageError("score: which results? name logs, folders or trees of them")
+    if ruleset_name == checking.AUTO:
+        ruleset_name = _named([found for place in paths for found in find_results(place)])
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
     checks = list(registry.checks().values())
@@ -62,6 +65,16 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
     if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
         status = ExitStatus.FINDINGS
     return status
+
+
+def _named(paths: list[Path]) -> str:
+    """The ruleset of the first result that can be read; the others are said to be unreadable when their turn comes."""
+    for path in paths:
+        with contextlib.suppress(InputError):
+            name, why = checking.named_ruleset(read_result(path))
+            print(f"tta: judging by ruleset {name}{why}", file=sys.stderr)
+            return name
+    return checking.DEFAULT_RULESET
 
 
 def _run_round(

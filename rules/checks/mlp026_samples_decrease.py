@@ -43,7 +43,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         back = [
             (b, f"{before:g}", f"{after:g}") for (_, before), (b, after) in itertools.pairwise(placed) if after < before
         ]
-        if back:
-            line, before, after = back[0]
-            more = f", and {len(back) - 1:,} times more" if len(back) > 1 else ""
-            yield Fault(str(log.path), line.lineno, f"{name} is at {after} after one at {before}{more}")
+        line, before, after = back[0]
+        more = f", and {len(back) - 1:,} times more" if len(back) > 1 else ""
+        yield Fault(str(log.path), line.lineno, f"{name} is at {after} after one at {before}{more}")

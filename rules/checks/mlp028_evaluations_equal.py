@@ -34,10 +34,6 @@ MIN_EVALUATIONS = 3
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     lines = [line for line in log.all(key.EVAL_ACCURACY) if "metric" not in line.metadata]
-    if len(set(roundlog.places_of(lines))) >= MIN_EVALUATIONS:
-        if any(line.value != lines[0].value for line in lines):
-            return
-        values = {canonical_json(line.value) for line in lines}  # 1, 1.0 and true are equal, and not the same
-        if len(values) == 1:
-            message = f"all {len(lines)} evaluations have the value {printable(values.pop(), 60)}"
-            yield Fault(str(log.path), lines[0].lineno, message)
+    if len(set(roundlog.places_of(lines))) >= MIN_EVALUATIONS and all(line.value == lines[0].value for line in lines):
+        message = f"all {len(lines)} evaluations have the value {printable(canonical_json(lines[0].value), 60)}"
+        yield Fault(str(log.path), lines[0].lineno, message)

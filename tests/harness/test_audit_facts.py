@@ -18,7 +18,7 @@ from harness.auditing.logtext import LogText, read_text
 from harness.auditing.mirrored import MirrorRun, read_mirror
 from harness.auditing.standards import standard
 from harness.commands import audit as command
-from harness.errors import LogError, RulesError, SubmissionError
+from harness.errors import InputError, LogError, RulesError, SubmissionError
 from harness.findings import Severity
 from harness.loader.audit import load_audit
 from tests import fabricate, foreign
@@ -263,14 +263,15 @@ def test_no_run_and_no_path_is_told_once_each(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_folder_whose_logs_are_all_unreadable(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Has no run, is listed, and each log is named."""
+    """Each log is named, and nothing is said of a result that nobody could look at."""
     for log in folder.glob("result_*.txt"):
         log.write_text("nothing\n")
 
-    command.run([folder], "auto", "text", date(2025, 12, 1))
+    with pytest.raises(InputError):
+        command.run([folder], "auto", "text", date(2025, 12, 1))
 
     captured = capsys.readouterr()
-    assert ": 0 runs" in captured.out
+    assert captured.out == ""
     assert captured.err.count("not audited") == 5
 
 

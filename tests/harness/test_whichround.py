@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import loader, registry, runlog
+from harness import cli, loader, registry, runlog
 from harness.commands import check, explain
 from harness.errors import ExitStatus, UsageError
 from harness.whichround import Candidate, which_round
-from tests import mlperflog
+from tests import fabricate, mlperflog
 from tests.mlperflog import Entry, drop, find, retinanet, write
+from tests.rules.roundbox import RoundBox
 
 ROUNDS = [
     Candidate("mlperf_training/5.0.0", "2025-06-04", frozenset({"retinanet", "bert"})),
@@ -191,3 +192,33 @@ def test_a_long_name_is_shortened(tmp_path: Path) -> None:
     ]
 
     assert [item and item.why.split()[5] for item in found] == ["a" * 39 + "…", "b" * 40]
+
+
+@pytest.mark.parametrize("command", ["check", "audit", "derive", "score"])
+def test_every_verb_that_judges_finds_the_round(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --ruleset auto a result of MLPerf's is judged by its round, and a result of ours by the rules it names."""
+    box = RoundBox(tmp_path / "training_results_v5.1")
+    box.write()
+    ours = fabricate.write_submission(tmp_path / "tree", 5)
+
+    cli.main([command, "--ruleset", "auto", str(box.folder)])
+    of_round = capsys.readouterr()
+    cli.main([command, "--ruleset", "auto", str(ours)])
+    of_ours = capsys.readouterr()
+
+    if command == "audit":  # results of any rulesets together; each says its own
+        assert "retinanet" in of_round.out
+        return
+    assert of_round.err.startswith("tta: judging by ruleset mlperf_training/5.1.0, by the name of its folder")
+    assert "judging by ruleset v1" in of_ours.err
+
+
+@pytest.mark.parametrize("command", ["derive", "score"])
+def test_what_cannot_be_read_has_no_ruleset(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence is of the file, not of a ruleset called auto."""
+    (tmp_path / "result_0.txt").write_text("nothing\n")
+
+    assert cli.main([command, "--ruleset", "auto", str(tmp_path / "result_0.txt")]) == ExitStatus.USAGE
+    assert "not a run log" in capsys.readouterr().err
