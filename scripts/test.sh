@@ -1,15 +1,26 @@
 #!/usr/bin/env bash
-# Environment, lint, types, tests. `scripts/test.sh --slow` runs the slow tests too.
+# Environment, lint, types, tests. `scripts/test.sh --slow` runs the slow tests too, and demands that the others cover
+# every branch of what judges and computes (scripts/coverage.sh).
 # The environment is .venv-test, or the folder that TTA_VENV names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
-marks="not slow and not gpu"
-if [ "${1:-}" = "--slow" ]; then marks="not gpu"; shift; fi
+with_slow=
+if [ "${1:-}" = "--slow" ]; then with_slow=1; shift; fi
 environment "${TTA_VENV:-.venv-test}" all
 say "lint and types"
 . scripts/lint.sh
-say "tests ($marks)"
 # Two processes of one thread each: two of two threads each wait for one another more than they compute.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
-"$python" -m pytest -n 2 -m "$marks" "$@"
+if [ -z "$with_slow" ]; then
+    say "tests (not slow and not gpu)"
+    "$python" -m pytest -n 2 -m "not slow and not gpu" "$@"
+    exit
+fi
+say "tests of the harness and the rules, and what they cover"
+export python
+bash scripts/coverage.sh
+say "slow tests of the harness and the rules"
+"$python" -m pytest -n 2 -m "slow and not gpu" tests/harness tests/rules tests/fuzz tests/interop "$@"
+say "tests of the workloads"
+"$python" -m pytest -n 2 -m "not gpu" tests/workloads tests/test_*.py "$@"
