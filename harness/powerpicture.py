@@ -121,7 +121,9 @@ class PowerPicture:
         if self._next_second is None:
             first = [min(s.area) for node in nodes.values() for s in (node.chosen or {}).values() if s.area]
             self._next_second = min(first, default=until)
-        for second in range(self._next_second, until):
+        # Not every second up to there: the clock of a log may lie years ahead.
+        read = {second for node in nodes.values() for series in (node.chosen or {}).values() for second in series.area}
+        for second in sorted(second for second in read if self._next_second <= second < until):
             self._second(second, nodes, picture)
         self._next_second = max(self._next_second, until)
 

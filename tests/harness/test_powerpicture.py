@@ -118,6 +118,14 @@ def test_mlperf_log_has_wall_time() -> None:
     assert watts(*readings) == {3: 300.0}
 
 
+def test_clock_that_lies_far_ahead_is_not_waited_for() -> None:
+    """Of the seconds in between nothing is known, and there are more of them than anybody counts."""
+    far_ms = 10**17
+    readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000, far_ms, far_ms + 1000)]
+
+    assert watts(*readings)[3] == 300.0
+
+
 # Power logs that are followed
 
 
