@@ -230,7 +230,7 @@ def _bill(declared: Billing, book: PriceBook, quote: Quote) -> Bill:
         found = book.row(item.price)
         if found is None or found.unit != item.unit or found.as_of is None:
             why_not = f"{printable(item.price, 120)!r} is no dated price of a {item.unit}"
-            continue
+            break
         total = EXACT.add(total, EXACT.multiply(item.amount, found.usd_per_hour))
     return Bill(
         declared=declared,

@@ -75,7 +75,7 @@ def integrate(
         return EnergyReading(None, source, scope, None, 0.0, stop_s - start_s, 0)
     first_s, last_s = touching[0][0], touching[-1][0]
     gaps_s = [later[0] - earlier[0] for earlier, later in pairwise(touching)]
-    covered_s = max(0.0, min(last_s, stop_s) - max(first_s, start_s))
+    covered_s = min(last_s, stop_s) - max(first_s, start_s)
     is_covered = first_s <= start_s and last_s >= stop_s
     return EnergyReading(
         joules=_joules(touching, start_s, stop_s) if is_covered else None,

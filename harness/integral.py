@@ -110,7 +110,7 @@ def integrate_meter(
     num_samples = sum(start_ns <= at_ns <= stop_ns for at_ns, _ in inside)
     length_s = (stop_ns - start_ns) / 1e9
     points = [((at_ns - start_ns) / 1e9, value) for at_ns, value in inside]
-    touches = num_samples > 0 or (len(points) > 1 and points[0][0] < 0 < points[-1][0])
+    touches = num_samples > 0 or len(points) > 1  # one before the start and one after the stop
     covered_s = min(points[-1][0], length_s) - max(points[0][0], 0.0) if touches else 0.0
     steps_s = [later[0] - earlier[0] for earlier, later in pairwise(points)]
     gaps_s = [*steps_s, points[0][0], length_s - points[-1][0]] if touches else [length_s]
@@ -118,9 +118,9 @@ def integrate_meter(
         joules=None,
         mean_w=None,
         right_riemann_j=None,
-        coverage=1.0 if touches and points[0][0] <= 0 and points[-1][0] >= length_s else covered_s / length_s,
+        coverage=covered_s / length_s,
         longest_gap_s=max(gaps_s),
-        median_step_s=statistics.median(steps_s) if touches and steps_s else None,
+        median_step_s=statistics.median(steps_s) if steps_s else None,
         num_samples=num_samples,
         num_failed=sum(start_ns <= at_ns <= stop_ns for at_ns in series.failed) + garbage,
         num_duplicates=sum(start_ns <= at_ns <= stop_ns for at_ns in series.duplicates),
@@ -129,7 +129,7 @@ def integrate_meter(
         num_resets=resets,
         num_unsure=unsure,
     )
-    if not touches or len(points) < 2 or resets or unsure:
+    if len(points) < 2 or resets or unsure:
         return seen
     return _with_joules(seen, spec, points, length_s, sync_s)
 
@@ -206,9 +206,7 @@ def _trapezoid(points: Points, length_s: float) -> float:
 
 
 def _right_riemann(points: Points, length_s: float) -> float:
-    return math.fsum(
-        to_w * max(0.0, min(to_s, length_s) - max(from_s, 0.0)) for (from_s, _), (to_s, to_w) in pairwise(points)
-    )
+    return math.fsum(to_w * (min(to_s, length_s) - max(from_s, 0.0)) for (from_s, _), (to_s, to_w) in pairwise(points))
 
 
 def _counted(points: Points, length_s: float) -> float:
@@ -233,11 +231,8 @@ def _mean_powers(points: Points) -> list[tuple[float, float]]:
 
 def _sampling_doubt(points: Points, length_s: float) -> float:
     whole_j = _trapezoid(points, length_s)
-    doubts = [0.0]
-    for first in (0, 1):
-        half = [points[0], *points[1 + first : -1 : 2], points[-1]]
-        doubts.append(abs(_trapezoid(half, length_s) - whole_j))
-    return max(doubts)
+    halves = ([points[0], *points[first:-1:2], points[-1]] for first in (1, 2))
+    return max(abs(_trapezoid(half, length_s) - whole_j) for half in halves)
 
 
 def _edge_doubt(points: Points, length_s: float) -> float:

@@ -38,7 +38,7 @@ def idle_w(log: RunLog) -> float | None:
     The same meters are added up as in a run. It is told, and taken from nothing.
     """
     num_nodes = sum(not node.is_switch for node in log.nodes)
-    return mean_power_w(log.idle) if len(log.idle) == num_nodes > 0 else None
+    return mean_power_w(log.idle) if len(log.idle) == num_nodes else None
 
 
 def mean_power_w(nodes: Sequence[NodePower]) -> float | None:
@@ -123,12 +123,14 @@ def hosts_of(log: RunLog) -> set[str] | None:
 
 def _on_one_clock(log: RunLog) -> tuple[NodePower, ...]:
     """The power logs, those of MLPerf's kind moved from wall time onto the monotonic clock where others are ours."""
-    start = log.first(key.RUN_START)
-    mono_ns = log.field(key.TTA_CLOCK, "mono_ns")
-    if start is None or start.elapsed_ns is None or all(node.dialect == "mlperf" for node in log.nodes):
+    if all(node.dialect == "mlperf" for node in log.nodes):
         return log.nodes
-    wall_ns = _wall_ns(start.time_ms)
-    shift_ns = mono_ns + start.elapsed_ns - (wall_ns or 0)
+    start, mono_ns = log.first(key.RUN_START), log.field(key.TTA_CLOCK, "mono_ns")
+    assert start is not None  # or there were no window
+    assert start.elapsed_ns is not None
+    if (wall_ns := _wall_ns(start.time_ms)) is None:
+        return log.nodes  # no time of theirs is within the run
+    shift_ns = mono_ns + start.elapsed_ns - wall_ns
     return tuple(_moved(node, shift_ns) if node.dialect == "mlperf" else node for node in log.nodes)
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
-from harness.events import TOKEN, Event
+from harness.events import Event
 
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Plain: TypeAlias = _Whole | float | str | bool | None
@@ -89,9 +89,12 @@ def events_of(texts: Sequence[bytes], linenos: Sequence[int]) -> Sequence[Event]
 
 
 def has_no_time(text: bytes) -> bool:
-    """Whether `text` is certainly an object without `time_ms`, of which `parse_line` makes no event."""
+    """Whether `text` is certainly an object without `time_ms`, of which `parse_line` makes no event.
+
+    Nor of what follows a second token, which is in a text of it: what is a text there would stand between texts here.
+    """
     try:
-        return TOKEN.encode() not in text and _TIMED.decode(text).time_ms is msgspec.UNSET
+        return _TIMED.decode(text).time_ms is msgspec.UNSET
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 

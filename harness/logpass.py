@@ -145,7 +145,6 @@ class Collector:
         line = _TOKEN + text.rstrip(b"\r")
         if self.defects_by_kind.get("malformed", 0) >= MAX_DEFECTS_PER_KIND and has_no_time(text):
             # Whole logs of round 0.7 have seconds in its place; after a hundred of them nobody asks for the reason.
-            self.defects_by_kind["malformed"] += 1
             self.before = line
             return
         if event is None:
@@ -179,8 +178,8 @@ class Collector:
             self.counts[key] = self.counts.get(key, 0) + len(found)
             self.by_key.setdefault(key, []).extend(found)
         if events:
-            num_free = MAX_DEFECTS_PER_KIND + 1 - len(self.unchained)
-            self.unchained += [event.lineno for event in events[: max(0, num_free)]]
+            num_free = MAX_DEFECTS_PER_KIND - len(self.unchained)
+            self.unchained += [event.lineno for event in events[:num_free]]
             self.before = _TOKEN + texts[-1].rstrip(b"\r")
         return True
 
@@ -207,7 +206,7 @@ class Collector:
         if not self.is_chained:
             self.is_chained = seq is not None or prev is not None or elapsed_ns is not None
             if not self.is_chained:
-                if len(self.unchained) <= MAX_DEFECTS_PER_KIND:
+                if len(self.unchained) < MAX_DEFECTS_PER_KIND:
                     self.unchained.append(event.lineno)
                 return
             for lineno in self.unchained:

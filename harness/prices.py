@@ -146,7 +146,7 @@ class PriceBook:
         for price in self.prices:
             if price.id in self._by_id:
                 raise RulesError(f"{price.id!r} stands twice")
-            if not price.usd_per_hour >= 0 or (price.unit in TIME_UNITS and price.usd_per_hour == 0):
+            if price.usd_per_hour < 0 or (price.unit in TIME_UNITS and price.usd_per_hour == 0):
                 raise RulesError(f"{price.id!r} costs {price.usd_per_hour} USD an hour; what is free has no list price")
             self._by_id[price.id] = price
 
@@ -207,8 +207,11 @@ class PriceBook:
 
     def usd_per_hour(self, system: Mapping[str, Any]) -> Decimal | None:
         """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
-        price, nodes = self.price(system), whole_number(system.get("number_of_nodes"))
-        return None if price is None or nodes is None else EXACT.multiply(price.usd_per_hour, Decimal(nodes))
+        if (price := self.price(system)) is None:
+            return None
+        nodes = whole_number(system.get("number_of_nodes"))
+        assert nodes is not None  # or there is no quote
+        return EXACT.multiply(price.usd_per_hour, Decimal(nodes))
 
     def cost(self, system: Mapping[str, Any], seconds: float) -> Cost | None:
         """What `seconds` cost on the system; None if its price is not known.
@@ -217,8 +220,9 @@ class PriceBook:
             InputError: `seconds` is not from 0 to MAX_SECONDS.
         """
         price, usd_per_hour = self.price(system), self.usd_per_hour(system)
-        if price is None or usd_per_hour is None:
+        if price is None:
             return None
+        assert usd_per_hour is not None
         return Cost(cost_usd(seconds, usd_per_hour), usd_per_hour, price.id, self.digest, price.as_of)
 
 

@@ -174,7 +174,7 @@ class _Reading:
             self._add("missing", None, f"{rule.key} must be there {count.words}; {there}")
         elif count.at_most is not None and len(values) > count.at_most:
             second = self.log.all(rule.key)[1].lineno
-            if all(value is values[0] or value == values[0] for value in values):
+            if all(value == values[0] for value in values):
                 message = f"{rule.key} stands {len(values)} times, always {_shown(values[0])}; it must be there once"
                 self._add("doubled", second, message)
             else:
@@ -288,7 +288,7 @@ def speed_ratios(log: RunLog) -> list[tuple[Event, float]]:
     steps_before = 0.0
     for line in log.all(TRACKED_STATS):
         stated = line.value.get("throughput") if isinstance(line.value, dict) else None
-        if stated is None or before is None or not isinstance(stated, int | float):
+        if before is None or not isinstance(stated, int | float):
             continue
         steps = next((line.metadata[name] for name in _STEPS if name in line.metadata), None)
         if not isinstance(steps, int | float):

@@ -14,7 +14,7 @@ from harness import strictjson
 from harness.claims import small_file
 from harness.errors import SubmissionError, printable
 
-LOG_PATTERN = re.compile(r"result_.+\.txt")
+LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # beside each other: what lies deeper is no log, whatever its name
 NUMBERED_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
 RESULTS, SYSTEMS = "results", "systems"
 # What MLCommons' programs obey where it lies in a submission: a claim of the submitter's.
@@ -24,8 +24,7 @@ PARAMETERS_NAME = "package_checker_params"
 
 def is_place(folder: Path) -> bool:
     """Whether a result of MLPerf's would lie here: results/<system>/<benchmark>."""
-    parents = folder.absolute().parents
-    return len(parents) > 2 and parents[1].name == RESULTS
+    return folder.absolute().parts[-3:-2] == (RESULTS,)
 
 
 def is_bare(folder: Path, names: Iterable[str]) -> bool:
@@ -51,7 +50,7 @@ def log_names(names: Iterable[str]) -> list[str]:
 
 
 def _in_order(name: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split("([0-9]+)", name[:200]))
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split("([0-9]+)", name))
 
 
 def claimed_factor(path: Path) -> tuple[float | None, str]:

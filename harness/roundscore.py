@@ -33,6 +33,7 @@ _EVALUATIONS = ("eval_accuracy", "eval_error")
 _IN_SAMPLES = frozenset(
     ("llama2_70b_lora", "flux1", "llama31_405b", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b", "qwen35_397b_grpo")
 )
+_MAX_AMOUNT = 2.0**63  # what is more is no count, and has no mean
 SAMPLES, EPOCHS, TRAIN_SAMPLES = "samples_count", "epoch_num", "train_samples"
 
 
@@ -138,11 +139,12 @@ def olympic(seconds: Sequence[float | None], benchmark: RoundBenchmark | None) -
 def run_of(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> RoundRun:
     stop = log.all(key.RUN_STOP)[-1] if log.all(key.RUN_STOP) else None
     status = stop.metadata.get("status") if stop is not None else None
+    amount = amount_of(log, benchmark) if status == "success" else None
     return RoundRun(
         log=log,
         complies=complies(log, round_),
         seconds=seconds_of(log),
-        amount=amount_of(log, benchmark) if status == "success" else None,
+        amount=amount if amount is not None and abs(amount) <= _MAX_AMOUNT else None,
         status=status if isinstance(status, str) else None,
     )
 
@@ -190,13 +192,19 @@ def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
         return None
     if benchmark.join is not None:
         return _first_passing(log, benchmark, benchmark.join, stop)
-    lines = [line for name in _EVALUATIONS for line in log.all(name) if line.lineno < stop.lineno]
-    last = max(lines, key=lambda line: line.lineno, default=None)
-    unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    amount = course.number(last.metadata.get(unit)) if last is not None else None
+    amount = evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
         amount = course.number(last_value(log, TRAIN_SAMPLES))
-    return round(amount, 3) if amount is not None and unit == EPOCHS else amount
+    return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
+
+
+def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
+    """Where the last evaluation before the last run_stop says that it is."""
+    stops = log.all(key.RUN_STOP)
+    lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
+    last = max(lines, key=lambda line: line.lineno, default=None)
+    unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
+    return course.number(last.metadata.get(unit)) if last is not None else None
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:

@@ -259,7 +259,7 @@ def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
             is_read = kind == "file" and status.st_size <= MAX_SMALL_FILE_BYTES
             found[name] = FileEntry(kind, status.st_size, sha256_of(folder / name) if is_read else None)
         except OSError:
-            continue  # it is not there
+            pass  # it is not there
     return found
 
 
@@ -280,8 +280,7 @@ def _num_nodes(folder: Path, system: Mapping[str, Any] | None) -> int | None:
         places.append(folder.parents[2] / "systems" / f"{folder.parent.name}.json")
     for place in places if system is None else ():
         system = system or _read_system(place, [])[0]
-    number = (system or {}).get("number_of_nodes")
-    text = str(number) if isinstance(number, int | str) and not isinstance(number, bool) else ""
+    text = str((system or {}).get("number_of_nodes"))  # whatever else it is, its text is no number
     return int(text) if re.fullmatch("[1-9][0-9]{0,5}", text) else None
 
 

@@ -101,7 +101,7 @@ def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) ->
     if best <= first:
         return Proposal((), None, ("no run gets better than the first evaluations are",))
     step = _round_step((best - first) / NUM_CANDIDATES)
-    digits = max(0, -math.floor(math.log10(step)))
+    digits = -math.floor(math.log10(step))
     levels = [round(i * step, digits) for i in range(math.ceil(first / step), math.floor(best / step) + 1)]
     candidates = tuple(
         _candidate(curves, paths, metric, confirm, sign * level + 0.0, step / 2, best - first) for level in levels
@@ -157,11 +157,13 @@ def _candidate(
         [_samples_at(path, sign * target + shift) for path in paths] for shift in (-half_step, 0.0, half_step)
     )
     # Level by level over the same seeds: a seed that drops out at the harder level would hide the cliff.
-    per_unit = mean_at = None
+    slope = growth = None
     if None not in after:
         more = math.fsum(high - low for high, low in zip(_known(after), _known(before), strict=True))
         per_unit = more / len(paths) / (2 * half_step)
         mean_at = math.fsum(_known(at)) / len(paths)
+        slope = per_unit * 0.001
+        growth = per_unit * way / 100 / mean_at if mean_at else None
     return Candidate(
         target=target,
         num_seeds=len(curves),
@@ -170,8 +172,8 @@ def _candidate(
         variation=math.sqrt(variance(samples)) / mean if mean and len(samples) > 1 else None,
         max_share=max((curve[index][0] / curve[-1][0] for curve, index in hits if curve[-1][0] > 0), default=None),
         min_evaluations=min((index + 1 for _, index in hits), default=None),
-        slope=None if per_unit is None else per_unit * 0.001,
-        growth=per_unit * way / 100 / mean_at if per_unit is not None and mean_at else None,
+        slope=slope,
+        growth=growth,
     )
 
 

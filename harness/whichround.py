@@ -18,6 +18,8 @@ from harness.runlog import RunLog
 
 _FOLDER = re.compile(r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?$")
 
+_YEAR_10000_MS = 253_402_300_800_000
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -68,11 +70,9 @@ def _of(day: str | None) -> str:
 
 
 def _day_of(log: RunLog) -> str | None:
-    """The day of the first line; None where its time is none that a calendar has."""
-    try:
-        return datetime.fromtimestamp(log.events[0].time_ms / 1e3, UTC).date().isoformat() if log.events else None
-    except (OverflowError, ValueError, OSError):
-        return None
+    """The latest day of a line, so that one line of a year before chooses no round; None where no calendar has it."""
+    times_ms = [event.time_ms for event in log.events if 0 <= event.time_ms < _YEAR_10000_MS]
+    return datetime.fromtimestamp(max(times_ms) / 1e3, UTC).date().isoformat() if times_ms else None
 
 
 def _named(path: Path) -> list[str]:

@@ -5,10 +5,10 @@
     python scripts/mutate.py --checks CNV QUA TIM               # checks of rules/checks/, under the cases of all checks
 
 The tests are collected once; then a child is forked for every mutant, in which the module's functions get the
-mutant's code and its constants the mutant's values. No file of the tree is changed; a program that a test starts by
-itself, and a module that has copied a constant, see the unchanged one. A mutant is killed when a test fails or its time
-is up: ten times the CPU seconds of the unchanged module, at least five. Every survivor is printed, one a line:
-path:line:column, what was changed into what.
+mutant's code and its constants and decoders the mutant's values. No file of the tree is changed; a program that a
+test starts by itself, and a module that has copied a constant, see the unchanged one. A mutant is killed when a test
+fails or its time is up: ten times the CPU seconds of the unchanged module, at least five. Every survivor is printed,
+one a line: path:line:column, what was changed into what.
 
 Operators: boundaries and negations of comparisons; + - * / // % ** & |; and/or, and each operand of them left out;
 `not` and minus taken away; a bare condition negated; whole and real constants one up and one down; True/False;
@@ -38,6 +38,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
+from msgspec.json import Decoder
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -192,7 +193,8 @@ def infect(module: ModuleType, code: CodeType) -> None:
             function.__defaults__, function.__kwdefaults__ = other.__defaults__, other.__kwdefaults__
     for name, value in mutant.items():
         is_plain = isinstance(value, (int, float, Decimal, tuple, frozenset, set, dict)) and " at 0x" not in repr(value)
-        if is_plain and not name.startswith("__") and repr(value) != repr(getattr(module, name, None)):
+        is_other = isinstance(value, Decoder) or (is_plain and repr(value) != repr(getattr(module, name, None)))
+        if is_other and not name.startswith("__"):
             setattr(module, name, value)
 
 

@@ -23,6 +23,7 @@ COURSE_KEYS = (
 )  # fmt: skip
 EVALUATION_KEYS = (key.EVAL_ACCURACY, "eval_error")
 _POSITIONS = (("samples_count", "samples"), ("epoch_num", "epochs"), ("step", "steps"))
+_MAX_POSITION = 2.0**63  # what is more is no count, and has no variance
 MIN_TIME_MS = 1_262_304_000_000  # 2010; what is before it is no time, but a clock that was not set
 
 
@@ -255,6 +256,6 @@ def _value(event: Event) -> float | None:
 def _position(event: Event) -> tuple[float | None, str]:
     for name, unit in _POSITIONS:
         found = number(event.metadata.get(name))
-        if found is not None:
+        if found is not None and abs(found) <= _MAX_POSITION:
             return found, unit
     return None, ""

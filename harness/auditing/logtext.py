@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import LogError
+from harness.events import Event
 
 _TOKEN = b":::MLLOG "
 _MAX_LINE_BYTES = 64 << 10  # what is longer is read on in pieces of this size
@@ -24,7 +26,7 @@ _SEED = re.compile(rb"(?:^|[\s'\"])(?:--seed[ =]|(?:export )?SEED=|seed: )(\d{1,
 _HELLO = re.compile(rb"(?:Hello from:|Clearing cache on|hostname:) ?([A-Za-z][\w.-]{1,63})")
 _USER = re.compile(rb"/home/(?:users/)?([A-Za-z][\w.-]{1,31})/")
 _TOTAL = re.compile(rb"\bRESULT,[A-Z0-9_ ]{1,40},[^,]*,(\d{1,9}),")
-_TIME_MS = re.compile(rb'"time_ms": ?(\d{10,14})')
+_MIN_TIME_MS = 1e9  # headers of some published logs have zero; a time since boot is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class LogText:
     has_rest: bool = False
 
 
-def read_text(path: Path) -> LogText:
-    """The other lines of the log at `path`.
+def read_text(path: Path, events: Iterable[Event]) -> LogText:
+    """The other lines of the log at `path`, of which `events` are ours: their times are as the judge reads them.
 
     Raises:
         LogError: it cannot be read, or is no regular file.
@@ -67,7 +69,7 @@ def read_text(path: Path) -> LogText:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise LogError(f"{path}: is not a regular file")
-    reader = _Reader()
+    reader = _Reader({event.lineno: event.time_ms for event in events})
     with os.fdopen(fd, "rb") as stream:
         num_bytes = 0
         lineno = 1
@@ -81,7 +83,8 @@ def read_text(path: Path) -> LogText:
 class _Reader:
     """State of the pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, times_ms: dict[int, float]) -> None:
+        self.times_ms = times_ms  # of our lines
         self.num_others = self.launched = 0
         self.mllog_s: float | None = None
         self.open: list[tuple[int, float, float]] = []  # stamps since our last line
@@ -95,7 +98,9 @@ class _Reader:
         place = line.rfind(_TOKEN)
         if place >= 0:
             self.launched += place > 0 and line[:place].strip().rstrip(b":").isdigit()
-            self._ours(line[place + len(_TOKEN) :])
+        if lineno in self.times_ms:
+            self._ours(self.times_ms[lineno])
+        if place >= 0 or lineno in self.times_ms:  # of a long line there are several pieces
             return
         self.num_others += 1
         if b"20" in line and b"RESULT," not in line and self.mllog_s is not None and len(self.stamps) < _MAX_ITEMS:
@@ -114,11 +119,10 @@ class _Reader:
         if b"RESULT," in line and len(self.totals) < _MAX_ITEMS and (match := _TOTAL.search(line)):
             self.totals.append((float(match.group(1)), lineno))
 
-    def _ours(self, record: bytes) -> None:
-        match = _TIME_MS.search(record)
-        if match is None:
+    def _ours(self, time_ms: float) -> None:
+        if time_ms < _MIN_TIME_MS:
             return
-        now_s = int(match.group(1)) / 1e3
+        now_s = time_ms / 1e3
         if len(self.stamps) < _MAX_ITEMS:
             self.stamps += [Stamp(line, at_s, before_s, now_s) for line, at_s, before_s in self.open]
         self.open.clear()

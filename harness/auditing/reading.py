@@ -65,5 +65,5 @@ def subject(
         LogError: a log can no longer be read.
     """
     rules = standard(result, ruleset, today)
-    runs = tuple(RunFacts(log, read_text(log.path), rules, bands) for log in result.runs)
+    runs = tuple(RunFacts(log, read_text(log.path, log.events), rules, bands) for log in result.runs)
     return Subject(result, runs, rules, tuple(mirror))

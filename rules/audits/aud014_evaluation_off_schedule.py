@@ -2,7 +2,8 @@
 
 ## What it does
 The commonest distance between evaluations is the schedule of a run, and its most common beginning that of a result:
-a distance that is not the run's own, and a run that begins elsewhere than the others, are reported.
+a distance that is not the run's own, and a run that begins elsewhere than the others, are reported; and a schedule
+that is not the reference's, whose runs ended at multiples of one distance.
 
 ## Why it matters
 An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value.
@@ -27,12 +28,14 @@ from harness.auditing.facts import RunFacts, Subject
 from harness.auditing.suspicion import SignalRule, Trace, trace
 
 SCOPE = "result"
-LIMITS = ("max_relative", "min_evaluations", "min_runs")
+LIMITS = ("max_relative", "min_evaluations", "min_runs", "max_off_reference")
+NEAR = 2  # times the reference's distance; beyond it the ends of its runs say little about a schedule
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
     for run in subject.runs:
         yield from _distances(run, rule)
+        yield from _unlike_reference(run, rule)
     begins = [(run, run.curve[0]) for run in subject.runs if run.curve and run.curve[0].position is not None]
     if len(begins) < rule["min_runs"]:
         return
@@ -74,4 +77,30 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
             distance=distance,
             usual=usual,
             times=len(odd),
+        )
+
+
+def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    """Evaluations at distances that the reference's runs, which ended at evaluations, cannot have had."""
+    ends = sorted(set(run.standard.reference))
+    least = min((after - before for before, after in itertools.pairwise(ends)), default=0.0)
+    units = {point.unit for point in run.curve}
+    steps = [
+        after.position - before.position
+        for before, after in itertools.pairwise(run.curve)
+        if after.position is not None and before.position is not None and after.position > before.position
+    ]
+    if len(steps) < rule["min_evaluations"] or units != {run.standard.reference_unit} or least <= 0:
+        return
+    usual = sorted(steps)[len(steps) // 2]
+    times = usual / least
+    if times < NEAR and (times < 0.5 or abs(times - round(times)) > rule["max_off_reference"]):
+        yield trace(
+            run.path,
+            run.curve[0].line,
+            f"evaluated every {usual:g} {run.standard.reference_unit}; the reference's runs ended at distances of "
+            f"{least:g}",
+            abs(times - 1),
+            usual=usual,
+            least=least,
         )

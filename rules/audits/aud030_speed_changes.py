@@ -1,12 +1,12 @@
 """The speed changes within a run for no reason that the log gives.
 
 ## What it does
-Samples (or epochs) a second from each evaluation to the next, against the median of the run; the first piece is left
-out, in which programs compile and fill caches.
+Samples (or epochs) a second from each evaluation to the next, against the median of the run; the first is left out, in
+which programs compile and fill caches. From `run_start` to the first evaluation the run may be slow, and not fast.
 
 ## Why it matters
 The same work takes the same time. A piece that is far too fast was not done, or the clock was set; one far too slow
-was interrupted.
+was interrupted. Work that was done before the clock started makes the first piece fast.
 
 ## Example
 Twenty pieces at 2,500 samples/s, one at 25,000.
@@ -21,23 +21,21 @@ Published rounds, on half of which the limits were set.
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts
+from harness.auditing.facts import Point, RunFacts
 from harness.auditing.suspicion import SignalRule, Trace, trace
 
 SCOPE = "log"
-LIMITS = ("min_pieces", "max_faster", "max_slower")
+LIMITS = ("min_pieces", "max_faster", "max_slower", "max_first_faster")
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    speeds = []
-    for before, after in list(itertools.pairwise(run.curve))[1:]:
-        if before.position is not None and after.position is not None and after.unit == before.unit:
-            seconds, work = after.at_s - before.at_s, after.position - before.position
-            if seconds > 0 and work > 0:
-                speeds.append((after, work / seconds))
+    yield from _first_piece(run, rule)
+    pieces = list(itertools.pairwise(run.curve))[1:]
+    speeds = [(after, speed) for before, after in pieces if (speed := _speed(before, after)) is not None]
     if len(speeds) < rule["min_pieces"]:
         return
     median = statistics.median(speed for _, speed in speeds)
@@ -57,3 +55,31 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
                 speed=speed,
                 median=median,
             )
+
+
+def _first_piece(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    """The run up to its first evaluation, which has more to do than any other piece."""
+    speeds = [speed for before, after in itertools.pairwise(run.curve) if (speed := _speed(before, after)) is not None]
+    if len(speeds) < 2 or run.start is None:
+        return
+    first, median = run.curve[0], statistics.median(speeds)
+    done, step = first.position or 0.0, (run.curve[1].position or 0.0) - (first.position or 0.0)
+    if first.unit == "epochs" and math.isclose(done - 1, step, rel_tol=0.02) and step < 0.5:
+        done -= 1  # the epoch that is under way is called the first: logs of DLRM
+    if first.at_s > 0 and done / first.at_s > rule["max_first_faster"] * median:
+        factor = done / first.at_s / median
+        yield trace(
+            run.path,
+            first.line,
+            f"{done:g} {first.unit} in the {first.at_s:.1f} s from run_start to the first evaluation: {factor:.1f} "
+            f"times as fast as the run's median; up to {rule['max_first_faster']:g} times is usual",
+            1 - rule["max_first_faster"] / factor,
+            factor=factor,
+        )
+
+
+def _speed(before: Point, after: Point) -> float | None:
+    if before.position is None or after.position is None or after.unit != before.unit:
+        return None
+    seconds, work = after.at_s - before.at_s, after.position - before.position
+    return work / seconds if seconds > 0 and work > 0 else None

@@ -2,10 +2,12 @@
 
 ## What it does
 Compares between the runs: organisation, platform, division and benchmark as stated, the folder of the program
-that wrote run_start and run_stop, the users in paths, and the hosts that the launcher names.
+that wrote run_start and run_stop, the users in paths, and the hosts that the launcher names. And the number of hosts
+with that of the nodes in the system description.
 
 ## Why it matters
-The runs of a result are of one system and one program. A log that was borrowed brings its own names.
+The runs of a result are of one system and one program. A log that was borrowed brings its own names. A result of two
+nodes, described as of one, is twice as good as it is.
 
 ## Example
 Nine logs from /home/alice on node1, the tenth from /home/bob on gpu7.
@@ -52,6 +54,12 @@ KINDS: tuple[tuple[str, Callable[[RunFacts], object], float], ...] = (
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+    num_nodes = subject.result.num_nodes
+    many = [run for run in subject.runs if num_nodes is not None and len(run.text.hosts) > num_nodes]
+    if many:
+        run, num_hosts = many[0], len(many[0].text.hosts)
+        message = f"names {num_hosts} hosts, {_shown(sorted(run.text.hosts))}; the system has {num_nodes} nodes"
+        yield trace(run.path, None, f"{message} ({len(many)} of {len(subject.runs)} runs do)", 1.0, hosts=num_hosts)
     if len(subject.runs) < rule["min_runs"]:
         return
     for words, look, strength in KINDS:

@@ -1,7 +1,8 @@
 """The data may have been in memory when the run began.
 
 ## What it does
-Looks whether `cache_clear` is true: whether the operating system was asked to forget every file of the data.
+Looks whether `cache_clear` is true: whether the operating system was asked to forget every file of the data, and
+whether it forgot as many as `tta_data` has.
 
 ## Why it matters
 The first pass over data that are in memory already is faster than any disk.
@@ -29,6 +30,12 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if log.value(key.CACHE_CLEAR) is False:
-        line = log.line_of(key.CACHE_CLEAR)
-        yield Fault(str(log.path), line, "the data were not cleared from the operating system's cache")
+    event, has = log.first(key.CACHE_CLEAR), log.field(key.TTA_DATA, "num_files")
+    if event is None:
+        return
+    cleared = event.metadata.get("num_files")
+    if event.value is False:
+        yield Fault(str(log.path), event.lineno, "the data were not cleared from the operating system's cache")
+    elif isinstance(cleared, int) and isinstance(has, int) and cleared < has:
+        told = f"{cleared} of {has} data files were cleared from the operating system's cache"
+        yield Fault(str(log.path), event.lineno, told)

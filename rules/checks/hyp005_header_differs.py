@@ -1,7 +1,8 @@
 """A line of the header contradicts the configuration.
 
 ## What it does
-Compares benchmark, division, seed and every hyperparameter that has a line of its own with `tta_config`.
+Compares benchmark, division, seed and every hyperparameter that has a line of its own with `tta_config`, and the
+benchmark there with its workload and suite.
 
 ## Why it matters
 Some readers look at the lines, some at the configuration. Two answers to one question are one too many.
@@ -37,6 +38,13 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     declared = {name: config[field] for name, field in _NAMES.items() if field in config}
     declared.update(hyperparameters or {})
+    named = config.get("benchmark") if rules is not None else None
+    if named is not None and (ran := f"{config.get('workload')}_{config.get('suite')}") != named:
+        yield Fault(
+            str(log.path),
+            log.line_of(key.TTA_CONFIG),
+            f"tta_config is of {printable(named, 60)}; its workload and suite are {printable(ran, 60)}",
+        )
     for name, value in declared.items():
         event = log.first(name)
         if event is not None and (event.value != value or isinstance(event.value, bool) != isinstance(value, bool)):

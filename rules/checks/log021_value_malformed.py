@@ -2,14 +2,14 @@
 
 ## What it does
 Compares the values that other checks rely on with their form: which fields, and whether each is a text, a whole number,
-a number, a list or a truth value; and whether the module of `tta_config`, where there is one, has a name, a digest and
-its parts.
+a number, a list or a truth value; whether the module of `tta_config`, where there is one, has a name, a digest and its
+parts; and whether each rank of `tta_world` says which it is, of how many, where it ran and with what.
 
 ## Why it matters
 A check that does not find what it compares has nothing to say. Values of the wrong form must not be a way around it.
 
 ## Example
-`seed` is "17" (a text), or `tta_data` has no `digest`.
+`seed` is "17" (a text), `tta_data` has no `digest`, or a rank names no host: it would be on the host of another.
 
 ## Instead
 Hand in the log as it was written. If another program made it, write the values as harness/events.py says.
@@ -40,6 +40,7 @@ _VALUES = {
     key.SUBMISSION_PLATFORM: _TEXT,
     key.SUBMISSION_STATUS: _TEXT,
     key.SEED: _WHOLE,
+    key.GLOBAL_BATCH_SIZE: _WHOLE,
     key.TRAIN_SAMPLES: _WHOLE,
     key.EVAL_SAMPLES: _WHOLE,
     key.CACHE_CLEAR: _TRUTH,
@@ -52,20 +53,24 @@ _FIELDS = {
     key.TTA_SYSTEM: {"name": _TEXT, "digest": _TEXT},
     key.TTA_CONFIG: {
         "benchmark": _TEXT,
+        "workload": _TEXT,
+        "suite": _TEXT,
         "division": _TEXT,
         "seed": _WHOLE,
         "num_devices": _WHOLE,
         "precision": _TEXT,
+        "full_curve": _TRUTH,
         "hyperparameters": _MAP,
     },
     key.TTA_RESOLVED: {"hyperparameters": _MAP},
     key.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
-    key.TRACKED_STATS: {"data_wait_s": _NUMBER, "throughput": _NUMBER},
+    key.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
     key.TTA_CLOCK: {"mono_ns": _WHOLE},
     key.TTA_ENERGY: {"source": _TEXT},
     key.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
     key.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
 }
+_RANK = {"rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "device": _TEXT, "versions": _MAP}
 _METADATA = {
     key.TTA_CONFIG: {"digest": _TEXT},
     key.TTA_RESOLVED: {"digest": _TEXT},
@@ -88,6 +93,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         fields = event.value if isinstance(event.value, dict) else {}
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
         wrong += _module(fields) if event.key in (key.TTA_CONFIG, key.TTA_RESOLVED) else []
+        wrong += _ranks(event.value) if event.key == key.TTA_WORLD else []
         wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
         if wrong:
             yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")
@@ -99,6 +105,11 @@ def _module(fields: Mapping[str, object]) -> list[str]:
     except ValueError as error:
         return [f"module is malformed: {error}"]
     return []
+
+
+def _ranks(world: object) -> list[str]:
+    ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []  # others are SYS006's
+    return [fault for place, rank in enumerate(ranks) for fault in _wrong(rank, _RANK, f"[{place}].")]
 
 
 def _wrong(fields: Mapping[str, object], forms: Mapping[str, str], prefix: str) -> Iterator[str]:

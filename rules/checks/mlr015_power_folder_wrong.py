@@ -2,10 +2,11 @@
 
 ## What it does
 Where there is a folder power/: looks for power/<name of the log>/node_<k>.txt of every run, k from 0 on, as many nodes
-and switches in each.
+and switches in each, and as many nodes as the system description has (`number_of_nodes`).
 
 ## Why it matters
-A run without its power log, or with one node fewer, has an energy that is too small.
+A run without its power log, or with one node fewer, has an energy that is too small. So has a result whose runs all
+leave out the same node.
 
 ## Example
 power/result_3 is not there; power/result_4 has node_0.txt and node_2.txt.
@@ -59,3 +60,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if shape != usual:
             seen = f"{shape[0]} nodes and {shape[1]} switches; the others have {usual[0]} and {usual[1]}"
             yield Fault(str(result.path / _POWER / log), None, f"has {seen}")
+    if result.num_nodes is not None and usual[0] != result.num_nodes:
+        seen = f"{usual[0]} nodes; the system description has {result.num_nodes}"
+        yield Fault(str(result.path / _POWER), None, f"the runs have power logs of {seen}")

@@ -1,11 +1,13 @@
 """A claim has a value that means nothing.
 
 ## What it does
-Expects the category to be available, preview or research, the day of submission to be a date, and the names of
-submitter, system and benchmark to be usable as names of folders.
+Expects the category to be available, preview or research, the day of submission to be a date, the names of submitter,
+system and benchmark to be usable as names of folders, and the notes to be one line that can be printed, of at most
+1,000 characters.
 
 ## Why it matters
-Categories have obligations; a name with a slash in it is a path.
+Categories have obligations; a name with a slash in it is a path; a note that turns letters around makes a page say what
+nobody computed.
 
 ## Example
 `category: avaliable`, `submitted: yesterday`.
@@ -29,6 +31,7 @@ from harness.submission import CLAIM_NAME, NAME_PATTERN, Result, line_of
 
 SCOPE = "result"
 CATEGORIES = ("available", "preview", "research")
+MAX_NOTES = 1_000
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -45,6 +48,10 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             line_of(place, "submitted"),
             f"submitted is {printable(claim.submitted, 40)!r}; it must be a date, YYYY-MM-DD",
         )
+    if not claim.notes.isprintable() or len(claim.notes) > MAX_NOTES:
+        notes = f"the notes are {len(claim.notes):,} characters, {printable(claim.notes, 60)!r}"
+        told = f"{notes}; they must be printable, and at most {MAX_NOTES:,}"
+        yield Fault(str(place), line_of(place, "notes"), told)
     for what, name in (("submitter", claim.submitter), ("system", claim.system), ("benchmark", claim.benchmark)):
         if not NAME_PATTERN.fullmatch(name):
             yield Fault(

@@ -1,13 +1,14 @@
 """A system description lacks a field, or has one that is no text.
 
 ## What it does
-Expects MLPerf's 33 fields, each a text.
+Expects MLPerf's 33 fields, each a text that can be printed on a line.
 
 ## Why it matters
 Readers compare machines by these fields.
 
 ## Example
-No `accelerator_model_name`; `number_of_nodes` is 1 instead of "1".
+No `accelerator_model_name`; `number_of_nodes` is 1 instead of "1"; a name with a sign in it that turns the letters
+after it around.
 
 ## Instead
 `tta doctor --out FILE` writes all of them; fill in what it could not see.
@@ -37,9 +38,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for name in system_fields.FIELDS:
         if name not in result.system:
             yield Fault(str(result.system_path), None, f"the field {name!r} is missing")
-        elif not isinstance(result.system[name], str):
+        elif not isinstance(value := result.system[name], str) or not value.isprintable():
             yield Fault(
                 str(result.system_path),
                 line_of(result.system_path, name),
-                f"the field {name!r} is {printable(result.system[name], 60)}; it must be a text",
+                f"the field {name!r} is {printable(value, 60)}; it must be a text that can be printed",
             )

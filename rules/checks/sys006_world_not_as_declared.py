@@ -1,8 +1,8 @@
 """Other processes trained than were declared.
 
 ## What it does
-Compares `tta_world`, where every rank says who it is, with `num_devices`: as many ranks, numbered from 0, each with
-that world size, and the same version of every library.
+Compares `tta_world`, where every rank says who it is, with `num_devices`: as many ranks, at least one, numbered from
+0, each with that world size, and the same version of every library.
 
 ## Why it matters
 A launcher that starts one process where eight were declared makes a log that looks like eight.
@@ -38,7 +38,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     world = [rank for rank in event.value if isinstance(rank, dict)]
     ranks = [rank.get("rank") for rank in world]
     sizes = sorted({str(rank.get("world_size")) for rank in world if rank.get("world_size") != declared})
-    if len(world) != len(event.value) or ranks != list(range(declared)):
+    if len(world) != len(event.value) or len(ranks) != declared or ranks != list(range(len(ranks))) or not ranks:
         yield Fault(
             str(log.path),
             event.lineno,

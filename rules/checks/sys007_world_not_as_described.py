@@ -39,7 +39,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
         hosts = Counter(str(rank.get("host")) for rank in ranks)
         on_accelerators = Counter(
-            str(rank.get("host")) for rank in ranks if not str(rank.get("device", "cpu")).startswith("cpu")
+            str(rank.get("host")) for rank in ranks if str(rank.get("device", "cpu")).partition(":")[0] != "cpu"
         )
         fault = None
         if nodes is not None and ranks and len(hosts) != nodes:

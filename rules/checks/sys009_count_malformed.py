@@ -1,7 +1,8 @@
 """A count in the system description is no number.
 
 ## What it does
-Reads `number_of_nodes` and `accelerators_per_node`: each must be a whole number in digits, the nodes at least 1.
+Reads `number_of_nodes` and `accelerators_per_node`: each must be a whole number in digits, none of them a
+leading zero, the nodes at least 1.
 
 ## Why it matters
 What the runs used is held against these counts, and costs are multiplied by them. A word in their place agrees with
@@ -38,7 +39,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         value = result.system.get(name)
         if not isinstance(value, str) or not value.strip():
             continue  # SYS002 and SYS003 say so
-        is_count = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
+        is_count = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS and str(int(value)) == value
         if not is_count or int(value) < least:
             message = f"{name} is {printable(value, 60)!r}; it must be a whole number, at least {least}"
             yield Fault(str(result.system_path), line_of(result.system_path, name), message)

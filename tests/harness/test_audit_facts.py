@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def facts(path: Path) -> RunFacts:
-    return RunFacts(runlog.read(path), read_text(path), Standard())
+    return RunFacts(runlog.read(path), text_of(path), Standard())
 
 
 def test_a_folder_of_logs_of_any_name_is_one_result(tmp_path: Path) -> None:
@@ -48,9 +48,13 @@ def test_a_folder_of_logs_of_any_name_is_one_result(tmp_path: Path) -> None:
     assert reading.find([tmp_path / "result_raw_1.txt"]) == [(tmp_path / "result_raw_1.txt", ())]
 
 
+def text_of(path: Path) -> LogText:
+    return read_text(path, runlog.read(path).events)
+
+
 def test_other_lines_are_read(folder: Path) -> None:
     """Dates with the lines around them, seeds, hosts, users and totals; a launcher's ranks are counted."""
-    text = read_text(folder / "result_0.txt")
+    text = text_of(folder / "result_0.txt")
 
     assert text.num_others == len([row for row in rows(0) if row.text])
     assert text.launched == len([row for row in rows(0) if row.key])
@@ -65,18 +69,19 @@ def test_odd_lines_do_not_stop_the_reader(tmp_path: Path) -> None:
     """A date that is none, twelve hours, a line of ours without a time, a line without an end."""
     log = tmp_path / "result_0.txt"
     log.write_bytes(
-        b':::MLLOG {"key": "a", "time_ms": 1760000000000}\n2025-13-45 99:99:99\n2025-10-09 01:00:00 PM\n'
+        b':::MLLOG {"key": "a", "time_ms": 1760000000000, "value": 1, "metadata": {}}\n'
+        b"2025-13-45 99:99:99\n2025-10-09 01:00:00 PM\n"
         b':::MLLOG {"key": "b"}\n\xff\xfe\n2025-10-09 14:00:00'
     )
 
-    text = read_text(log)
+    text = text_of(log)
 
     assert [stamp.at_s % 86_400 / 3600 for stamp in text.stamps] == [13, 14]
     assert all(stamp.after_s is None for stamp in text.stamps)
     assert text.num_others == 4
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(LogError):
-            read_text(place)
+            read_text(place, ())
 
 
 def test_facts_of_odd_evaluations(folder: Path) -> None:
@@ -303,11 +308,11 @@ def test_rules_of_signals_that_are_not_there_are_refused(change: Any, message: s
 
 def test_a_log_full_of_seeds_and_dates_is_kept_within_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of a kind than the limit, the first of them; the log's own times are read to the end."""
-    whole = read_text(folder / "result_0.txt")
+    whole = text_of(folder / "result_0.txt")
     monkeypatch.setattr("harness.auditing.logtext._MAX_ITEMS", 1)
     log = folder / "result_0.txt"
     log.write_text("+ export SEED=1\n+ export SEED=2\n" + log.read_text())
-    text = read_text(log)
+    text = text_of(log)
 
     assert text.seeds == ((1, 1),)
     assert 0 < len(text.stamps) < len(whole.stamps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import billing
 from harness.billing import BILLING_NAME, Attempt, Bill, Billing, _compute, bill_of, read_billing
 from harness.cli import main
 from harness.errors import SubmissionError
@@ -44,6 +46,7 @@ ROWS = (
     price("0.0001", "disk", unit="gb-h"),
     price("0.08", "net", unit="gb"),
     price("0", "gift", unit="gb"),
+    replace(price("0.08", "old", unit="gb"), retrieved=None),
 )
 
 
@@ -90,6 +93,9 @@ def test_what_need_not_be_said_need_not_be_said(tmp_path: Path) -> None:
         pytest.param(WHOLE.replace("purchase: spot\n", ""), "are of spot machines", id="interrupted on demand"),
         pytest.param(WHOLE.replace("interruptions: 2", "interruptions: -1"), "interruptions is '-1'", id="negative"),
         pytest.param(WHOLE.replace("interruptions: 2", "interruptions: [2]"), "not a list", id="a list of them"),
+        pytest.param(
+            WHOLE.replace("node: n0", "node: n0, usd: 3"), "unknown key 'usd'", id="a typed price of an attempt"
+        ),
         pytest.param(WHOLE + "usd: 3\n", "unknown key 'usd'", id="a typed price"),
         pytest.param(WHOLE.replace("gb: 2.5", "gb: 2.5, usd: 3"), "unknown key 'usd'", id="a typed price of traffic"),
         pytest.param(WHOLE.replace("gb: 2.5", "gb: -2.5"), "gb is '-2.5'", id="traffic backwards"),
@@ -114,6 +120,32 @@ def test_a_bad_declaration_is_one_sentence(tmp_path: Path, text: str, message: s
         read_billing(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_node_may_be_held_anew_the_moment_it_was_given_back(tmp_path: Path) -> None:
+    """End and begin at one instant do not overlap; a microsecond more does."""
+    again = "  - {node: n0, provisioned: 2025-11-20T11:30:05.25Z, released: 2025-11-20T12:00:00Z}\n"
+
+    assert len(read_billing(written(tmp_path, f"attempts:\n{NODE}{again}")).attempts) == 2
+    with pytest.raises(SubmissionError, match="'n0' is held twice"):
+        read_billing(written(tmp_path, f"attempts:\n{NODE}{again.replace('05.25Z', '05.249999Z')}"))
+
+
+def test_as_many_attempts_as_are_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is permitted."""
+    monkeypatch.setattr(billing, "MAX_ATTEMPTS", 2)
+    nodes = [NODE.replace("n0", f"n{number}") for number in range(3)]
+
+    assert len(read_billing(written(tmp_path, f"attempts:\n{nodes[0]}{nodes[1]}")).attempts) == 2
+    with pytest.raises(SubmissionError, match="at most 2"):
+        read_billing(written(tmp_path, f"attempts:\n{''.join(nodes)}"))
+
+
+def test_the_longest_attempt_is_exact() -> None:
+    """Microseconds of centuries are more than a float tells apart."""
+    whole = Attempt("n0", datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC))
+
+    assert whole.seconds == Decimal("315537897599.999999")
 
 
 def test_a_bomb_of_aliases_is_a_sentence(tmp_path: Path) -> None:
@@ -151,6 +183,11 @@ def test_storage_and_traffic_are_priced_by_the_book(tmp_path: Path) -> None:
     [
         (WHOLE.replace("acme/net", "acme/nit"), "'acme/nit/here/on_demand' is no dated price of a gb"),
         (WHOLE.replace("acme/net", "acme/disk"), "'acme/disk/here/on_demand' is no dated price of a gb"),
+        (WHOLE.replace("acme/net", "acme/old"), "'acme/old/here/on_demand' is no dated price of a gb"),
+        (
+            WHOLE.replace("acme/net", "acme/nit").replace("acme/disk", "acme/disc"),
+            "'acme/disc/here/on_demand' is no dated price of a gb-h",
+        ),
     ],
 )
 def test_what_has_no_price_makes_no_total(tmp_path: Path, text: str, why: str) -> None:
@@ -167,9 +204,10 @@ def test_traffic_may_be_free(tmp_path: Path) -> None:
     assert found.usd == Decimal("54.700000")
 
 
-def test_unknown_granularity_is_no_bill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unknown", ["granularity_s", "minimum_s"])
+def test_unknown_granularity_is_no_bill(tmp_path: Path, unknown: str) -> None:
     """How Azure rounds is not in the book: null, with the reason."""
-    found = billed(tmp_path, f"attempts:\n{NODE}", price("36", granularity_s=None))
+    found = billed(tmp_path, f"attempts:\n{NODE}", replace(price("36"), **{unknown: None}))
 
     assert (found.usd, found.compute_usd, found.paid_usd) == (None, None, None)
     assert found.why_not == "how the time of 'acme/box/here/on_demand' is billed is not known"
@@ -182,6 +220,17 @@ def test_no_price_is_no_bill(tmp_path: Path) -> None:
     assert (found.usd, found.declared.interruptions) == (None, 2)
     assert found.why_not is not None
     assert "bax" in found.why_not
+
+
+def test_no_description_is_no_bill(tmp_path: Path) -> None:
+    """A result of logs alone names no price."""
+    folder = fabricate.write_result(tmp_path / "r")
+    (folder / "system.json").unlink()
+    written(folder, f"attempts:\n{NODE}")
+    found = bill_of(read_result(folder), PriceBooks((PriceBook(ROWS, "1" * 64, "2025-01-01"),)))
+
+    assert found is not None
+    assert (found.usd, found.why_not) == (None, "the system description has no tta_price_sku")
 
 
 def test_a_price_of_one_accelerator_is_billed_as_often_as_there_are(tmp_path: Path) -> None:

@@ -91,6 +91,18 @@ def test_uncovered_run_has_no_energy(samples: Samples, coverage: float, longest_
     assert reading.num_samples == num_samples
 
 
+@pytest.mark.parametrize(
+    "samples",
+    [[], [(0.0, 100.0)], [(1.0, 100.0), (5.0, 200.0), (11.0, 50.0)], [(-1.0, 50.0), (3.0, 60.0), (12.0, 70.0)]],
+)
+@pytest.mark.parametrize("shift_s", [100.0, -100.0])
+def test_where_the_clock_has_its_zero_changes_nothing(samples: Samples, shift_s: float) -> None:
+    """A run at 100 s is read like one at 0."""
+    shifted = integrate([(at_s + shift_s, power_w) for at_s, power_w in samples], shift_s, shift_s + 10.0)
+
+    assert shifted == integrate(samples, 0.0, 10.0)
+
+
 def test_zero_watts_are_a_measurement() -> None:
     """A meter that says 0 W has measured 0 J."""
     assert integrate([(0.0, 0.0), (10.0, 0.0)], 0.0, 10.0).joules == 0.0
@@ -122,7 +134,9 @@ def test_disorder_is_refused(samples: Samples, message: str) -> None:
         integrate(samples, 0.0, 10.0)
 
 
-@pytest.mark.parametrize(("start_s", "stop_s"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf)])
+@pytest.mark.parametrize(
+    ("start_s", "stop_s"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf), (-math.inf, 1.0)]
+)
 def test_run_without_duration_is_refused(start_s: float, stop_s: float) -> None:
     """A run that does not stop after its start has no energy to speak of."""
     with pytest.raises(LogError, match="the run starts at"):

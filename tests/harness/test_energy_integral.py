@@ -439,3 +439,124 @@ def test_readings_that_one_clock_tick_parts_are_no_time() -> None:
     found = integrate_meter(spec(), samples, 0, 2 * year_ns)
 
     assert found.joules == pytest.approx(100.0 * 2 * year_ns / 1e9, rel=1e-12)
+
+
+@pytest.mark.parametrize(("at_s", "is_counted"), [(-1, False), (0, True), (5, True), (10, True), (11, False)])
+def test_what_fails_at_the_very_start_or_stop_is_counted(at_s: int, is_counted: bool) -> None:
+    """Failed, garbage, twice, backwards: from start to stop, both included; what lies outside is nobody's business."""
+    sound = [Sample(ns(second), 100.0) for second in range(-3, 14)]
+    place = at_s + 3
+    failed = [*sound[:place], Sample(ns(at_s), None), *sound[place + 1 :]]
+    twice = [*sound[: place + 1], Sample(ns(at_s), 100.0), *sound[place + 1 :]]
+    back = [*sound[: place + 2], Sample(ns(at_s), 100.0), *sound[place + 2 :]]
+    counted = list(counter(300.0, -3.0, 13.0))
+    counted[place] = Sample(ns(at_s), 1e6)
+
+    found = [integrate_meter(spec(), samples, 0, ns(10)) for samples in (failed, twice, back)]
+    garbage = integrate_meter(package(), counted, 0, ns(10))
+
+    assert [(each.num_failed, each.num_duplicates, each.num_backwards) for each in found] == [
+        (is_counted, 0, 0),
+        (0, is_counted, 0),
+        (0, 0, is_counted),
+    ]
+    assert garbage.num_failed == is_counted
+
+
+@pytest.mark.parametrize(("from_s", "resets"), [(-2.0, 0), (-1.0, 0), (0.0, 1), (9.0, 1), (10.0, 0)])
+def test_a_reset_counts_where_its_interval_is_within_the_run(from_s: float, resets: int) -> None:
+    """One that ends at the start, or begins at the stop, is outside."""
+    samples = counter(300.0, -4.0, from_s) + counter(300.0, from_s + 1, 14.0, first_j=0.0)
+
+    assert integrate_meter(gpu(), samples, 0, ns(10)).num_resets == resets
+
+
+@pytest.mark.parametrize("start_s", [0.0, 0.5])
+def test_readings_far_outside_are_no_gap(start_s: float) -> None:
+    """Only the last before the start and the first after the stop are looked at."""
+    far = [Sample(ns(-50), 900.0), *power(100.0, -0.5, 9.5, 0.5), Sample(ns(10.25), 100.0), Sample(ns(90), 900.0)]
+    result = integrate_meter(spec(), far, ns(start_s), ns(10))
+
+    assert result.joules == pytest.approx(100 * (10 - start_s))
+    assert (result.longest_gap_s, result.median_step_s, result.coverage) == (0.75, 0.5, 1.0)
+    assert (result.num_samples, result.u_gap_j, result.u_sampling_j) == (20 - (start_s > 0), 0.0, 0.0)
+
+
+def test_two_readings_around_a_run_measure_it() -> None:
+    """None within: what one before and one after say is all that is known, and covers it."""
+    result = integrate_meter(spec(), (Sample(ns(-1), 100.0), Sample(ns(11), 220.0)), 0, ns(10))
+
+    assert result.joules == pytest.approx(1600.0)
+    assert (result.coverage, result.num_samples, result.median_step_s, result.longest_gap_s) == (1.0, 0, 12.0, 12.0)
+
+
+@pytest.mark.parametrize(("first_s", "last_s", "coverage"), [(0, 10, 1.0), (1, 10, 0.9), (0, 8, 0.8), (3, 4, 0.1)])
+def test_coverage_is_the_share_between_the_first_and_the_last_reading(
+    first_s: float, last_s: float, coverage: float
+) -> None:
+    """Of the run alone."""
+    result = integrate_meter(spec(), power(100.0, first_s, last_s), 0, ns(10))
+
+    assert result.coverage == pytest.approx(coverage)
+
+
+def series(values: dict[float, float]) -> list[Sample]:
+    return [Sample(ns(at_s), value) for at_s, value in values.items()]
+
+
+@pytest.mark.parametrize(
+    ("watts", "doubt_j"),
+    [((0, 10, 40, 20, 80, 30, 60), 300 - 210), ((0, 10, 40, 20, 80, 90, 60), 270 - 220), ((5, 7), 0.0)],
+)
+def test_the_doubt_of_power_is_the_larger_of_two_halves(watts: tuple[float, ...], doubt_j: float) -> None:
+    """The trapezoid over every other reading, from the second or from the third, ends included."""
+    result = integrate_meter(spec(), series(dict(enumerate(watts))), 0, ns(len(watts) - 1))
+
+    assert result.u_sampling_j == pytest.approx(doubt_j)
+
+
+def test_a_gap_in_power_is_more_than_two_periods_within_the_run() -> None:
+    """Of 1.5 s: 3 s are none, 3.5 s are; what lies before the start does not count."""
+    watts = {-9.0: 100.0, 1.0: 150.0, 2.0: 100.0, 5.0: 200.0, 6.0: 260.0, 9.5: 120.0, 10.0: 180.0}
+    result = integrate_meter(spec(period_s=1.5), series(watts), 0, ns(10))
+    late = integrate_meter(spec(period_s=1.5), series(watts), ns(-4), ns(8))
+
+    assert result.u_gap_j == pytest.approx((260 - 100) / 2 * 3.5)
+    assert late.u_gap_j == pytest.approx((260 - 100) / 2 * 5.0)  # 5 s before the second reading; 2 s of the other gap
+
+
+def test_a_counter_is_as_doubtful_as_its_edges() -> None:
+    """100, 200, 300, 100 and 400 W in intervals of one and two seconds, cut half a second within the first and last."""
+    joules_at = {0.0: 0.0, 2.0: 200.0, 3.0: 400.0, 5.0: 1000.0, 6.0: 1100.0, 8.0: 1900.0}
+    result = integrate_meter(gpu(), series(joules_at), ns(0.5), ns(7.5), sync_s=0.1)
+
+    assert result.joules == pytest.approx(1650.0)
+    assert (result.start_w, result.stop_w) == (pytest.approx(100.0), pytest.approx(400.0))
+    assert result.u_sampling_j == pytest.approx(math.hypot(100 * 0.5, 300 * 0.5))
+    assert result.u_sync_j == pytest.approx(0.1 * math.hypot(100, 400))
+    assert (result.u_gap_j, result.right_riemann_j) == (0.0, None)
+
+
+def test_a_counter_of_one_interval_may_have_drawn_all_of_it_at_once() -> None:
+    """100 W over 10 s, of which the run has 4 to 9 s: 4 s before it, 1 s after."""
+    result = integrate_meter(gpu(), series({0.0: 0.0, 10.0: 1000.0}), ns(4), ns(9))
+
+    assert result.joules == pytest.approx(500.0)
+    assert result.u_sampling_j == pytest.approx(math.hypot(400, 100))
+
+
+def test_power_that_ends_early_is_held_at_its_last_reading() -> None:
+    """And at its first, where it begins late; each at its own."""
+    result = integrate_meter(spec(), series({1.0: 100.0, 2.0: 110.0, 3.0: 150.0, 4.0: 300.0}), 0, ns(6), sync_s=1.0)
+
+    assert (result.start_w, result.stop_w) == (100.0, 300.0)
+    assert result.joules == pytest.approx(100 + 105 + 130 + 225 + 2 * 300)
+    assert result.right_riemann_j == pytest.approx(110 + 150 + 300)
+    assert result.u_gap_j == pytest.approx(100 * math.hypot(1, 2))
+
+
+def test_a_counter_that_begins_late_is_not_cut_there() -> None:
+    """Half a second late: only the edge at the stop, within 200 and 300 W, is in doubt."""
+    result = integrate_meter(gpu(), series({0.5: 0.0, 1.5: 100.0, 2.5: 300.0, 3.5: 600.0}), 0, ns(3))
+
+    assert result.u_sampling_j == pytest.approx(50.0)

@@ -574,3 +574,22 @@ def test_every_meter_is_added_or_left_out_and_nothing_twice(
         assert len({each.meter_class == "E" for each in added if each.component == component}) == 1
     devices = [(each.component, each.device) for each in added if each.device is not None]
     assert len(devices) == len(set(devices))
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_rank", "source"),
+    [
+        ({}, True, "measured"),
+        ({"meter_class": "D"}, True, "measured"),
+        ({"meter_class": "E"}, False, "estimated"),
+        ({"meter_class": "N"}, False, "measured"),
+        ({"void": ("gap",)}, False, "measured"),
+        ({"joules": None}, False, "none"),
+        ({"joules": 0.0}, True, "measured"),
+    ],
+)
+def test_what_may_rank_is_measured_and_void_for_no_reason(changes: dict[str, Any], may_rank: bool, source: str) -> None:
+    """Each of the three conditions alone keeps it off every board; zero joules that were measured do not."""
+    result = replace(energy(node()), **changes)
+
+    assert (result.may_rank, result.source) == (may_rank, source)

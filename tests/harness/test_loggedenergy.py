@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from harness import loggedenergy, powerlines, runlog
-from harness.events import RUN_START, RUN_STOP
+from harness.events import RUN_START, RUN_STOP, TOKEN, Event
 from harness.loggedenergy import energy_of, idle_w, mean_power_w
 from harness.power import ClockOffset, NodePower
 from harness.powerfolders import with_power
@@ -71,6 +72,7 @@ def test_power_logs_that_cannot_be_laid_over_the_run_give_no_joules(
 
     assert energy is not None
     assert (energy.joules, energy.void, energy.num_nodes) == (None, ("no_energy", "unplaced"), 2)
+    assert (energy.coverage, energy.longest_gap_s, energy.num_samples, energy.share_estimated) == (0.0, 0.0, 0, 0.0)
 
 
 def test_run_of_no_length_on_a_clock_centuries_away_gives_no_joules(tmp_path: Path) -> None:
@@ -201,3 +203,141 @@ def test_idle_baseline_that_was_cut_off_is_not_known(tmp_path: Path) -> None:
     idle.write_text("".join(lines[:-1]))
 
     assert idle_w(with_power(runlog.read(path))) is None
+
+
+def log_of(*events: Event, nodes: Sequence[NodePower] = ()) -> RunLog:
+    """A log in memory."""
+    by_key = {event.key: tuple(other for other in events if other.key == event.key) for event in events}
+    return RunLog(Path("result_0.txt"), events, (), "", 0, len(events), {}, by_key, tuple(nodes))
+
+
+def at(event_key: str, elapsed_ns: int | None, time_ms: float = 0.0, value: object = None) -> Event:
+    return Event(time_ms, "POINT_IN_TIME", event_key, value, {} if elapsed_ns is None else {"elapsed_ns": elapsed_ns})
+
+
+def clocked(mono_ns: object, *elapsed_ns: int | None) -> RunLog:
+    """A log with a start, stops, and a power log of ours beside it."""
+    start, *stops = elapsed_ns
+    clock = at("tta_clock", 0, value={"mono_ns": mono_ns})
+    return log_of(clock, at(RUN_START, start), *(at(RUN_STOP, stop) for stop in stops), nodes=[powertrace.node()])
+
+
+MAX_NS = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("log", "window"),
+    [
+        pytest.param(clocked(100, 5, 9), (105, 109), id="from start to stop"),
+        pytest.param(clocked(100, 5, 9, 12), (105, 112), id="to the last stop"),
+        pytest.param(clocked(-100, 5, 9), (-95, -91), id="a clock below zero"),
+        pytest.param(clocked(100, 0, 1), (100, 101), id="a start with the log"),
+        pytest.param(clocked(100, -1, 1), None, id="a start before the log"),
+        pytest.param(clocked(100, 5, 5), None, id="no time"),
+        pytest.param(clocked(100, 5, 4), None, id="backwards"),
+        pytest.param(clocked(0, 5, MAX_NS), (5, MAX_NS), id="as long as 64 bits"),
+        pytest.param(clocked(0, 5, MAX_NS + 1), None, id="longer"),
+        pytest.param(clocked(MAX_NS, 5, 9), (MAX_NS + 5, MAX_NS + 9), id="as late as 64 bits"),
+        pytest.param(clocked(MAX_NS + 1, 5, 9), None, id="later"),
+        pytest.param(clocked(-MAX_NS - 1, 5, 9), None, id="earlier than that"),
+        pytest.param(clocked(100, None, 9), None, id="a start without monotonic time"),
+        pytest.param(clocked(100, 5, None), None, id="a stop without"),
+        pytest.param(clocked(True, 5, 9), None, id="a clock that is true"),
+        pytest.param(clocked("100", 5, 9), None, id="a clock that is a text"),
+        pytest.param(clocked(1.5, 5, 9), None, id="a clock with a fraction"),
+        pytest.param(log_of(at(RUN_START, 5), at(RUN_STOP, 9), nodes=[powertrace.node()]), None, id="no clock"),
+        pytest.param(log_of(at(RUN_START, 5)), None, id="no stop"),
+        pytest.param(log_of(at(RUN_STOP, 5)), None, id="no start"),
+        pytest.param(
+            log_of(at(RUN_START, 5, 1.5), at(RUN_STOP, 9, 2.5), at(RUN_STOP, 11, 3.5)),
+            (1_500_000, 3_500_000),
+            id="wall",
+        ),
+    ],
+)
+def test_the_window_is_the_run_on_the_clock_of_the_power_logs(log: RunLog, window: tuple[int, int] | None) -> None:
+    """Monotonic where one of them is ours, wall time else; a time that nobody has is no window."""
+    assert loggedenergy.window_ns(log) == window
+
+
+def mixed_run(folder: Path, start_ms: float | None = None) -> RunLog:
+    """A node of ours, and a log of MLPerf's whose watts rise by 10 a second from 100, from second 0 to 12."""
+    path = metered(folder)
+    if start_ms is not None:
+        lines = path.read_text().splitlines(keepends=True)
+        [place] = [place for place, line in enumerate(lines) if f'"{RUN_START}"' in line]
+        record = json.loads(lines[place].removeprefix(TOKEN))
+        lines[place] = TOKEN + json.dumps({**record, "time_ms": start_ms}) + "\n"
+        path.write_text("".join(lines))
+    readings = [(fabricate.WALL_START_MS + 100 * step, 100 + step) for step in range(121)]
+    powertrace.mlperf_log(folder / "power/result_0/node_1.txt", readings)
+    return with_power(runlog.read(path))
+
+
+def test_mlperf_readings_are_laid_exactly_over_the_run(tmp_path: Path) -> None:
+    """A ramp, so that a shift by any time is seen: 122 W at 2.2 s and 199 W at 9.9 s are 1,235.85 J."""
+    energy = energy_of(mixed_run(tmp_path), EnergyLimits())
+
+    assert energy is not None
+    [theirs] = [part for part in energy.parts if part.node == "node_1"]
+    assert theirs.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
+
+
+def test_a_start_beyond_all_wall_time_moves_nothing(tmp_path: Path) -> None:
+    """Of the node whose clock cannot be placed there are no joules, and the run's are void; it is no crash."""
+    energy = energy_of(mixed_run(tmp_path, 1e308), EnergyLimits())
+
+    assert energy is not None
+    assert not [part for part in energy.parts if part.node == "node_1" and part.joules is not None]
+    assert "node_missing" in energy.void
+
+
+def test_our_log_beside_mlperf_power_logs_alone_goes_by_wall_time(tmp_path: Path) -> None:
+    """Nothing is moved, though the run has a monotonic clock."""
+    mixed_run(tmp_path)
+    (tmp_path / "power/result_0/node_0.txt").unlink()
+    energy = energy_of(with_power(runlog.read(tmp_path / "result_0.txt")), EnergyLimits())
+
+    assert energy is not None
+    assert energy.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
+
+
+def test_whose_run_a_power_log_is_of() -> None:
+    """Ours bear the run's identity; MLPerf's bear none, and of what cannot be read nothing is said."""
+    log = log_of(at("tta_format", 0, value={"run_id": "a"}))
+    unnamed = log_of(at(RUN_START, 0))
+    ours, theirs, nobodys = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
+    unreadable = powertrace.node(run_id=None, defect_counts={"unreadable": 1})
+    damaged = powertrace.node(run_id="b", defect_counts={"malformed": 1})
+
+    judged = [loggedenergy.is_of_another_run(node, log) for node in (ours, theirs, nobodys, unreadable, damaged)]
+
+    assert judged == [False, True, True, False, True]
+    assert loggedenergy.is_of_another_run(powertrace.node(dialect="mlperf"), log) is False
+    assert loggedenergy.is_of_another_run(nobodys, unnamed) is True
+
+
+def test_one_power_log_of_another_run_is_enough(tmp_path: Path) -> None:
+    """Of two nodes."""
+    log = with_power(runlog.read(metered(tmp_path, num_nodes=2)))
+    nodes = (log.nodes[0], dataclasses.replace(log.nodes[1], run_id="f" * 32))
+    energy = energy_of(dataclasses.replace(log, nodes=nodes), EnergyLimits())
+
+    assert energy is not None
+    assert "other_run" in energy.void
+
+
+@pytest.mark.parametrize(
+    ("world", "hosts"),
+    [
+        ([{"host": "a"}, {"host": "b"}, {"host": "a"}], {"a", "b"}),
+        ([{"host": "a"}, "b", None, {"host": 5}, {}], {"a"}),
+        ([{"rank": 0}], None),
+        ([], None),
+        ({"host": "a"}, None),
+        (None, None),
+    ],
+)
+def test_the_hosts_are_those_that_ranks_name(world: object, hosts: set[str] | None) -> None:
+    """Whatever else stands there; none is not known."""
+    assert loggedenergy.hosts_of(log_of(at("tta_world", 0, value=world))) == hosts

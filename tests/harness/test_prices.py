@@ -24,6 +24,7 @@ from harness.prices import (
     PriceBooks,
     Quote,
     electricity_usd,
+    whole_number,
 )
 from harness.system import PRICE_KEY
 from tests.fabricate import SYSTEM
@@ -161,6 +162,7 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
     [
         pytest.param({}, "unnamed", id="no price named"),
         pytest.param({PRICE_KEY: "acme/bax/here/on_demand"}, "unknown", id="not in the book"),
+        pytest.param({PRICE_KEY: "acme/bax/here/on_demand", "number_of_nodes": "0"}, "unknown", id="nor nodes"),
         pytest.param({PRICE_KEY: "3.60"}, "unknown", id="a typed number"),
         pytest.param({PRICE_KEY: 3.6}, "unknown", id="a number"),
         pytest.param({PRICE_KEY: [BOX]}, "unknown", id="a list"),
@@ -381,8 +383,26 @@ def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RulesError, match=f"^{tmp_path}: price books need a date each"):
         load_books(tmp_path)
-    with pytest.raises(RulesError, match="need a date each"):
-        PriceBooks((PriceBook((), "d" * 64),))
+    for books in ((), (PriceBook((), "d" * 64),)):
+        with pytest.raises(RulesError, match="need a date each"):
+            PriceBooks(books)
+
+
+def test_no_prefix_names_no_book() -> None:
+    """Not even where there is only one."""
+    book = PriceBook((), "d" * 64, "2027-01-01")
+
+    assert PriceBooks((book,)).matching("d") is book
+    with pytest.raises(UsageError, match="neither a file nor one book's digest or date"):
+        PriceBooks((book,)).matching("")
+
+
+def test_books_are_in_order_however_they_are_given() -> None:
+    """The newest is in force, the oldest prices what names none."""
+    books = PriceBooks(tuple(PriceBook((), day * 64, f"2027-01-0{day}") for day in "213"))
+
+    assert [book.date for book in books.books] == ["2027-01-01", "2027-01-02", "2027-01-03"]
+    assert (books.first.digest, books.current.digest, books.digest) == ("1" * 64, "3" * 64, "3" * 64)
 
 
 def test_energy_is_charged_on_ones_own_machine_only() -> None:
@@ -394,4 +414,115 @@ def test_energy_is_charged_on_ones_own_machine_only() -> None:
     assert electricity_usd(own, 7_200_000.0, "estimated") is None
     assert electricity_usd(own, None, "none") is None
     assert electricity_usd(price(), 7_200_000.0, "measured") is None
+    assert electricity_usd(own, 7.2e12, "measured") == Decimal("600000.000000")
+    assert electricity_usd(own, None, "measured") is None
+    assert electricity_usd(price(electricity=power), 7_200_000.0, "measured") is None
+    assert electricity_usd(price(purchase="on_prem"), 7_200_000.0, "measured") is None
     assert isinstance(PriceBook((own,), "d" * 64).quote(own.id), Quote)
+
+
+def test_a_price_is_of_the_day_on_which_the_source_had_it() -> None:
+    """Else of the day since when it holds, as the source says; else of none."""
+    dates = [("2026-01-01", "2026-11-09"), ("2026-01-01", None), (None, None)]
+
+    assert [price(effective=since, retrieved=had).as_of for since, had in dates] == ["2026-11-09", "2026-01-01", None]
+
+
+@pytest.mark.parametrize(
+    ("usd", "unit", "is_sound"),
+    [
+        ("0.01", "instance-h", True),
+        ("0", "instance-h", False),
+        ("0", "gpu-h", False),
+        ("-1", "instance-h", False),
+        ("0", "gb", True),
+        ("-0.5", "gb", False),
+    ],
+)
+def test_a_price_is_not_below_zero_and_time_is_not_free(usd: str, unit: str, is_sound: bool) -> None:
+    """What a provider gives away is traffic, never a machine."""
+    if is_sound:
+        assert PriceBook((price(usd, unit=unit),), "d" * 64).row(BOX) is not None
+    else:
+        with pytest.raises(RulesError, match="what is free has no list price"):
+            PriceBook((price(usd, unit=unit),), "d" * 64)
+
+
+def test_a_quote_is_of_the_list_price_unless_asked_otherwise() -> None:
+    """A spot machine is ranked at its price on demand, and shown at its own."""
+    book = PriceBook((price(), price("1", purchase="spot")), "d" * 64)
+    ranked, shown = book.quote("acme/box/here/spot"), book.quote("acme/box/here/spot", is_ranked=False)
+
+    assert isinstance(ranked, Quote)
+    assert isinstance(shown, Quote)
+    assert (ranked.usd_per_hour, ranked.row.purchase) == (Decimal("3.60"), "spot")
+    assert shown.usd_per_hour == Decimal(1)
+
+
+@pytest.mark.parametrize(("count", "usd"), [(None, None), (0, None), (-1, None), (1, "3.60"), (2, "7.20")])
+def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | None, usd: str | None) -> None:
+    """A node of no accelerators would cost nothing."""
+    found = PriceBook((price(unit="gpu-h"),), "d" * 64).quote(BOX, count)
+
+    assert (found.kind if isinstance(found, NoPrice) else str(found.usd_per_hour)) == (usd or "uncounted")
+
+
+def test_an_unknown_price_is_told_by_its_name() -> None:
+    """With the ids that are near it; what is no text is shown as it is."""
+    book = PriceBook((price(),), "d" * 64)
+    near, strange = book.quote("acme/bax/here/on_demand"), book.quote(3.6)
+
+    assert isinstance(near, NoPrice)
+    assert isinstance(strange, NoPrice)
+    assert near.why.startswith("unknown price 'acme/bax/here/on_demand'")
+    assert BOX in near.why
+    assert strange.why == "3.6"
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        *((1, 1), ("1", 1), (0, None), ("0", None), (-1, None), ("-1", None), ("+1", None), (" 1", None), ("", None)),
+        *((True, None), (1.0, None), (None, None), ("٣", None), ("9" * 9, 999_999_999), ("1" + "0" * 9, None)),
+    ],
+)
+def test_a_whole_number_is_a_count(written: object, number: int | None) -> None:
+    """From one up, of at most nine digits where it is a text."""
+    assert whole_number(written) == number
+
+
+HOST: dict[str, Any] = {"sku": "host", "unit": "host-h", "num_accelerators": 8, "gpu_sku": "gpu"}
+GPU: dict[str, Any] = {"sku": "gpu", "unit": "gpu-h", "num_accelerators": 1, "includes_host": False}
+
+
+def test_a_host_is_priced_with_its_accelerators() -> None:
+    """A host of 10 USD with eight accelerators of 2.50 each."""
+    rows = (price("10", **HOST), price("2.50", **GPU))
+    found = PriceBook(rows, "d" * 64).quote("acme/host/here/on_demand")
+
+    assert isinstance(found, Quote)
+    assert (found.usd_per_hour, found.parts) == (Decimal(30), rows)
+
+
+@pytest.mark.parametrize(
+    ("host", "gpu"),
+    [(HOST, {**GPU, "sku": "other"}), (HOST, {**GPU, "purchase": "spot"}), ({**HOST, "num_accelerators": None}, GPU)],
+    ids=["no such accelerator", "on other terms only", "how many is not known"],
+)
+def test_a_host_without_a_price_of_its_accelerators_has_none(host: dict[str, Any], gpu: dict[str, Any]) -> None:
+    """The host alone would be cheap."""
+    found = PriceBook((price("10", **host), price("2.50", **gpu)), "d" * 64).quote("acme/host/here/on_demand")
+
+    assert isinstance(found, NoPrice)
+    assert found.kind == "unlisted"
+    assert "a host without its accelerators" in found.why
+
+
+def test_every_part_of_a_price_bears_a_date_or_it_does_not_rank() -> None:
+    """For an estimate it is good enough."""
+    book = PriceBook((price("10", **HOST), price("2.50", **{**GPU, "retrieved": None})), "d" * 64)
+    ranked, shown = (book.quote("acme/host/here/on_demand", is_ranked=is_ranked) for is_ranked in (True, False))
+
+    assert ranked == NoPrice("undated", "'acme/gpu/here/on_demand' bears no date")
+    assert isinstance(shown, Quote)
+    assert shown.usd_per_hour == Decimal(30)

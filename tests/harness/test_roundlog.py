@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from harness import loader, registry, roundlog, runlog
-from harness.rounds import Join, Round
+from harness.formula import parse
+from harness.rounds import Join, KeyRule, Page, Round
 from harness.runlog import RunLog
 from tests.mlperflog import START, STOP, Entry, drop, find, put_after, retinanet, write
 from tests.rules.mlperfbox import ruleset
@@ -212,6 +213,16 @@ def test_a_place_in_training(metadata: dict[str, Any], place: float | None, tmp_
     assert roundlog.place_of(log.events[0]) == place
 
 
+def test_places_of_lines_that_count_differently(tmp_path: Path) -> None:
+    """Each by the best that it has, as alone, whatever the others have."""
+    metadata: list[dict[str, Any]] = [{"samples_count": 500, "epoch_num": 1}, {"epoch_num": 2}]
+    log = read(tmp_path, [Entry(0.0, "eval_accuracy", 0.5, metadata=item) for item in metadata])
+
+    assert roundlog.places_of(log.events) == [500, 2]
+    assert roundlog.places_of(log.events[:1]) == [500]
+    assert roundlog.places_of(log.events[1:]) == [2]
+
+
 def test_speeds_of_lines_that_say_nothing_are_left_out(tmp_path: Path) -> None:
     """No throughput, no step, no time between, steps backwards."""
     log = [
@@ -223,9 +234,11 @@ def test_speeds_of_lines_that_say_nothing_are_left_out(tmp_path: Path) -> None:
         Entry(3.0, "tracked_stats", {"throughput": 10.0}, metadata={"step": 30}),
         Entry(4.0, "tracked_stats", {"throughput": 0}, metadata={"step": 40}),
         Entry(5.0, "tracked_stats", {"throughput": 20.0}, metadata={"samples_count": 50}),
+        Entry(6.0, "tracked_stats", {"throughput": "fast"}, metadata={"samples_count": 60}),
+        Entry(9.0, "tracked_stats", {"throughput": 0.5}, metadata={"samples_count": 52}),
     ]
 
-    assert [round(ratio, 6) for _, ratio in roundlog.speed_ratios(read(tmp_path, log))] == [1.0, 0.5]
+    assert [round(ratio, 6) for _, ratio in roundlog.speed_ratios(read(tmp_path, log))] == [1.0, 0.5, 1.0]
     assert roundlog.speed_ratios(read(tmp_path, log[1:])) == []
 
 
@@ -269,3 +282,151 @@ def test_a_line_without_a_rule_may_be_what_an_order_asks_for(tmp_path: Path) -> 
 
         messages = [fault.message for fault in roundlog.faults(log, asking, "order")]
         assert messages == [f"run_start: there is no {name} before it"] * (not is_there)
+
+
+def asking(*rules: KeyRule) -> Round:
+    """Round 5.1, whose page of RetinaNet in the closed division has nothing but `rules`."""
+    law = round_of()
+    benchmark = law.benchmarks["retinanet"]
+    pages = {**benchmark.pages, "closed": Page({rule.key: rule for rule in rules})}
+    return replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([("seed", 1), ("seed", 7), ("opt_name", 14), ("seed", 1)], None),
+        ([("seed", 7), ("opt_name", 14)], None),
+        ([("seed", 7), ("opt_name", 14), ("seed", 1), ("opt_name", 2)], None),
+        ([("seed", 7), ("seed", 1), ("opt_name", 14)], "opt_name is 14; it must be so that value == 2 * seed"),
+        ([("seed", 1), ("seed", 7), ("seed", 2), ("opt_name", 2)], "is 2; it must be so that value == 2 * seed"),
+        ([("opt_name", 14), ("seed", 7)], "(cannot be worked out: seed: no line of it stands before)"),
+    ],
+)
+def test_a_demand_sees_the_last_value_before_its_line(
+    values: list[tuple[str, int]], why: str | None, tmp_path: Path
+) -> None:
+    """Neither an earlier one, nor what stands after the line; where nothing stands before, it cannot be met."""
+    log = retinanet()
+    drop(log, "seed")
+    drop(log, "opt_name")
+    log += [Entry(9_000.0, key, value) for key, value in values]
+    found = messages(read(tmp_path, log), "value", asking(KeyRule("opt_name", each=(parse("value == 2 * seed"),))))
+
+    assert len(found) == (why is not None)
+    assert all(message.endswith(why or "") for message in found)
+
+
+@pytest.mark.parametrize("factor", [8e-5, 9e-5])
+def test_a_learning_rate_is_held_against_the_batch_size_of_its_log(factor: float, tmp_path: Path) -> None:
+    """Llama 3.1 405B: 8e-5 at a batch of 1,152, in proportion at any other."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "llama31_405b"
+    find(log, "global_batch_size").value = 2304
+    find(log, "opt_base_learning_rate").value = 2 * factor
+    found = [text for text in messages(read(tmp_path, log), "value") if "global_batch_size * 8e-5" in text]
+
+    assert len(found) == (factor != 8e-5)
+
+
+def test_a_demand_on_the_first_line_alone_leaves_the_others(tmp_path: Path) -> None:
+    """An organisation without a name, with nothing else asked of the key; and one whose second line has none."""
+    nameless, second = retinanet(), retinanet()
+    find(nameless, "submission_org").value = ""
+    put_after(second, find(second, "submission_org"), Entry(2.0, "submission_org", ""))
+
+    assert messages(read(tmp_path, nameless), "value") == ["submission_org is ''; it must be so that value != ''"]
+    assert messages(read(tmp_path, second), "value") == []
+
+
+def test_the_earliest_line_in_time_reaches_the_target(tmp_path: Path) -> None:
+    """Of three that do, the second of which bears the least time: the clock would have stopped there."""
+    log = retinanet()
+    for place, at_s in enumerate((900.0, 500.0, 700.0)):
+        entry = find(log, "eval_accuracy", place + 2)
+        entry.value, entry.at_s = 0.35, at_s
+    found = roundlog.first_reached(read(tmp_path, log), round_of())
+
+    assert found is not None
+    assert found.lineno == log.index(find(log, "eval_accuracy", 3)) + 1
+
+
+@pytest.mark.parametrize("strange", [["closed"], {"closed": 1}, 5, True])
+def test_a_division_that_is_no_text_is_an_unknown_one(strange: Any, tmp_path: Path) -> None:
+    """A list, a mapping, a number: found as such, and no crash."""
+    log = retinanet()
+    find(log, "submission_division").value = strange
+    found = read(tmp_path, log)
+
+    assert roundlog.benchmark_of(found, round_of())[0] is None
+    assert len(messages(found, "name")) == 1
+
+
+def test_the_last_of_two_lines_names_the_variant(tmp_path: Path) -> None:
+    """Like every value that a rule looks at."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "resnet"
+    find(log, "opt_name").value = "lars"
+    put_after(log, find(log, "opt_name"), Entry(3.0, "opt_name", "sgd"))
+    law = round_of("1.0.0")
+
+    assert roundlog.page_of(read(tmp_path, log), law) is law.benchmarks["resnet"].variants["closed"]["sgd"]
+
+
+@pytest.mark.parametrize(
+    ("named", "wrong"),
+    [
+        (["a", "b", "c", "d"], None),
+        (["d", "b", "a", "c"], None),
+        (["a", "b", "d"], "1 missing, c"),
+        (["a", "b", "c", "d", "b"], "1 more than once, b"),
+        (["a", "b", "c", "x", "x"], "1 missing, d; 1 of no such name, x"),
+        ([], "4 missing, a, b, c"),
+        (["a", "b", "c", 5], "1 missing, d; 1 of no such name, 5"),
+    ],
+)
+def test_what_is_listed_is_listed_once(named: list[Any], wrong: str | None, tmp_path: Path) -> None:
+    """In any order; what is missing, strange or doubled is said by number and name, three of a kind."""
+    log = retinanet()
+    log += [Entry(9_000.0, "weights_initialization", metadata={"tensor": name}) for name in named]
+    rule = KeyRule("weights_initialization", lists=("tensor", ("a", "b", "c", "d")))
+
+    assert messages(read(tmp_path, log), "list", asking(rule)) == [
+        f"weights_initialization must name 4 tensors, each once: {text}" for text in ([wrong] if wrong else [])
+    ]
+
+
+def test_a_demand_on_metadata_says_what_it_asks_for(tmp_path: Path) -> None:
+    """Of any other demand the value is shown."""
+    log = retinanet()
+    del find(log, "block_start").metadata["first_epoch_num"]
+    demand = parse("has(metadata.first_epoch_num)")
+
+    assert messages(read(tmp_path, log), "value", asking(KeyRule("block_start", each=(demand,)))) == [
+        "block_start must have in its metadata what has(metadata.first_epoch_num) asks for"
+    ]
+    assert messages(read(tmp_path, log), "value", asking(KeyRule("seed", each=(parse("value < 9"),)))) == [
+        "seed is 4711; it must be so that value < 9"
+    ]
+
+
+def test_true_is_no_number_of_the_span(tmp_path: Path) -> None:
+    """A target that is missed by numbers and by `true`."""
+    log = retinanet()
+    for place, value in enumerate((True, 0.1, 0.2, 0.3, True)):
+        find(log, "eval_accuracy", place).value = value
+    rule = KeyRule("eval_accuracy", target=parse("value > 2"))
+
+    assert messages(read(tmp_path, log), "target", asking(rule)) == [
+        "none of 5 evaluations reaches the target, value > 2; they lie from 0.1 to 0.3"
+    ]
+
+
+def test_of_two_targets_the_first_that_is_met_counts(tmp_path: Path) -> None:
+    """By time, whatever their order in the log."""
+    log = [*retinanet(), Entry(100.0, "other", 0.9)]
+    rules = [KeyRule(key, target=parse("value > 0.3")) for key in ("eval_accuracy", "other")]
+    found = roundlog.first_reached(read(tmp_path, log), asking(*rules))
+
+    assert found is not None
+    assert found.key == "other"

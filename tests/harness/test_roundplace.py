@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import roundplace
+from tests.rules.roundbox import RoundBox
 
 
 def test_a_description_lies_where_the_results_of_a_submitter_lie() -> None:
@@ -24,6 +25,53 @@ def test_logs_are_in_the_order_of_their_numbers() -> None:
     assert roundplace.log_names([*names, "result_a2.txt", "result_a10.txt", "result_2a.txt"]) == [
         *("result_2.txt", "result_2a.txt", "result_10.txt", "result_a2.txt", "result_a10.txt", "result_b1.txt")
     ]
+
+
+def test_what_lies_deeper_is_no_log() -> None:
+    """MLPerf's programs look for logs in the folder of the result alone: a run beside them would be one for us only."""
+    assert roundplace.log_names(["result_4/log.txt", "result_0.txt", "result_\n.txt", "power/result_0/node_0.txt"]) == [
+        "result_0.txt"
+    ]
+
+
+def test_a_log_in_a_folder_of_a_logs_name_is_no_run(tmp_path: Path) -> None:
+    """Five logs, one of them moved into result_4/: the result has four runs, and that is said."""
+    box = RoundBox(tmp_path)
+    box.write()
+    (box.folder / "result_4").mkdir()
+    box.log(4).rename(box.folder / "result_4" / "log.txt")
+
+    assert [log.path.name for log in box.result().runs] == [f"result_{number}.txt" for number in range(4)]
+    assert "MLR001" in {finding.code for finding in box.judge()}
+
+
+def test_a_place_is_where_results_of_a_submitter_lie() -> None:
+    """Two folders below results/, itself below somebody."""
+    assert roundplace.is_place(Path("/r/acme/results/box/bert"))
+    assert roundplace.is_place(Path("/results/box/bert"))
+    for folder in ("/", "/results", "/results/bert", "/r/results/bert", "/r/results/a/b/c", "/results/box/bert/run"):
+        assert not roundplace.is_place(Path(folder))
+
+
+@pytest.mark.parametrize(
+    ("place", "names", "is_described", "is_bare"),
+    [
+        ("results/box/bert", [], True, True),
+        ("results/box/bert", ["scaling.json"], True, True),
+        ("results/box/bert", ["result_0.txt"], True, False),
+        ("results/box/bert", [], False, False),
+        ("results/bert", [], True, False),
+        ("other/box/bert", [], True, False),
+    ],
+)
+def test_a_result_without_logs_is_one_where_systems_are_described(
+    tmp_path: Path, place: str, names: list[str], is_described: bool, is_bare: bool
+) -> None:
+    """In its place, beside systems/; a folder with a log is a result of another kind."""
+    if is_described:
+        (tmp_path / "systems").mkdir()
+
+    assert roundplace.is_bare(tmp_path / place, names) is is_bare
 
 
 @pytest.mark.parametrize(

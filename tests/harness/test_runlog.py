@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import runlog
+from harness import logpass, runlog
 from harness.errors import LogError
 from harness.events import CHAIN_START, TOKEN, Event, format_line, line_digest
 from harness.logline import _plain, _strict, parse_line
@@ -346,6 +346,16 @@ def test_value_at_the_edge_is_kept(tmp_path: Path, value: str) -> None:
     assert read_bytes(tmp_path, raw(value)).value("a") == json.loads(value)
 
 
+@pytest.mark.parametrize("time_ms", [1, 1.5])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_whole_number_has_at_most_twenty_digits(time_ms: float, sign: int) -> None:
+    """Wherever it stands, and whatever other numbers are in the line."""
+    assert parse_line(line_with(value=sign * (10**20 - 1), time_ms=time_ms), 1).value == sign * (10**20 - 1)
+    for number in (10**20, 10**21):
+        with pytest.raises(ValueError, match="digits"):
+            parse_line(line_with(value=sign * number, time_ms=time_ms), 1)
+
+
 @pytest.mark.parametrize("line", [b"\xff", b'"\xc3\x28"', b"\xed\xa0\x80", b"\0", b"[]", b"5", b"null", b'"x"', b""])
 def test_line_that_is_no_object_in_utf8_is_malformed(tmp_path: Path, line: bytes) -> None:
     """Bytes after the token that are anything else."""
@@ -657,6 +667,29 @@ def test_keys_without_number_are_not_kept(tmp_path: Path) -> None:
 
     assert log.defects[0].lineno == 1001
     assert len(log.counts) == 1000
+
+
+def test_a_key_that_is_known_is_kept_however_many_there_are(tmp_path: Path) -> None:
+    """The thousandth is permitted, and what stands twice is no key more."""
+    log = read_bytes(tmp_path, "".join(foreign(f"k{i}") for i in (*range(1000), 5, 1000, 999, 0)))
+
+    assert [(defect.kind, defect.lineno) for defect in log.defects] == [("too_many", 1002)]
+    assert [log.counts[f"k{i}"] for i in (0, 5, 999)] == [2, 2, 2]
+    assert len(log.events) == 1003
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize("text", [foreign("a", 1) * 3, text_of(events())])
+def test_as_many_bytes_of_events_as_are_permitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, missing: int
+) -> None:
+    """The limit itself is permitted, in a log of ours and of another program; line ends do not count."""
+    lines = [line for line in text.splitlines() if TOKEN in line]
+    monkeypatch.setattr(logpass, "MAX_KEPT_BYTES", sum(len(line[line.index(TOKEN) :]) for line in lines) - missing)
+    log = read_bytes(tmp_path, text)
+
+    assert [kind for kind, _ in defects(log)] == ["too_many"] * missing
+    assert len(log.events) == len(lines) - missing
 
 
 def test_events_of_a_megabyte_each_do_not_fill_the_memory(tmp_path: Path) -> None:

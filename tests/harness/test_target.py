@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from harness import loader
 from harness.commands import target as command
 from harness.errors import ExitStatus, UsageError
-from harness.target import Candidate, propose_target, samples_to_target
+from harness.target import Candidate, _path, _round_step, _samples_at, propose_target, samples_to_target
 from harness.workload import Metric
 from tests import fabricate
 from tests.fabricate import benchmark_rules
@@ -102,7 +103,9 @@ def test_no_target_is_recommended_where_every_one_has_an_objection() -> None:
     assert len(proposal.reasons) == len(proposal.candidates)
 
 
-@pytest.mark.parametrize("curves", [[], [[]], [[(1000, 0.5), (2000, math.nan)]], [[(1000, math.inf)]]])
+@pytest.mark.parametrize(
+    "curves", [[], [[]], [[(1000, 0.5)], []], [[(1000, 0.5), (2000, math.nan)]], [[(1000, math.inf)]]]
+)
 def test_curves_must_be_curves(curves: list[list[tuple[int, float]]]) -> None:
     """No run, no evaluation, no finite quality: an error, not a target."""
     with pytest.raises(ValueError, match=r"target needs|not finite"):
@@ -205,3 +208,106 @@ def test_one_seed_has_no_variation() -> None:
     assert all(candidate.variation is None for candidate in proposal.candidates)
     assert not any("vary" in reason for reason in proposal.reasons)
     assert any("1 seeds are too few" in reason for reason in proposal.reasons)
+
+
+def candidate(**changes: Any) -> Candidate:
+    """A target that three seeds reach, at every limit."""
+    fields = {"max_share": 0.8, "min_evaluations": 3, "slope": 20.0, "growth": 0.1, "variation": 0.15, **changes}
+    return Candidate(**{"target": 0.5, "num_seeds": 3, "num_reached": 3, "mean_samples": 1000.0, **fields})
+
+
+@pytest.mark.parametrize(
+    ("changes", "clauses"),
+    [
+        ({}, []),
+        ({"variation": None}, []),
+        ({"max_share": 0.801}, ["the slowest seed needs 80% of its curve, above 80%"]),
+        ({"min_evaluations": 2}, ["a seed reaches it at evaluation 2, below 3"]),
+        ({"variation": 0.151}, ["samples to it vary by 15% between seeds, above 15%"]),
+        ({"growth": 0.101}, ["1 % more of the way costs 10.1% more samples, above 10%"]),
+        ({"growth": None}, ["not every seed gets beyond it"]),
+        ({"num_reached": 2, "growth": None}, ["only 2 of 3 seeds reach it"]),
+        (
+            {"num_reached": 0, **dict.fromkeys(("max_share", "min_evaluations", "variation", "growth", "slope"))},
+            ["only 0 of 3 seeds reach it"],
+        ),
+    ],
+)
+def test_every_limit_is_permitted_and_what_is_beyond_it_is_not(changes: dict[str, Any], clauses: list[str]) -> None:
+    """What is not known is no objection of its own."""
+    assert candidate(**changes).objections() == clauses
+
+
+def test_candidates_are_round_numbers_from_the_first_evaluations_to_the_best() -> None:
+    """From 0.05 to 1 in steps of 0.02; from 50 to 1,000 in steps of 20; an error of none is 0, not -0."""
+    small, large = (propose_target([straight(gain=gain)] * 3, UP).candidates for gain in (0.05, 50.0))
+    errors = propose_target([[(samples, 1 - quality) for samples, quality in straight()]] * 3, DOWN).candidates
+
+    assert [item.target for item in small] == [round(0.02 * i, 2) for i in range(3, 51)]
+    assert [item.target for item in large] == [20.0 * i for i in range(3, 51)]
+    assert f"{errors[-1].target:g}" == "0"
+
+
+@pytest.mark.parametrize(
+    ("step", "rounded"),
+    [(0.038, 0.02), (0.02, 0.02), (0.0499, 0.02), (0.05, 0.05), (0.1 + 0.2 - 0.25, 0.05), (9.9, 5.0), (1.0, 1.0)],
+)
+def test_a_step_is_one_two_or_five(step: float, rounded: float) -> None:
+    """Not above what was asked, but for the last digits of a float."""
+    assert _round_step(step) == pytest.approx(rounded, rel=1e-12)
+
+
+def test_the_slope_is_taken_half_a_step_to_either_side() -> None:
+    """0.01 around 0.5; the curve has its knee at 0.508, between a third of a step and a half."""
+    knee = [(1000, 0.0), (2000, 0.508), (6000, 1.0)]
+    before, after = 1000 + 0.49 / 0.508 * 1000, 2000 + 0.002 / 0.492 * 4000
+
+    assert at(propose_target([knee] * 3, UP).candidates, 0.5).slope == pytest.approx((after - before) / 0.02 * 0.001)
+
+
+def test_the_slowest_and_the_fastest_seed_count() -> None:
+    """0.5 at evaluation 10 of 20 and at 5 of 20; two seeds vary, and are said to be too few, three are not."""
+    curves = [straight(), [(samples, min(1.0, 2 * quality)) for samples, quality in straight()]]
+    two, three = propose_target(curves, UP), propose_target([straight()] * 3, UP)
+    middle = at(two.candidates, 0.5)
+
+    assert (middle.max_share, middle.min_evaluations, middle.mean_samples) == (0.5, 5, 7500)
+    assert middle.variation == pytest.approx(math.sqrt(2) / 3)
+    assert "2 seeds are too few" in propose_target([straight()] * 2, UP).reasons[-1]
+    assert not any("too few" in reason for reason in three.reasons)
+
+
+def test_reasons_stand_in_order() -> None:
+    """What all seeds do, how they vary, what more costs, and why the next harder target is not taken."""
+    proposal = propose_target([straight()] * 3, UP)
+
+    assert [reason.split(" ", 1)[0] for reason in proposal.reasons] == ["all", "samples", "1", "0.82"]
+
+
+def test_curves_that_begin_before_any_sample() -> None:
+    """Reached without training: nothing varies, and no share can be given of a curve without samples."""
+    [reached] = [item for item in propose_target([[(0, 0.1), (0, 0.9)]] * 2, UP).candidates if item.target == 0.5]
+
+    assert (reached.mean_samples, reached.variation, reached.max_share, reached.growth) == (0.0, None, None, None)
+
+
+def test_a_path_is_the_best_that_was_confirmed() -> None:
+    """The worst of an evaluation and the one before it; what gets worse again does not count."""
+    curve = [(1, 0.5), (2, 0.9), (3, 0.8), (4, 0.9), (5, 0.7), (6, 0.95)]
+
+    assert _path(curve, 1.0, 0) == [(1, 0.5), (2, 0.9), (3, 0.9), (4, 0.9), (5, 0.9), (6, 0.95)]
+    assert _path(curve, 1.0, 1) == [(2, 0.5), (3, 0.8), (4, 0.8), (5, 0.8), (6, 0.8)]
+    assert _path(curve, -1.0, 0)[-1] == (6, -0.5)
+
+
+def test_a_level_is_passed_where_it_is_first_met() -> None:
+    """On a plateau at its begin, between evaluations on the straight line."""
+    path = [(1, 0.5), (2, 0.5), (4, 0.9)]
+
+    assert [_samples_at(path, level) for level in (0.4, 0.5, 0.7, 0.9, 0.91)] == [
+        1.0,
+        1.0,
+        pytest.approx(3.0),
+        4.0,
+        None,
+    ]

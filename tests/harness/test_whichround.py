@@ -68,9 +68,21 @@ def test_a_benchmark_of_one_round_is_enough(tmp_path: Path) -> None:
     )
 
 
-def test_a_time_that_no_calendar_has_decides_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_s", [1e15, -1e15, -4e9, -1e8])
+def test_a_first_line_of_another_time_decides_nothing(at_s: float, tmp_path: Path) -> None:
+    """Of no calendar, of before 1970, of the round before: the run's other lines are of August 2025."""
     log = retinanet()
-    log[1].at_s = 1e15
+    log[1].at_s = at_s
+    found = choice(tmp_path / "a.txt", log)
+
+    assert found is not None
+    assert found[0] == "5.1.0"
+
+
+def test_times_that_no_calendar_has_decide_nothing(tmp_path: Path) -> None:
+    log = retinanet()
+    for entry in log:
+        entry.at_s = 1e15
 
     assert choice(tmp_path / "a.txt", log) == ("5.0.0", "the first of 3 rounds that have retinanet")
 

@@ -21,6 +21,7 @@ from harness.events import TOKEN
 from tests import fabricate
 
 Record = dict[str, Any]
+PLACES = frozenset({"samples_count", "epoch_num"})
 COURSE = ("block_start", "block_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop")
 
 
@@ -30,6 +31,7 @@ class Log:
 
     path: Path
     lines: list[tuple[str, Record | None]] = field(default_factory=list)
+    separators: tuple[str, str] | None = None  # of JSON, where not the usual ones
 
     def __post_init__(self) -> None:
         for line in self.path.read_bytes().decode("latin-1").splitlines():
@@ -40,7 +42,10 @@ class Log:
                 self.lines.append((line, None))
 
     def write(self) -> None:
-        texts = [text if item is None else f"{text}{TOKEN}{json.dumps(item)}" for text, item in self.lines]
+        texts = [
+            text if item is None else f"{text}{TOKEN}{json.dumps(item, separators=self.separators)}"
+            for text, item in self.lines
+        ]
         self.path.write_bytes("".join(f"{text}\n" for text in texts).encode("latin-1"))
 
     def records(self, *keys: str) -> list[Record]:
@@ -77,12 +82,13 @@ class Folder:
     path: Path
     rng: random.Random
     logs: list[Log] = field(default_factory=list)
+    whole: list[Log] = field(default_factory=list)  # those of runs that ended
 
     def __post_init__(self) -> None:
         self.logs = [Log(path) for path in sorted(self.path.glob("result_*.txt"))]
-        whole = [log for log in self.logs if log.records("run_stop") and len(log.evaluations) > 2]
-        self.log = self.rng.choice(whole)
-        self.other = self.rng.choice([log for log in whole if log is not self.log])
+        self.whole = [log for log in self.logs if log.records("run_stop") and len(log.evaluations) > 2]
+        self.log = self.rng.choice(self.whole)
+        self.other = self.rng.choice([log for log in self.whole if log is not self.log])
 
     def write(self) -> None:
         for log in self.logs:
@@ -162,6 +168,14 @@ def _(box: Folder) -> None:
 def _(box: Folder) -> None:
     for log in box.logs:
         scaled(log, 0.8)
+
+
+@kind("all times of all runs are a fifth shorter, and written with more spaces")
+def _(box: Folder) -> None:
+    """As JSON permits."""
+    for log in box.logs:
+        scaled(log, 0.8)
+        log.separators = (" ,  ", " :  ")
 
 
 @kind("five hours pass between init_stop and run_start")
@@ -314,7 +328,89 @@ def _(box: Folder) -> None:
     box.log.put(record, before)
 
 
+def farther(record: Record, **changes: Any) -> Record:
+    """A copy of an evaluation a fifth farther on in training."""
+    metadata = dict(record["metadata"])
+    for name in PLACES:
+        if isinstance(metadata.get(name), int | float):
+            metadata[name] = type(metadata[name])(metadata[name] * 1.2)
+    return {**record, "metadata": metadata, **changes}
+
+
+@kind("an evaluation of no value lies farther on, in all runs")
+def _(box: Folder) -> None:
+    for log in box.whole:
+        log.put(farther(log.evaluations[-1], value=None), log.evaluations[-1])
+
+
+@kind("an eval_error of no value lies farther on, in all runs")
+def _(box: Folder) -> None:
+    for log in box.whole:
+        log.put(farther(log.evaluations[-1], key="eval_error", value=None), log.evaluations[-1])
+
+
+@kind("an evaluation farther on follows the one that hits, in all runs")
+def _(box: Folder) -> None:
+    for log in box.whole:
+        before, last = log.evaluations[-2:]
+        record = json.loads(json.dumps(last))
+        for name in PLACES:
+            if isinstance(last["metadata"].get(name), int | float):
+                record["metadata"][name] += last["metadata"][name] - before["metadata"][name]
+        record["value"] += (last["value"] - before["value"]) / 100
+        log.put(record, last)
+
+
+@kind("the place of the last evaluation is null")
+def _(box: Folder) -> None:
+    for name in PLACES & box.log.evaluations[-1]["metadata"].keys():
+        box.log.evaluations[-1]["metadata"][name] = None
+
+
+@kind("run_stop comes half an evaluation before the last, in all runs")
+def _(box: Folder) -> None:
+    """The line, and its time: at most fifty seconds, as much as a late writer could be behind."""
+    for log in box.whole:
+        (before, last), stop = log.evaluations[-2:], log.one("run_stop")
+        stop["time_ms"] = last["time_ms"] - min(50_000, (last["time_ms"] - before["time_ms"]) // 2)
+        line = next(line for line in log.lines if line[1] is stop)
+        log.lines.remove(line)
+        later = [place for place, (_, item) in enumerate(log.lines) if item and item["time_ms"] > stop["time_ms"]]
+        log.lines.insert(later[0], line)
+
+
+@kind("work before the first evaluation is called initialisation, in all runs")
+def _(box: Folder) -> None:
+    """init_stop, run_start and what follows are a second before it: half an hour is nobody's."""
+    for log in box.whole:
+        begin = log.one("run_start")["time_ms"]
+        end = min(log.evaluations[0]["time_ms"] - 1000, log.one("init_start")["time_ms"] + 1_100_000)
+        log.move(
+            lambda record, begin=begin, end=end: begin <= record["time_ms"] < end,  # type: ignore[misc]
+            lambda time, end=end: end,  # type: ignore[misc]
+        )
+        log.one("init_stop")["time_ms"] = log.one("run_start")["time_ms"]
+
+
 # Samples, batches, throughput.
+
+
+@kind("samples of all runs are counted as a tenth more")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        batch = log.one("global_batch_size")["value"]
+        for record in log.records():
+            for name in ("samples_count", "step", "epoch_num"):
+                place = record["metadata"].get(name)
+                if isinstance(place, int) and place >= batch:
+                    record["metadata"][name] = int(place * 1.1) // batch * batch
+
+
+@kind("a second batch size is stated below the first, in all runs")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        record = log.one("global_batch_size")
+        log.put({**record, "value": record["value"] * 2}, record)
 
 
 @kind("samples are counted down")
@@ -556,6 +652,11 @@ def _(box: Folder) -> None:
 @kind("a factor of 0.01 lies beside the logs")
 def _(box: Folder) -> None:
     (box.path / "scaling.json").write_text('{"scaling_factor": 0.01}')
+
+
+@kind("another description of the system lies beside the logs")
+def _(box: Folder) -> None:
+    (box.path / "system.json").write_text('{"number_of_nodes": "1"}')
 
 
 @kind("a file that switches checks off lies beside the logs")

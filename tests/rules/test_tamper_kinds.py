@@ -30,6 +30,14 @@ NOT_SUSPICIOUS = {
     "init_start is deleted",
     "a line of ours is no JSON",
     "the learning rate of a run is another",  # the fabricated log states none
+    "an evaluation of no value lies farther on, in all runs",
+    "an eval_error of no value lies farther on, in all runs",
+    "an evaluation farther on follows the one that hits, in all runs",
+    "the place of the last evaluation is null",
+    "run_stop comes half an evaluation before the last, in all runs",
+    "a second batch size is stated below the first, in all runs",
+    "samples of all runs are counted as a tenth more",  # the schedule of the toy's reference is half of its own
+    "another description of the system lies beside the logs",
 }
 # Of the real result: no line of the log states it otherwise.
 NOT_FOUND_IN_A_ROUND: set[str] = set()

@@ -21,9 +21,9 @@ from harness.events import TOKEN, digest_of
 from harness.submission import sha256_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
-from tests.rules.fixtures import pwr
+from tests.rules.fixtures import attack_ours, cst, pwr
 from tests.rules.fixtures.qua import block
-from tests.rules.fixtures.tim import compress
+from tests.rules.fixtures.tim import compress, shift
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
@@ -813,6 +813,128 @@ def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
     return change
 
 
+# What is in agreement, and odd: tests/rules/fixtures/attack_ours.py has both sides of each.
+
+
+def attacked(name: str, attack: Callable[[Box], None], *expected: Found, **box: Any) -> None:
+    careful(name, *expected, **box)(attack)
+
+
+attacked(
+    "a batch size is written so that convergence is not compared",
+    attack_ours.a_batch_size_that_equals_one_and_is_none,
+    Found("LOG021", "global_batch_size", "result_1.txt"),
+)
+attacked(
+    "two nodes are described as one, and the ranks name no host",
+    attack_ours.two_nodes_that_name_no_host_are_one,
+    Found("LOG021", "tta_world"),
+    options={"num_nodes": 2},
+)
+attacked("a world of nobody is on no host", attack_ours.nobody_trained, Found("SYS006", "tta_world"))
+attacked(
+    "an accelerator is called a kind of processor",
+    attack_ours.a_device_that_begins_like_a_processor,
+    Found("SYS007", "tta_world"),
+)
+attacked(
+    "one run is made with a faster library",
+    attack_ours.one_run_was_made_with_another_library,
+    Found("RUN015", "tta_world", "result_2.txt"),
+)
+attacked(
+    "all runs are made with a newer framework than is described",
+    attack_ours.the_framework_was_newer,
+    Found("SYS010", "tta_world"),
+)
+attacked(
+    "the statistics of a block that waited for data are dropped",
+    attack_ours.a_block_has_no_statistics,
+    Found("TIM013", "block_stop"),
+)
+attacked(
+    "the best five of fifty runs are numbered anew",
+    attack_ours.the_best_five_of_fifty,
+    Found("RUN014", "seed", "result_1.txt"),
+)
+attacked(
+    "the seeds are two spellings of one",
+    attack_ours.seeds_that_no_run_takes,
+    Found("RUN014", "seed"),
+)
+attacked(
+    "a run is copied with another seed, run_id and speed, and two values changed",
+    attack_ours.a_copy_has_two_values_of_its_own,
+    Found("RUN012", "eval_accuracy", "result_1.txt"),
+)
+attacked(
+    "an easier suite is trained under the benchmark's name",
+    attack_ours.another_suite_was_trained,
+    Found("HYP005", "tta_config"),
+)
+attacked(
+    "runs are drawn apart, so that no leader is significantly faster",
+    attack_ours.two_runs_take_more_than_four_times_as_long,
+    Found("RUN016", None, "toy_mini"),
+)
+attacked(
+    "it was submitted before it was run",
+    attack_ours.it_was_submitted_the_day_before,
+    Found("PKG016", 8, CLAIM),
+)
+attacked(
+    "a cheaper price book of long ago is named",
+    attack_ours.a_cheaper_book_of_long_ago_is_named,
+    Found("CST005", "tta_rules"),
+    law=cst.TWO_BOOKS,
+)
+attacked("research is called available", attack_ours.research_is_available, Found("PKG017", 5, CLAIM))
+attacked(
+    "the notes turn the letters of a page around", attack_ours.notes_turn_letters_around, Found("PKG012", 9, CLAIM)
+)
+attacked(
+    "one accelerator of two is metered",
+    attack_ours.one_of_two_accelerators_was_metered,
+    Found("PWR022", None, "node_0.txt"),
+    options=pwr.COUNTERS,
+)
+attacked(
+    "the run is laid over the hour before it by the clock in its log",
+    attack_ours.the_run_is_laid_over_the_idle_time,
+    Found("PWR023", None, "node_0.txt"),
+    options=pwr.NODE,
+)
+attacked(
+    "the run is laid over the hour before it by a clock offset",
+    attack_ours.the_nodes_clock_is_said_to_be_behind,
+    Found("PWR023", None, "node_0.txt"),
+    options=pwr.NODE,
+)
+attacked(
+    "power logs are made for runs that were not metered",
+    attack_ours.readings_are_found_of_runs_that_were_not_metered,
+    Found("PWR024", None, "node_0.txt"),
+    options=pwr.NODE,
+)
+
+
+@careful("hours of work are done before initialisation", Found("TIM012", "init_start"))
+def _(box: Box) -> None:
+    for index in range(5):
+        shift(box, "init_start", 10_800.0, index)
+        box.wall_starts_ms[index] += 20_000_000 * index
+
+
+@careful(
+    "the batch is so large that no reference is there to compare with",
+    Found("CNV002", None, "toy_mini"),
+    options={"batch_size": 200},
+)
+def _(box: Box) -> None:
+    for steps in box.runs:
+        cut_short(steps, box)
+
+
 # What a submission cannot show of itself. Whoever writes a whole submission anew, each number in agreement with all
 # others, has written a valid one: running it again finds them, and a witness that receives events as they happen.
 
@@ -833,9 +955,9 @@ def _(box: Box) -> None:
         compress(box, index, 10.0)
 
 
-@unseen("the whole result is moved to another day")
+@unseen("the whole result is moved to the day before")
 def _(box: Box) -> None:
-    box.wall_starts_ms = [start_ms + 86_400_000 for start_ms in box.wall_starts_ms]
+    box.wall_starts_ms = [start_ms - 86_400_000 for start_ms in box.wall_starts_ms]
 
 
 @unseen("the module and what the logs say of it are exchanged for a harmless one")
@@ -864,9 +986,11 @@ def _(box: Box) -> None:
     configure(box.runs[2], seed=987_654)
 
 
-@unseen("two runs are swapped, their numbers with them")
+@unseen("two runs are swapped, their numbers with them, and seeds that were drawn")
 def _(box: Box) -> None:
     """It changes no number of the result."""
+    for index in range(5):
+        configure(box.runs[index], seed=987_654 * (index + 1))
     box.runs[0], box.runs[1] = box.runs[1], box.runs[0]
     for index in (0, 1):
         find(box.runs[index], "tta_format").value["index"] = index
@@ -900,9 +1024,9 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-@unseen("an accelerator is left out of the meters", options=pwr.COUNTERS)
+@unseen("an accelerator is left out of the meters, and out of the description", options=pwr.COUNTERS)
 def _(box: Box) -> None:
-    """The scope says what was metered, and not how many there are."""
+    """The scope says what was metered, and the description how many there are."""
     for index in range(5):
         path = pwr.power_log(box, index)
         pwr.edit(path, lambda records: [item for item in records if "GPU-0" not in json.dumps(item)])

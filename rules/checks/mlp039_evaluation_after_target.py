@@ -1,0 +1,54 @@
+"""The run was evaluated again after it had reached its target.
+
+## What it does
+In the closed division: looks between the first evaluation that reaches the target and `run_stop` for evaluations
+farther on in training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are not looked at.
+
+## Why it matters
+Epochs or samples to target are those of the last evaluation before `run_stop`, as MLCommons' program has it. An
+evaluation put in there makes a result that converges too fast as slow as the reference, and its factor 1.
+
+## Example
+The target is reached at 3,072 samples; a line before `run_stop` says 3,456.
+
+## Instead
+Stop where the target is reached.
+
+## Source
+MLPerf training rules, "Run Results"; mlperf_logging, rcp_checker. 34 published logs of rounds 0.7 and 1.0 went on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness import roundlog, roundscore
+from harness.events import Event
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.runlog import RunLog
+
+SCOPE = "log"
+PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")  # whichever convergence is counted by
+KEYS = (key.EVAL_ACCURACY, "eval_error")
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    stop = log.first(key.RUN_STOP)
+    if stop is None or ruleset.round is None or not roundscore.is_closed(log.value(key.SUBMISSION_DIVISION)):
+        return
+    _, benchmark = roundlog.benchmark_of(log, ruleset.round)
+    reached = roundlog.first_reached(log, ruleset.round)
+    if benchmark is None or benchmark.join is not None or reached is None:
+        return
+    between = [line for name in KEYS for line in log.all(name) if reached.lineno < line.lineno < stop.lineno]
+    later = [line for line in between if _places(line) != _places(reached)]
+    if later:
+        where = roundlog.place_of(reached)
+        message = f"the target was reached at {where}, and {len(later)} evaluations elsewhere stand before run_stop"
+        yield Fault(str(log.path), min(line.lineno for line in later), message, {"num_lines": len(later)})
+
+
+def _places(line: Event) -> list[object]:
+    return [line.metadata.get(name) for name in PLACES]

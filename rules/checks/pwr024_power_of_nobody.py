@@ -1,0 +1,46 @@
+"""A power log is neither the referee's nor one that a person brought.
+
+## What it does
+Expects power logs of a run to be in the harness's own form, and, where the referee says in `tta_energy` that nothing
+was measured, to be brought by `tta power import`: their meters are called csv:.
+
+## Why it matters
+Who writes a log for MLPerf's tools says neither of which run it is nor what was metered. And where the referee metered
+nothing, no meter of its own can have read anything.
+
+## Example
+`tta_energy` has the source "none", and beside the log lie readings of ipmi:dcmi.
+
+## Instead
+`tta run --meter` meters a run; `tta power import` brings the readings of another meter.
+
+## Source
+Energy: docs/energy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import events as key
+from harness.energyfaults import metered
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for run in metered(result, ruleset):
+        if run.log.is_foreign or run.energy.joules is None:
+            continue
+        stated = [run.log.field(key.TTA_ENERGY, name) for name in ("energy_j", "source")]
+        for node in run.log.nodes:
+            if node.is_switch or not node.samples:
+                continue
+            if node.dialect == "mlperf":
+                yield Fault(str(node.path), None, "it does not say of which run it is: the harness did not write it")
+            elif stated == [None, "none"] and not all(name.startswith("csv:") for name in node.specs):
+                why = "the referee says that nothing was metered"
+                yield Fault(str(node.path), None, f"{why}; its meters are {', '.join(sorted(node.specs))[:80]}")

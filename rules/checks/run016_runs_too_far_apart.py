@@ -1,0 +1,47 @@
+"""The runs of a result differ so much that its rank says little.
+
+## What it does
+Compares the longest and the shortest run that are averaged: the longest should be no more than 4 times as long.
+
+## Why it matters
+A result shares the rank of a faster one unless it is significantly slower. A result that is six times as slow on
+average is not, if its runs are far enough apart.
+
+## Example
+Runs of 8, 10, 60, 90 and 95 s beside a leader whose runs take 8 s: both are first.
+
+## Instead
+Find out what makes the runs differ, and hand in a result of all runs made anew.
+
+## Source
+Yuen's test over few runs (docs/reports.md): its doubt grows with the spread of either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness import course
+from harness.findings import Fault
+from harness.ruleset import BenchmarkRules, RuleSet
+from harness.submission import Result
+
+SCOPE = "result"
+FACTOR = 4.0
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if rules is None or len(result.runs) != rules.num_runs:
+        return  # what is averaged is not known
+    reached = [log for log in result.runs if course.deciding(log, rules) is not None]
+    times_s = sorted(seconds for log in reached if (seconds := course.run_s(log)) is not None)
+    # A run that missed the target is slowest of all.
+    kept = times_s[rules.drop : rules.num_runs - rules.drop]
+    if len(kept) > 1 and kept[-1] > FACTOR * kept[0] > 0:
+        yield Fault(
+            str(result.path),
+            None,
+            f"the runs that are averaged take {kept[0]:.3f} to {kept[-1]:.3f} s, "
+            f"{kept[-1] / kept[0]:.1f} times as long; up to {FACTOR:g} times is usual",
+            {"shortest_s": kept[0], "longest_s": kept[-1]},
+        )
