@@ -147,7 +147,7 @@ def main() -> int:
         ),
         section("A submission of ours, forged with care or without", {"fabricated": on_fabricated()}),
     ]
-    text = "\n\n".join(parts) + "\n"
+    text = "\n\n".join([*parts, TAIL]) + "\n"
     if arguments.out is None:
         print(text, end="")
     else:
@@ -160,6 +160,22 @@ HEAD = """# Tampering: kinds of change and what finds them
 Made by `scripts/tamper.py --seed {seed}`; each kind is one change to a valid result, and the codes are those of checks
 (`tta check`) and signals (`tta audit`) that speak then and did not before. A kind that nothing finds is listed as such:
 it is why results are reproduced."""
+
+TAIL = """## What no file shows
+
+Attacks that were tried or thought through by people who know the code, and that leave files which agree with themselves.
+Against these there are a second run by somebody else, and looking at the machine.
+
+- **Any log**: one that is forged wholly, other programs' lines among it. All times of all runs a fifth shorter, where no
+  other program's line has a date. `init_start` written later than initialisation began.
+- **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. Samples of all runs a tenth more where
+  the batch size lies between those of the reference, or where a log counts samples in `epoch_num`, as one submitter's BERT
+  does: there a result that converges too fast becomes one that does not. Work before the clock that makes the first piece
+  less than 1.6 times as fast. Power readings halved everywhere.
+- **Ours**: several hosts under one name. The best of many runs, with seeds that were drawn, from one stretch of attempts.
+  Qualities altered together with all losses and times. Other data where the rules have no digest of them. The words of
+  `evidence` and `reason`. A power trace brought as a file with a clock that is wrong; the scope or the accuracy of a meter;
+  an accelerator that is neither metered nor described; a shift of a power log by less than the start phase allows."""
 
 
 if __name__ == "__main__":
