@@ -26,26 +26,30 @@ from harness.whichround import which_round
 if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
     from concurrent.futures import Future
 
-AUTO = "auto"  # stands for `named_ruleset`
-DEFAULT_RULESET = "v1"
+AUTO = "auto"  # stands for the ruleset that `named_ruleset` finds first
+DEFAULT_RULESET, NAMED_BY_NONE = "v1", "; no log names one"
+MAX_UNDECIDED = 10  # results that are kept until one says by what they are to be judged
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
 
 
-def named_ruleset(result: Result) -> tuple[str, str]:
-    """The ruleset that the first log names, else the round of MLPerf's that it was made for, else ours; and why.
+def named_ruleset(result: Result) -> tuple[str, str] | None:
+    """The ruleset that a log of the result names, or the round of MLPerf's that it was made for, and why; else None.
 
-    Only one that comes with the harness: a log must not choose a folder of its own to be judged by.
+    Only one that comes with the harness: a log must not choose a folder of its own to be judged by. Where it names
+    another, ours.
     """
-    first = result.runs[0] if result.runs else None
-    named = first.field(key.TTA_RULES, "ruleset") if first is not None else None
-    if isinstance(named, str) and named in dict(registry.ruleset_folders()):
-        return named, ", which the first log names"
-    if named is None and first is not None and first.is_foreign:
-        choice = which_round(first, loader.round_candidates(registry.ruleset_folders()))
-        if choice is not None:
-            return choice.name, f", {choice.why}"
-    return DEFAULT_RULESET, "; the first log names none" if named is None else f"; there is no {printable(named, 60)!r}"
+    for log in result.runs:
+        named = log.field(key.TTA_RULES, "ruleset")
+        if isinstance(named, str) and named in dict(registry.ruleset_folders()):
+            return named, f", which {printable(log.path.name, 60)} names"
+        if named is not None:
+            return DEFAULT_RULESET, f"; there is no {printable(named, 60)!r}"
+        if log.is_foreign:
+            choice = which_round(log, loader.round_candidates(registry.ruleset_folders()))
+            if choice is not None:
+                return choice.name, f", {choice.why}"
+    return None
 
 
 class Judge:

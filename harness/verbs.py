@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _paths_and_rules(parser: Parser, what: str, default: str = "v1", has_auto: bool = False) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
-    auto = "; auto: the one that the first log names, or MLPerf's round it was made for" if has_auto else ""
+    auto = "; auto: the first that a log names, or MLPerf's round that it was made for" if has_auto else ""
     parser.add_argument("--ruleset", default=default, help=f"the ruleset to judge by{auto} (default: %(default)s)")
 
 

@@ -11,7 +11,7 @@ from harness.errors import ExitStatus, InputError, UsageError, printable, unknow
 from harness.findings import Rule
 from harness.grouping import alike
 from harness.ruleset import RuleSet
-from harness.submission import find_results, read_result
+from harness.submission import Result, find_results, read_result
 
 FORMATS = ("text", "json", "sarif", "html")
 
@@ -28,7 +28,7 @@ def run(
 
     jobs: processes to do it with; None: one a core where there is enough to do.
 
-    The ruleset "auto" is the one that the first log names, if it comes with the harness, else v1; which
+    The ruleset "auto" is the first that a log names or was made for, if it comes with the harness, else v1; which
     it is goes to standard error. What can be read is judged even if something else cannot.
 
     Raises:
@@ -53,19 +53,20 @@ def _judged(
     judged: list[render.Judged] = []
     unreadable: InputError | None = None
     found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
-    num_done = 0
-    while ruleset is None and num_done < len(found):
+    num_done, undecided, named = 0, list[Result](), None
+    while ruleset is None and named is None and num_done < len(found) and len(undecided) < checking.MAX_UNDECIDED:
         path, num_done = found[num_done], num_done + 1
         try:
-            result = read_result(path)
+            undecided.append(read_result(path))
+            named = checking.named_ruleset(undecided[-1])
         except InputError as error:
             unreadable = _told(unreadable, error)
-            continue
-        ruleset_name, why = checking.named_ruleset(result)
+    if undecided:
+        ruleset_name, why = named or (checking.DEFAULT_RULESET, checking.NAMED_BY_NONE)
         print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
         ruleset, checks = _load(ruleset_name)
-        judged.append(checking.Judge(ruleset, checks, today).of(result))
-        del result
+        judged = [checking.Judge(ruleset, checks, today).of(result) for result in undecided]
+        undecided.clear()
     if ruleset is not None:
         judge = checking.Judge(ruleset, checks, today)
         for said in checking.in_order(rest := found[num_done:], judge, ruleset_name, checking.jobs_for(rest, jobs)):

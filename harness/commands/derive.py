@@ -70,7 +70,8 @@ def run(
     if ruleset_name == checking.AUTO:
         if not mine and unreadable is not None:
             raise unreadable
-        ruleset_name, why = checking.named_ruleset(next(iter(mine.values())))
+        named = next(filter(None, map(checking.named_ruleset, mine.values())), None)
+        ruleset_name, why = named or (checking.DEFAULT_RULESET, checking.NAMED_BY_NONE)
         print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)

@@ -68,13 +68,15 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
 
 
 def _named(paths: list[Path]) -> str:
-    """The ruleset of the first result that can be read; the others are said to be unreadable when their turn comes."""
+    """The first ruleset that a result names; what cannot be read is said when its turn comes."""
+    name, why = checking.DEFAULT_RULESET, checking.NAMED_BY_NONE
     for path in paths:
         with contextlib.suppress(InputError):
-            name, why = checking.named_ruleset(read_result(path))
-            print(f"tta: judging by ruleset {name}{why}", file=sys.stderr)
-            return name
-    return checking.DEFAULT_RULESET
+            if (named := checking.named_ruleset(read_result(path))) is not None:
+                name, why = named
+                break
+    print(f"tta: judging by ruleset {name}{why}", file=sys.stderr)
+    return name
 
 
 def _run_round(

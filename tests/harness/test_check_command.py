@@ -87,7 +87,7 @@ def test_a_document_is_alone_on_standard_output(tmp_path: Path, capsys: pytest.C
     out, err = capsys.readouterr()
     json.loads(out)
     assert "\x1b" not in out + err
-    assert err == "tta: judging by ruleset v1, which the first log names\n"
+    assert err == "tta: judging by ruleset v1, which result_0.txt names\n"
 
 
 def test_a_log_cannot_choose_a_folder_as_its_ruleset(

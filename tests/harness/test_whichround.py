@@ -234,3 +234,37 @@ def test_what_cannot_be_read_has_no_ruleset(command: str, tmp_path: Path, capsys
 
     assert cli.main([command, "--ruleset", "auto", str(tmp_path / "result_0.txt")]) == ExitStatus.USAGE
     assert "not a run log" in capsys.readouterr().err
+
+
+def test_the_first_log_that_says_what_it_is_decides_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A submitter whose logs nobody can read stands before one whose logs name a benchmark."""
+    place = tmp_path / "training_results_v5.1"
+    (place / "Aaa").mkdir(parents=True)
+    for index in range(2):
+        (place / "Aaa" / f"result_{index}.txt").write_text(':::MLLOG {"time_s": 0.0}\n')
+    box = RoundBox(place)
+    box.write()
+
+    status = check.run([place], "auto", "text", date(2025, 12, 1))
+
+    out, err = capsys.readouterr()
+    assert status is ExitStatus.FINDINGS
+    assert err.startswith("tta: judging by ruleset mlperf_training/5.1.0, by the name of its folder")
+    assert out.count("MLP001") == 2
+    assert "2 results, 1 valid" in out
+
+
+@pytest.mark.parametrize("command", ["check", "derive", "score"])
+def test_where_no_log_says_what_it_is_ours_is_the_law(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All results that were looked at in vain are judged all the same."""
+    for index in range(12):
+        (tmp_path / f"r{index}").mkdir()
+        write(tmp_path / f"r{index}" / "result_0.txt", of_benchmark("nothing"))
+
+    cli.main([command, "--ruleset", "auto", str(tmp_path)])
+
+    out, err = capsys.readouterr()
+    assert "tta: judging by ruleset v1; no log names one" in err
+    assert all(f"r{index}" in out for index in range(12))
