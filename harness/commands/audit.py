@@ -31,7 +31,7 @@ def run(
 ) -> ExitStatus:
     """Audits every result at or below `paths`, alone and together, and writes what is suspicious to standard output.
 
-    Targets, limits and reference convergence are those of the ruleset; "auto" is the one that a result's first log
+    Targets, limits and reference convergence are those of the ruleset; "auto" is the first that a log of a result
     names, of a log of MLPerf's the round it is of, and none where nobody knows one.
 
     Returns:
@@ -94,14 +94,15 @@ def _load(name: str, loaded: dict[str, RuleSet]) -> RuleSet:
 
 
 def _named(result: Result, loaded: dict[str, RuleSet], rounds: list[Candidate]) -> RuleSet | None:
-    """The ruleset that the first log names, or the round it is of; only one that comes with the harness."""
-    if not result.runs:
-        return None
-    named = result.runs[0].field(key.TTA_RULES, "ruleset")
-    if isinstance(named, str) and named in dict(registry.ruleset_folders()):
-        return _load(named, loaded)
-    choice = which_round(result.runs[0], rounds) if named is None else None
-    return None if choice is None else _load(choice.name, loaded)
+    """The first ruleset that a log names, or the round that it is of; only one that comes with the harness."""
+    for log in result.runs:
+        named = log.field(key.TTA_RULES, "ruleset")
+        if isinstance(named, str) and named in dict(registry.ruleset_folders()):
+            return _load(named, loaded)
+        choice = which_round(log, rounds) if named is None else None
+        if choice is not None:
+            return _load(choice.name, loaded)
+    return None
 
 
 def as_text(audited: Sequence[Audited], rules: AuditRules) -> str:
