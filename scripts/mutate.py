@@ -35,10 +35,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.json import Decoder
+
+if TYPE_CHECKING:
+    from harness.findings import Fault, Rule
+    from harness.ruleset import RuleSet
+    from harness.submission import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -279,13 +284,26 @@ def mutate_check(path: Path, judged: Sequence[Judged]) -> tuple[int, int]:
                 others = tuple(found for found in item.found if found.code != code)
                 faults = list(rule.check(item.result, others, item.ruleset, item.today))
             else:
-                faults = list(judging._faults(rule, item.result, item.ruleset))
+                faults = list(faults_of(rule, item.result, item.ruleset))
             if sorted(map(str, expected)) != sorted(str((fault.path, fault.line)) for fault in faults):
                 return False
             assert all(fault.message for fault in faults)
         return bool(shown)
 
     return mutate(path, passes)
+
+
+def faults_of(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
+    """What one check says, shown what `judging.judge` shows it."""
+    from harness import judging
+
+    if rule.scope != "log":
+        yield from rule.check(result, ruleset.benchmarks.get(result.benchmark or ""), ruleset)
+        return
+    for log in result.runs:
+        if rule.code == judging.FOREIGN_LOG or judging.FOREIGN_LOG not in ruleset.codes or not log.is_foreign:
+            name = log.value("submission_benchmark")
+            yield from rule.check(log, ruleset.benchmarks.get(name) if isinstance(name, str) else None, ruleset)
 
 
 def mutate(path: Path, passes: Callable[[], bool]) -> tuple[int, int]:
