@@ -6,6 +6,7 @@ A small input stays in this process: to start the others costs what it takes to 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -21,7 +22,7 @@ from harness.errors import InputError, SubmissionError, printable
 from harness.findings import Rule
 from harness.ruleset import RuleSet
 from harness.submission import Result, read_result
-from harness.whichround import which_round
+from harness.whichround import Candidate, which_round
 
 if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
     from concurrent.futures import Future
@@ -46,10 +47,16 @@ def named_ruleset(result: Result) -> tuple[str, str] | None:
         if named is not None:
             return DEFAULT_RULESET, f"; there is no {printable(named, 60)!r}"
         if log.is_foreign:
-            choice = which_round(log, loader.round_candidates(registry.ruleset_folders()))
+            choice = which_round(log, _rounds())
             if choice is not None:
                 return choice.name, f", {choice.why}"
     return None
+
+
+@functools.cache
+def _rounds() -> list[Candidate]:
+    """Those that come with the harness, read once: every log of a tree may ask."""
+    return loader.round_candidates(registry.ruleset_folders())
 
 
 class Judge:

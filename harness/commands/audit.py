@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from harness import events as key
-from harness import grouping, loader, registry, render, report, sarif, unread
+from harness import checking, grouping, loader, registry, render, report, sarif, unread
 from harness.auditing import engine, reading
 from harness.auditing.engine import Audited
 from harness.auditing.facts import Tree
@@ -20,9 +19,7 @@ from harness.grouping import Group
 from harness.loader.audit import load_audit
 from harness.ruleset import RuleSet
 from harness.submission import Result
-from harness.whichround import Candidate, which_round
 
-AUTO = "auto"
 FORMATS = ("text", "json", "sarif", "html")
 
 
@@ -48,9 +45,8 @@ def run(
     rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.fits(signals)
     rulesets: dict[str, RuleSet] = {}
-    rounds = loader.round_candidates(registry.ruleset_folders()) if ruleset_name == AUTO else []
     store = () if mirror is None else read_mirror(mirror)
-    chosen = None if ruleset_name == AUTO else _load(ruleset_name, rulesets)
+    chosen = None if ruleset_name == checking.AUTO else _load(ruleset_name, rulesets)
     tree, audited = Tree(), []
     unreadable: InputError | None = None
     for path, logs in reading.find(paths):
@@ -59,7 +55,7 @@ def run(
             for part in unread.parts(result):
                 print(f"tta: {printable(part.path)}: not audited: {printable(part.message, 500)}", file=sys.stderr)
             unread.refuse_without_runs(result)
-            ruleset = chosen or _named(result, rulesets, rounds)
+            ruleset = chosen or _named(result, rulesets)
             subject = reading.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
             if unreadable is not None:
@@ -93,16 +89,10 @@ def _load(name: str, loaded: dict[str, RuleSet]) -> RuleSet:
     return loaded[name]
 
 
-def _named(result: Result, loaded: dict[str, RuleSet], rounds: list[Candidate]) -> RuleSet | None:
-    """The first ruleset that a log names, or the round that it is of; only one that comes with the harness."""
-    for log in result.runs:
-        named = log.field(key.TTA_RULES, "ruleset")
-        if isinstance(named, str) and named in dict(registry.ruleset_folders()):
-            return _load(named, loaded)
-        choice = which_round(log, rounds) if named is None else None
-        if choice is not None:
-            return _load(choice.name, loaded)
-    return None
+def _named(result: Result, loaded: dict[str, RuleSet]) -> RuleSet | None:
+    """The ruleset that `tta check --ruleset auto` takes; None where no log says what it is."""
+    named = checking.named_ruleset(result)
+    return None if named is None else _load(named[0], loaded)
 
 
 def as_text(audited: Sequence[Audited], rules: AuditRules) -> str:
