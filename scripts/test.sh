@@ -17,10 +17,13 @@ if [ -z "$with_slow" ]; then
     "$python" -m pytest -n 2 -m "not slow and not gpu" "$@"
     exit
 fi
+# Each part runs whatever became of the ones before it: one call says all that is wrong.
+failed=
 say "tests of the harness and the rules, and what they cover"
 export python
-bash scripts/coverage.sh
-say "slow tests of the harness and the rules"
-"$python" -m pytest -n 2 -m "slow and not gpu" tests/harness tests/rules tests/fuzz tests/interop "$@"
+bash scripts/coverage.sh || failed=1
+say "property tests and slow tests of the harness and the rules"
+"$python" -m pytest -n 2 -m "(slow or hypothesis) and not gpu" tests/harness tests/rules tests/fuzz tests/interop "$@" || failed=1
 say "tests of the workloads"
-"$python" -m pytest -n 2 -m "not gpu" tests/workloads tests/test_*.py "$@"
+"$python" -m pytest -n 2 -m "not gpu" tests/workloads tests/test_*.py "$@" || failed=1
+[ -z "$failed" ] || { say "FAILED: what failed stands above"; exit 1; }

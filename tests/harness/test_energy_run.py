@@ -164,6 +164,47 @@ def test_03_model_beside_measured_parts_is_not_added() -> None:
     assert result.share_estimated == 0.0
 
 
+def test_03_model_of_a_part_is_not_added_to_what_is_measured_of_it() -> None:
+    """An accelerator estimated beside a measured one is left out; packages that have a model alone count by it."""
+    estimated = gpu(1, id="estimate:gpu", meter_class="E", scope="model", accuracy_pct=None)
+    packages = spec(id="estimate:package", component="cpu_package", meter_class="E", scope="model", accuracy_pct=None)
+    result = energy(node(0, {gpu(0): counter(300.0), estimated: power(250.0), packages: power(100.0)}))
+
+    assert result.joules == pytest.approx(400 * 120.0)
+    assert {meter: why for _, meter, why in result.excluded} == {"estimate:gpu": "a model; gpu is measured"}
+    assert result.share_estimated == pytest.approx(0.25)
+
+
+def test_03_model_of_the_node_replaces_models_of_its_parts() -> None:
+    """Where nothing is measured, one model: of the node, if there is one, else of each part."""
+    model = spec(id="estimate:node", scope="model", meter_class="E", accuracy_pct=None)
+    part = spec(id="estimate:gpu", component="gpu", scope="model", meter_class="E", accuracy_pct=None)
+
+    both, alone = energy(node(0, {part: power(250.0), model: power(900.0)})), energy(node(0, {part: power(250.0)}))
+
+    assert both.joules == pytest.approx(900 * 120.0)
+    assert {meter: why for _, meter, why in both.excluded} == {"estimate:gpu": "estimate:node models the node"}
+    assert alone.joules == pytest.approx(250 * 120.0)
+    assert (both.source, alone.source) == ("estimated", "estimated")
+
+
+def test_03_switch_is_added_to_the_parts_of_its_node() -> None:
+    """It lies outside of the node, however that is metered."""
+    result = energy(node(0, {gpu(): counter(300.0), spec(id="csv:switch", component="switch"): power(150.0)}))
+
+    assert result.joules == pytest.approx(450 * 120.0)
+    assert result.excluded == ()
+
+
+def test_03_meter_of_class_n_is_left_out() -> None:
+    """It is there to say that nothing was metered."""
+    nothing = spec(id="none", meter_class="N", accuracy_pct=None)
+    result = energy(node(0, {gpu(): counter(300.0), nothing: power(900.0)}))
+
+    assert result.joules == pytest.approx(300 * 120.0)
+    assert {meter: why for _, meter, why in result.excluded} == {"none": "measures nothing"}
+
+
 # 4, 5, 6 Meters that fail
 
 
