@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 from harness import verbs
 from harness.errors import ExitStatus, Interrupted, TtaError, UsageError, printable
@@ -46,6 +46,36 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A file name that is no text in this locale is shown as it can be, instead of ending the command.
             stream.reconfigure(errors="backslashreplace")
     try:
+        with contextlib.redirect_stdout(cast(TextIO, _Unheard(sys.stdout))):
+            return _call(argv)
+    finally:
+        _let_go()
+
+
+class _Unheard:
+    """Standard output whose reader may go away (`tta check x | head -1`): what is said then is lost, the work is not.
+
+    A verb that was ended there would have submitted nothing, or called a result valid, and nobody would know.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(BrokenPipeError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _call(argv: Sequence[str] | None) -> int:
+    try:
         try:
             arguments = _parse(argv)
             status = int(arguments.call(arguments))
@@ -57,10 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _end(error.exit_status, printable(error, 2000))
     except KeyboardInterrupt:
         return _end(ExitStatus.INTERRUPTED, "interrupted")
-    except BrokenPipeError:
-        # Who read our output has gone (`tta explain --all | head`); nothing more can be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitStatus.OK)
     except OSError as error:
         # A full disk under our output, a name that is too long: the world's fault, in the world's words.
         place = f"{printable(error.filename, 300)}: " if error.filename is not None else ""
@@ -68,6 +94,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001  (the last line of defence: what arrives here is a bug of ours)
         traceback.print_exc()
         return _end(ExitStatus.BUG, "this is a bug of ours; please report it with the lines above")
+
+
+def _let_go() -> None:
+    """Throws away what nobody can be told any more: Python would try once again as it ends, and answer 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _end(status: ExitStatus, sentence: str) -> int:

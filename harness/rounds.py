@@ -95,6 +95,8 @@ class RoundBenchmark:
     num_runs, drop: runs in a result, and how many fastest and how many slowest of them are not averaged.
     pages: the rules of a log by division. variants: by division, the pages that replace them, by the value of
         `variant_key` (the optimiser, where each has rules of its own).
+    distance: what the distance from one evaluation to the next, its `value`, must meet in the closed division; in the
+        unit of the references. None: nobody has written it down, or it is no one distance.
     """
 
     name: str
@@ -105,6 +107,7 @@ class RoundBenchmark:
     variants: Mapping[str, Mapping[str, Page]] = field(default_factory=dict)
     join: Join | None = None
     convergence: tuple[RoundReference, ...] = ()
+    distance: Formula | None = None
 
     def page(self, division: str, variant: object = None) -> Page | None:
         """The rules of a log in `division`, of which `variant` is the value of `variant_key`; None: not open to it."""

@@ -25,6 +25,12 @@ def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
         lines.append(f"- {division}: from the first init_start to init_stop less than {limit_s / 60:g} minutes.")
     if (join := benchmark.join) is not None:
         lines.append(f"- The {join.key} of one {join.by} count as one {join.into}, by the {join.part} that each names.")
+    if benchmark.distance is not None:
+        unit = f", in {benchmark.convergence[0].unit}" if benchmark.convergence else ""
+        lines.append(
+            f"- closed: the distance from one evaluation to the next{unit}, must meet `{benchmark.distance.text}`; "
+            "`tta audit` looks at it (AUD014), MLPerf's own program does not."
+        )
     for division, page in benchmark.pages.items():
         lines += ["", f"## Keys, {division} division", "", *_page(page)]
         for value, variant in benchmark.variants.get(division, {}).items():

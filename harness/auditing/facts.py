@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from harness.auditing.logtext import LogText
 from harness.auditing.mirrored import MirrorRun
 from harness.course import number
 from harness.events import Event
+from harness.formula import Formula
 from harness.runlog import RunLog
 from harness.submission import Result
 
@@ -43,13 +44,18 @@ class Standard:
     """What the rules say of a result's benchmark, as far as they say something.
 
     target, direction: the quality to reach; "max" where more is better. reference: samples or epochs to target of the
-    reference at the result's batch size. max_init_s: the limit of initialisation.
+    reference at the result's batch size; none where its division need not converge alike. has_samples: the reference
+    counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance: what the
+    distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit of
+    initialisation.
     """
 
     target: float | None = None
     direction: str = "max"
     reference: tuple[float, ...] = ()
     reference_unit: str = "samples"
+    has_samples: bool = False
+    distance: Formula | None = None
     max_init_s: float | None = None
     num_runs: int | None = None
     today_ms: float = float("inf")
@@ -107,6 +113,11 @@ class RunFacts:
             if value is not None and origin is not None:
                 position, unit = _position(event)
                 found.append(Point(value, position, unit, self.log.seconds(origin, event), event.lineno))
+        if self.standard.has_samples and self.batch is not None:
+            # Some of BERT's logs count epochs all the same: none of theirs has trained as many as a batch has samples.
+            furthest = max((point.position or 0.0 for point in found if point.unit == "epochs"), default=0.0)
+            if furthest >= self.batch:
+                found = [replace(point, unit="samples") if point.unit == "epochs" else point for point in found]
         return tuple(found)
 
     @cached_property

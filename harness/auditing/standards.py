@@ -8,6 +8,7 @@ from datetime import date, datetime
 from harness import events as key
 from harness.auditing.facts import Standard
 from harness.course import number
+from harness.roundscore import is_closed
 from harness.ruleset import RuleSet
 from harness.submission import Result
 
@@ -29,12 +30,16 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
             return Standard(max_init_s=limit_s, today_ms=today_ms)
         formula = found.target()
         match = _TARGET.search(formula.text) if formula is not None else None
-        points = [item for item in found.convergence if item.global_batch_size == batch]
+        # Who submits to the open division may train and evaluate otherwise: there the reference is no standard.
+        references = found.convergence if is_closed(division) else ()
+        points = [item for item in references if item.global_batch_size == batch]
         return Standard(
             target=float(match.group(2)) if match else None,
             direction="min" if match and match.group(1).startswith("<") else "max",
             reference=points[0].points if points else (),
-            reference_unit=points[0].unit if points else "samples",
+            reference_unit=references[0].unit if references else "samples",
+            has_samples=any(item.unit == "samples" for item in found.convergence),
+            distance=found.distance if references else None,
             max_init_s=limit_s,
             num_runs=found.num_runs,
             today_ms=today_ms,

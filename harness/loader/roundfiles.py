@@ -26,7 +26,7 @@ KIND = "mlperf"
 RULESET_FILE = "ruleset.yaml"
 PAGE = {"keys", "either"}
 _TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *PAGE}
-_BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence"}
+_BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence", "distance"}
 _MAX_BYTES = 4 << 20
 _CIRCLE = "the rounds extend each other in a circle"
 

@@ -184,7 +184,15 @@ def _benchmark(name: str, content: dict[str, Any], below: dict[str, Page], place
         convergence=tuple(
             _reference(str(key), name, item, f"{place}: convergence: {key}") for key, item in references.items()
         ),
+        distance=_distance(content["distance"], f"{place}: distance") if "distance" in content else None,
     )
+
+
+def _distance(content: object, place: str) -> Formula:
+    (found,) = _formulas([content], place)
+    if others := sorted(found.names - {"global_batch_size"}):
+        raise RulesError(f"{place}: asks for {others[0]}; it may ask for value and global_batch_size")
+    return found
 
 
 def _reference(name: str, benchmark: str, content: object, place: str) -> RoundReference:

@@ -3,7 +3,8 @@
 ## What it does
 The commonest distance between evaluations is the schedule of a run, and its most common beginning that of a result:
 a distance that is not the run's own, and a run that begins elsewhere than the others, are reported; and a schedule
-that is not the reference's, whose runs ended at multiples of one distance.
+that is not the one of the round's rules, or, where those have none written down, not the reference's, whose runs ended
+at multiples of one distance.
 
 ## Why it matters
 An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value.
@@ -24,8 +25,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 
+from harness import events as key
 from harness.auditing.facts import RunFacts, Subject
 from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.formula import Line
 
 SCOPE = "result"
 LIMITS = ("max_relative", "min_evaluations", "min_runs", "max_off_reference")
@@ -35,7 +38,7 @@ NEAR = 2  # times the reference's distance; beyond it the ends of its runs say l
 def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
     for run in subject.runs:
         yield from _distances(run, rule)
-        yield from _unlike_reference(run, rule)
+        yield from _unlike_rules(run, rule) if run.standard.distance is not None else _unlike_reference(run, rule)
     begins = [(run, run.curve[0]) for run in subject.runs if run.curve and run.curve[0].position is not None]
     if len(begins) < rule["min_runs"]:
         return
@@ -80,19 +83,42 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
         )
 
 
-def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    """Evaluations at distances that the reference's runs, which ended at evaluations, cannot have had."""
-    ends = sorted(set(run.standard.reference))
-    least = min((after - before for before, after in itertools.pairwise(ends)), default=0.0)
-    units = {point.unit for point in run.curve}
+def _usual(run: RunFacts, rule: SignalRule) -> float | None:
+    """The median distance of a run's evaluations, in the reference's unit; None where there are too few of them."""
     steps = [
         after.position - before.position
         for before, after in itertools.pairwise(run.curve)
         if after.position is not None and before.position is not None and after.position > before.position
     ]
-    if len(steps) < rule["min_evaluations"] or units != {run.standard.reference_unit} or least <= 0:
+    units = {point.unit for point in run.curve}
+    if len(steps) < rule["min_evaluations"] or units != {run.standard.reference_unit}:
+        return None
+    return sorted(steps)[len(steps) // 2]
+
+
+def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    demand, usual = run.standard.distance, _usual(run, rule)
+    assert demand is not None
+    if usual is None or demand.holds(Line(usual, earlier={key.GLOBAL_BATCH_SIZE: run.batch})):
         return
-    usual = sorted(steps)[len(steps) // 2]
+    yield trace(
+        run.path,
+        run.curve[0].line,
+        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules ask for {demand.text} of this value "
+        f"(batch size {'not stated' if run.batch is None else f'{run.batch:g}'})",
+        1.0,
+        usual=usual,
+        demand=demand.text,
+    )
+
+
+def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    """Evaluations at distances that the reference's runs, which ended at evaluations, cannot have had."""
+    ends = sorted(set(run.standard.reference))
+    least = min((after - before for before, after in itertools.pairwise(ends)), default=0.0)
+    usual = _usual(run, rule)
+    if usual is None or least <= 0:
+        return
     times = usual / least
     if times < NEAR and (times < 0.5 or abs(times - round(times)) > rule["max_off_reference"]):
         yield trace(

@@ -138,6 +138,14 @@ def test_standards_are_what_the_rules_say(tmp_path: Path, folder: Path) -> None:
     found = standard(theirs, round_, TODAY)
     assert (found.target, found.direction, found.num_runs, found.reference_unit) == (0.925, "min", 10, "samples")
     assert len(found.reference) >= 20
+    assert found.has_samples
+    assert found.distance is not None
+
+    log = Log(folder / "result_0.txt")
+    log.one("submission_division")["value"] = "open"
+    log.write()
+    free = standard(reading.read(folder, ()), round_, TODAY)
+    assert (free.target, free.reference, free.distance) == (0.925, (), None)
 
 
 def changed(folder: Path, *keys: str) -> Log:

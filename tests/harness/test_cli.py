@@ -362,9 +362,18 @@ def test_status_reaches_the_shell() -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["explain", "--all"], ["--help"], ["explain", "LOG001"]])
-def test_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
-    """`tta explain --all | head -1`: 0, nothing on standard error."""
+# Whether Python keeps what is written until it ends: then it tries again there, and what fails there is 120.
+BUFFERING = pytest.mark.parametrize("unbuffered", ["", "1"])
+
+
+@BUFFERING
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["explain", "--all"], 0), (["--help"], 0), (["explain", "LOG001"], 0), (["check", "result", "--ruleset", "v1"], 1)],
+)
+def test_reader_that_goes_away_is_no_error(arguments: list[str], status: int, unbuffered: str, tmp_path: Path) -> None:
+    """`tta explain --all | head -1`: nothing on standard error, and what was found stays the answer."""
+    (write_result(tmp_path / "result") / "result_0.txt").unlink()
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -372,24 +381,26 @@ def test_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
             [sys.executable, "-m", "harness.cli", *arguments],
             stdout=writing,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
             timeout=60,
         )
     finally:
         os.close(writing)
 
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (status, b"")
 
 
+@BUFFERING
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_disk_that_is_full_under_the_output_is_status_2() -> None:
+def test_disk_that_is_full_under_the_output_is_status_2(unbuffered: str) -> None:
     """What could not be written was not said."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "harness.cli", "explain", "LOG001"],
             stdout=full,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
             text=True,
             timeout=60,
         )

@@ -219,9 +219,10 @@ def test_long_name_of_the_folder_for_temporary_files_does_not_matter(
     assert (status, stop["reason"]) == (1, "budget")
 
 
-def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running], unbuffered: str) -> None:
     """`tta run ... 2>&1 | head -1`: the run goes on and is written to its end."""
-    running = start("none", "pause_s=0.2")
+    running = start("none", "pause_s=0.2", environment={"PYTHONUNBUFFERED": unbuffered})
     assert running.process.stderr is not None
     assert running.process.stdout is not None
     running.process.stderr.close()

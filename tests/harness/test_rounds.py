@@ -9,6 +9,7 @@ import pytest
 
 from harness import loader, registry, roundwords
 from harness.errors import RulesError
+from harness.formula import Line
 from harness.rounds import Count, Page, Round, RoundBenchmark
 from harness.ruleset import RuleSet
 
@@ -197,6 +198,9 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
         ({"2.0/toy": "num_runs: many\n"}, "must be whole numbers"),
         ({"2.0/toy": "extends: 1.0/tay\n"}, "unknown benchmark 'tay'"),
         ({"2.0/toy": "divisions: {half: {}}\n"}, "unknown key 'half'"),
+        ({"2.0/toy": "distance: value > opt_momentum\n"}, "distance: asks for opt_momentum; it may ask for value and"),
+        ({"2.0/toy": "distance: [value > 1]\n"}, "distance: must be a list of texts"),
+        ({"2.0/toy": "distance: value >\n"}, "distance: formula 'value >': not a formula"),
         ({"2.0/toy": "join: {key: a}\n"}, "join needs key, by, part and into"),
         ({"2.0/toy": "convergence: {ref_256: {points: []}}\n"}, "points must be a list of numbers above zero"),
         ({"2.0/toy": "convergence: {ref_256: {unit: hours}}\n"}, "unit is 'hours'"),
@@ -244,6 +248,55 @@ def test_a_division_without_a_target_has_none_in_words(write: Callable[..., Path
 
     assert "- closed: one eval_accuracy at least must meet `value >= 0.9`." in text
     assert "- open: one eval_accuracy" not in text
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "batch", "met", "missed"),
+    [
+        ("1.0.0", "bert", 3072, (174_696, 175_523), (150_000, 178_073, 192_500)),
+        ("4.0.0", "bert", 768, (149_775, 150_512), (165_000, 135_000)),
+        ("1.0.0", "resnet", 2048, (4,), (1, 2, 4.4)),
+        ("2.0.0", "ssd", 256, (1,), (5,)),
+        ("5.1.0", "retinanet", 320, (1,), (2,)),
+        ("4.0.0", "gpt3", 3072, (50_331_648,), (55_364_813,)),
+        ("5.1.0", "dlrm_dcnv2", 160_000, (0.05, 0.04996), (0.055, 0.1)),
+        ("5.0.0", "rgat", 16_384, (0.05,), (0.045,)),
+        ("5.1.0", "llama2_70b_lora", 16, (384,), (416, 192)),
+        ("5.1.0", "llama31_8b", 32, (12_288,), (8_192, 21_888)),
+        ("5.1.0", "flux1", 2304, (262_656,), (262_144,)),
+        ("5.0.0", "llama31_405b", 1152, (46_080,), (18_432,)),
+    ],
+)
+def test_evaluations_stand_as_far_apart_as_in_published_results(
+    version: str, name: str, batch: int, met: tuple[float, ...], missed: tuple[float, ...]
+) -> None:
+    """Distances of results at hand, and others; the message of `tta explain` has the demand."""
+    benchmark = round_of(version).benchmarks[name]
+    assert benchmark.distance is not None
+
+    for value in (*met, *missed):
+        line = Line(float(value), earlier={"global_batch_size": float(batch)})
+        assert benchmark.distance.holds(line) == (value in met), value
+    assert benchmark.distance.text in roundwords.benchmark_in_words(round_of(version), benchmark)
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [("0.7.0", "bert"), ("0.7.0", "resnet"), ("5.1.0", "llama31_405b"), ("6.0.0", "deepseekv3_671b")],
+)
+def test_a_distance_that_nobody_has_written_down_is_none(version: str, name: str) -> None:
+    """Nor is that of the benchmark which lies below handed on."""
+    benchmark = round_of(version).benchmarks[name]
+
+    assert benchmark.distance is None
+    assert "the distance from one evaluation" not in roundwords.benchmark_in_words(round_of(version), benchmark)
+
+
+def test_a_distance_without_references_has_no_unit(write: Callable[..., Path]) -> None:
+    found = loaded(write(**{"2.0/toy": "distance: value == 1\nconvergence: null\n"}))
+    text = roundwords.benchmark_in_words(found, found.benchmarks["toy"])
+
+    assert "- closed: the distance from one evaluation to the next, must meet `value == 1`;" in text
 
 
 def test_counts_in_words() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import formula
 from harness.auditing.suspicion import Suspicion
 from tests import foreign
 from tests.auditing import STANDARD, audit
@@ -75,6 +76,49 @@ def test_a_schedule_is_compared_in_one_unit(tmp_path: Path) -> None:
     place = write(tmp_path, lambda run: None)
 
     assert found(place, "AUD014", reference=(7_500, 15_000), reference_unit="epochs") == []
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(1.0, False), (1.02, False), (1.04, True), (1.1, True), (0.9, True)])
+def test_samples_that_are_multiplied_are_off_the_schedule_of_the_rules(
+    factor: float, is_told: bool, tmp_path: Path
+) -> None:
+    """More samples to target pass convergence; every distance is multiplied, too. A batch of 100 is allowed for."""
+
+    def multiplied(run: list[Row]) -> None:
+        for row in run:
+            if "samples_count" in row.metadata:
+                row.metadata["epoch_num"] = round(row.metadata.pop("samples_count") * factor)
+
+    schedule = formula.parse("abs(value - 5000) <= global_batch_size")
+    told = found(write(tmp_path, multiplied), "AUD014", has_samples=True, distance=schedule, reference=(800, 1600))
+
+    assert len(told) == RUNS * is_told
+    assert all("the rules ask for abs(value - 5000) <= global_batch_size" in item.finding.message for item in told)
+
+
+def test_epochs_of_a_reference_in_samples_are_not_held_against_its_schedule(tmp_path: Path) -> None:
+    """Some of BERT's logs count epochs in `epoch_num`, where the others have samples: fewer than one batch has."""
+
+    def in_epochs(run: list[Row]) -> None:
+        for row in run:
+            if "samples_count" in row.metadata:
+                row.metadata["epoch_num"] = row.metadata.pop("samples_count") / 1000
+
+    schedule = formula.parse("value == 5000")
+
+    assert found(write(tmp_path, in_epochs), "AUD014", has_samples=True, distance=schedule) == []
+
+
+def test_a_log_without_a_batch_size_is_told_so(tmp_path: Path) -> None:
+    """The schedule cannot be worked out, which is no excuse."""
+
+    def without(run: list[Row]) -> None:
+        run.remove(of(run, "global_batch_size"))
+
+    told = found(write(tmp_path, without), "AUD014", distance=formula.parse("abs(value - 5000) <= global_batch_size"))
+
+    assert len(told) == RUNS
+    assert all("(batch size not stated)" in item.finding.message for item in told)
 
 
 @pytest.mark.parametrize(("num_nodes", "is_told"), [("1", True), ("2", False), ("some", False)])
