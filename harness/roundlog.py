@@ -74,7 +74,7 @@ class _Reading:
     disordered: dict[tuple[str, str], _Broken] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
     listed: dict[str, list[Any]] = field(default_factory=dict)
-    reached: dict[str, Event] = field(default_factory=dict)  # the earliest line of a key that meets its target
+    reached: dict[str, list[Event]] = field(default_factory=dict)  # the lines of a key that meet its target
 
     def read(self) -> None:
         division, benchmark = benchmark_of(self.log, self.round_)
@@ -153,7 +153,7 @@ class _Reading:
                     known = self.broken.setdefault((rule.key, demand.text), _Broken(event, why, 0))
                     known.num_lines += 1
             if target is not None and target.holds(line):
-                self.reached[rule.key] = min(self.reached.get(rule.key, event), event, key=lambda found: found.time_ms)
+                self.reached.setdefault(rule.key, []).append(event)
             if not each and target is None:
                 return
             demands = (*each,)  # the others are asked of the first line
@@ -245,17 +245,17 @@ def _shown(value: object) -> str:
     return printable(repr(value) if isinstance(value, str) else value, 60)
 
 
-def has_reached(log: RunLog, round_: Round) -> bool:
-    """Whether a line of the log meets the target of its benchmark."""
-    return first_reached(log, round_) is not None
-
-
 def first_reached(log: RunLog, round_: Round) -> Event | None:
     """The earliest line, by time, that meets the target of the benchmark; None: none does, or there is no target."""
+    return min(reached(log, round_), key=lambda event: event.time_ms, default=None)
+
+
+def reached(log: RunLog, round_: Round) -> list[Event]:
+    """The lines that meet the target of the benchmark; those of one key in the order of the file."""
     faults(log, round_, "target")
     reading = log.memo[_MEMO]
     assert isinstance(reading, _Reading)
-    return min(reading.reached.values(), key=lambda event: event.time_ms, default=None)
+    return [event for lines in reading.reached.values() for event in lines]
 
 
 def place_of(event: Event) -> float | None:

@@ -3,7 +3,8 @@
 ## What it does
 Looks up the `prices_digest` of `tta_rules` among the organiser's price books. Every log of a result must name the same
 one. Logs that name none are priced by the first book, and reported once there are several. A book that a newer one had
-replaced before the day on which the first run began is reported, too.
+replaced before the day on which the first run began is reported, too, and one that is of a later day; not the first
+book, which prices what is older than all.
 
 ## Why it matters
 A result is priced for good by the book that was in force when it was made. Where that book is not kept, or the logs
@@ -47,9 +48,10 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     elif len(ruleset.prices.books) > 1 and first.field(key.TTA_RULES, key.PRICES_FIELD) is None:
         yield Fault(path, line, f"the logs name no price book; the first one, of {found.date}, is taken")
     elif (day := _began(result)) is not None:
-        newer = [str(book.date) for book in ruleset.prices.books if str(found.date) < str(book.date) < day]
-        if newer:
-            message = f"the logs name the price book of {found.date}; on {day} that of {newer[-1]} was in force"
+        dates = [str(book.date) for book in ruleset.prices.books]
+        newest = max((date for date in dates if date < day), default=min(dates))
+        if not newest <= str(found.date) <= max(day, newest):
+            message = f"the logs name the price book of {found.date}; on {day} that of {newest} was in force"
             yield Fault(path, line, message)
 
 

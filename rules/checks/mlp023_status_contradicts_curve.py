@@ -39,5 +39,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     status = stop.metadata["status"]
     if status not in STATUSES:
         yield Fault(str(log.path), stop.lineno, f"status is {printable(status, 60)!r}; it must be success or aborted")
-    elif status == "aborted" and roundlog.has_reached(log, ruleset.round):
+    elif status == "aborted" and roundlog.reached(log, ruleset.round):
         yield Fault(str(log.path), stop.lineno, "status is 'aborted', but an evaluation reached the target")

@@ -31,6 +31,6 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     timed = [event for event in log.events if event.elapsed_ns is not None] if not log.is_foreign else []
     if timed:
-        message = f"{timed[0].key} has elapsed_ns, which MLPerf's logger does not write"
-        more = f"; so have {len(timed) - 1:,} more lines" if len(timed) > 1 else ""
-        yield Fault(str(log.path), timed[0].lineno, message + more, {"num_lines": len(timed)})
+        lines = f"{len(timed):,} of {len(log.events):,} lines have it"
+        message = f"{timed[0].key} has elapsed_ns, which MLPerf's logger does not write; {lines}"
+        yield Fault(str(log.path), timed[0].lineno, message, {"num_lines": len(timed)})

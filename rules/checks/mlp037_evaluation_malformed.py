@@ -38,12 +38,14 @@ MIN_EQUAL = 0.9  # epochs may be rounded
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     lines = log.all(key.EVAL_ACCURACY)
     bare = [line for line in lines if not _is_quality(line.value)]
-    lost = [line for line in lines if not all(_is_place(line.metadata[name]) for name in PLACES & line.metadata.keys())]
+    lost = [
+        line for line in lines if any(_place(line.metadata[name]) is None for name in PLACES & line.metadata.keys())
+    ]
     for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
         if broken:
             message = f"{key.EVAL_ACCURACY} must {must}, and does not on {len(broken):,} of {len(lines):,} lines"
             yield Fault(str(log.path), broken[0].lineno, message, {"num_lines": len(broken)})
-    both = [tuple(course.number(line.metadata.get(name)) for name in ("samples_count", "epoch_num")) for line in lines]
+    both = [tuple(_place(line.metadata.get(name)) for name in ("samples_count", "epoch_num")) for line in lines]
     ratios = [samples / epochs for samples, epochs in both if samples and epochs]
     if ratios and min(ratios) < MIN_EQUAL * max(ratios):
         message = (
@@ -60,6 +62,6 @@ def _is_quality(value: object) -> bool:
     return bool(values) and all(course.number(item) is not None for item in values)
 
 
-def _is_place(value: object) -> bool:
+def _place(value: object) -> float | None:
     place = course.number(value)
-    return place is not None and 0 <= place <= MAX_PLACE
+    return place if place is not None and 0 <= place <= MAX_PLACE else None

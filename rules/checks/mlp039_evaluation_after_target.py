@@ -1,8 +1,8 @@
 """The run was evaluated again after it had reached its target.
 
 ## What it does
-In the closed division: looks between the first evaluation that reaches the target and `run_stop` for evaluations
-farther on in training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are not looked at.
+In the closed division: looks between the first line that reaches the target and `run_stop` for evaluations elsewhere in
+training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are not looked at.
 
 ## Why it matters
 Epochs or samples to target are those of the last evaluation before `run_stop`, as MLCommons' program has it. An
@@ -39,13 +39,14 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if stop is None or ruleset.round is None or not roundscore.is_closed(log.value(key.SUBMISSION_DIVISION)):
         return
     _, benchmark = roundlog.benchmark_of(log, ruleset.round)
-    reached = roundlog.first_reached(log, ruleset.round)
-    if benchmark is None or benchmark.join is not None or reached is None:
+    reached = roundlog.reached(log, ruleset.round)  # by line, as convergence is counted, whatever the clock says
+    if benchmark is None or benchmark.join is not None or not reached:
         return
-    between = [line for name in KEYS for line in log.all(name) if reached.lineno < line.lineno < stop.lineno]
-    later = [line for line in between if _places(line) != _places(reached)]
+    first = reached[0]
+    between = [line for name in KEYS for line in log.all(name) if first.lineno < line.lineno < stop.lineno]
+    later = [line for line in between if _places(line) != _places(first)]
     if later:
-        where = roundlog.place_of(reached)
+        where = roundlog.place_of(first)
         message = f"the target was reached at {where}, and {len(later)} evaluations elsewhere stand before run_stop"
         yield Fault(str(log.path), min(line.lineno for line in later), message, {"num_lines": len(later)})
 

@@ -31,11 +31,10 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.round is None or result.kind == "log" or not roundplace.is_place(result.path):
-        return
     place = roundplace.system_file(result.path)
+    if ruleset.round is None or place is None:
+        return
     for name in (SYSTEM_NAME, CLAIM_NAME):
         if name in result.files:
-            assert place is not None
             message = f"it would name another description of the system than {place.parent.name}/{place.name}"
             yield Fault(str(result.path / name), None, message)

@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None:
         return
     benchmark = ruleset.round.benchmark(result.benchmark)
-    if benchmark is None or not any(item.unit == "samples" for item in benchmark.convergence):
+    if benchmark is None:
         return
     places = [(log, roundscore.evaluated_at(log, benchmark)) for log in result.runs]
     in_epochs = [(log, place) for log, place in places if roundscore.counts_in_epochs(place, log, benchmark)]

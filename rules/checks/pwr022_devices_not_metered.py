@@ -1,9 +1,10 @@
 """Not every device of a node was metered.
 
 ## What it does
-Where a run's energy is a sum of components (classes C and D), counts the accelerators and the processors that were
-metered on every node, and compares them with `accelerators_per_node` and, where a processor was metered at all, with
-`host_processors_per_node`.
+Where a node's energy is a sum of components, counts the accelerators and the processors that were metered, whatever
+class their meters say they have, and compares them with `accelerators_per_node` and, where a processor was metered at
+all, with `host_processors_per_node`. What is modelled was not metered. A node that was metered as a whole, a Jetson by
+its own sensor, is asked for nothing.
 
 ## Why it matters
 The sum of seven accelerators of eight is an eighth smaller, and nothing in it shows that one is missing.
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 
 from harness.energyfaults import metered
 from harness.findings import Fault
+from harness.meterchoice import PARTS
 from harness.power import NodePower
 from harness.prices import whole_number
 from harness.ruleset import BenchmarkRules, RuleSet
@@ -36,13 +38,11 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     system = result.system or {}
     for run in metered(result, ruleset):
-        if run.energy.meter_class not in ("C", "D"):
-            continue
         for node in (node for node in run.log.nodes if not node.is_switch):
-            parts = [part for part in run.energy.parts if part.node == node.node]
+            devices: list[str] = [part.component for part in run.energy.parts if _is_metered(part, node)]
             for name, component in (("accelerators_per_node", "gpu"), ("host_processors_per_node", "cpu_package")):
-                described, found = whole_number(system.get(name)), _number(node, parts, component)
-                is_asked = component == "gpu" or found > 0
+                described, found = whole_number(system.get(name)), devices.count(component)
+                is_asked = found > 0 or (component == "gpu" and devices)
                 if described is not None and is_asked and found < described:
                     yield Fault(
                         str(node.path),
@@ -52,6 +52,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                     )
 
 
-def _number(node: NodePower, parts: list[EnergyPart], component: str) -> int:
-    """Devices of a kind that were metered; a meter that names no device is of one."""
-    return len({node.specs[part.meter].device or part.meter for part in parts if part.component == component})
+def _is_metered(part: EnergyPart, node: NodePower) -> bool:
+    """Whether a meter of the node's adds a device of it to the energy; there is one such part a device."""
+    return part.node == node.node and part.component in PARTS and part.meter_class != "E"

@@ -1,8 +1,9 @@
 """A power log is neither the referee's nor one that a person brought.
 
 ## What it does
-Expects power logs of a run to be in the harness's own form, and, where the referee says in `tta_energy` that nothing
-was measured, to be brought by `tta power import`: their meters are called csv:.
+Expects the power logs of a run's nodes to be in the harness's own form, and, where the referee says in `tta_energy`
+that nothing was measured, to be brought by `tta power import`: all their meters are called csv:. The log of a switch,
+which only adds to the energy and which no verb brings, may be of any form.
 
 ## Why it matters
 Who writes a log for MLPerf's tools says neither of which run it is nor what was metered. And where the referee metered
@@ -36,9 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if run.log.is_foreign or run.energy.joules is None:
             continue
         stated = [run.log.field(key.TTA_ENERGY, name) for name in ("energy_j", "source")]
-        for node in run.log.nodes:
-            if node.is_switch or not node.samples:
-                continue
+        for node in (node for node in run.log.nodes if not node.is_switch):
             if node.dialect == "mlperf":
                 yield Fault(str(node.path), None, "it does not say of which run it is: the harness did not write it")
             elif stated == [None, "none"] and not all(name.startswith("csv:") for name in node.specs):

@@ -2,8 +2,9 @@
 
 ## What it does
 Compares the values of all evaluations over the runs of a result, where there are at least three; two runs are
-told as well if two thirds of their values are the same at the same places, and at least three different ones are. Runs
-with equal times as well are RUN005's, runs with equal seeds RUN003's.
+told as well if two thirds of the later one's values are the other's at the same places, and at least three different
+ones are; each run is held against the first 50 curves. Runs with equal times as well are RUN005's, runs with equal
+seeds RUN003's.
 
 ## Why it matters
 Different seeds lead to different curves. The same curve twice is a seed that was not used, or a copy with other
@@ -21,7 +22,8 @@ Forensics on published logs: distinct seeds with identical trajectories.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from harness import course
 from harness import events as key
@@ -33,38 +35,36 @@ from harness.submission import Result
 SCOPE = "result"
 MIN_EVALUATIONS = 3
 SHARE = 2 / 3
-Point = tuple[int, float]  # which evaluation of its run, and its value
+MAX_CURVES = 50  # a folder of ten thousand runs is told in time, too
+Curve = tuple[float, ...]
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    seen: dict[tuple[float, ...], RunLog] = {}
-    points: dict[Point, RunLog] = {}
+    curves: dict[Curve, RunLog] = {}  # with the first run that has it
     for log in result.runs:
-        values = tuple(value for _, value in course.qualities(log))
-        first = seen.setdefault(values, log)
-        other, num_same = _alike(values, points, log)
-        if len(values) < MIN_EVALUATIONS or len(set(values)) == 1:
+        curve = tuple(value for _, value in course.qualities(log))
+        if len(curve) < MIN_EVALUATIONS or len(set(curve)) == 1:
             continue
-        if first is not log:
-            is_told = log.value(key.SEED) != first.value(key.SEED) and _times(log) != _times(first)
-            what = f"all {len(values)} qualities are those of {first.path.name}"
+        first = curves.get(curve)
+        if first is None:
+            what = _alike(log, curve, curves)
+            curves[curve] = log
+        elif _times(log) != _times(first) and log.value(key.SEED) != first.value(key.SEED):
+            what = f"all {len(curve)} qualities are those of {first.path.name}"
         else:
-            is_told = other is not None and log.value(key.SEED) != other.value(key.SEED)
-            what = f"{num_same} of {len(values)} qualities are those of {other.path.name}" if other else ""
-        if is_told:
+            what = None
+        if what is not None:
             yield Fault(str(log.path), log.line_of(key.EVAL_ACCURACY), f"{what}, and the seed is another")
 
 
-def _alike(values: tuple[float, ...], points: dict[Point, RunLog], log: RunLog) -> tuple[RunLog | None, int]:
-    """The run before with most of the same values at the same places, and how many; None if they are few."""
-    shared: dict[str, tuple[RunLog, list[float]]] = {}
-    for point in enumerate(values):
-        first = points.setdefault(point, log)
-        if first is not log:
-            shared.setdefault(str(first.path), (first, []))[1].append(point[1])
-    other, same = max(shared.values(), key=lambda item: len(item[1]), default=(None, []))
-    is_alike = len(set(same)) >= MIN_EVALUATIONS and len(same) >= SHARE * len(values)
-    return (other, len(same)) if is_alike else (None, 0)
+def _alike(log: RunLog, curve: Curve, curves: Mapping[Curve, RunLog]) -> str | None:
+    """How many values are those of which run before, the first with so many and another seed; None if there is none."""
+    for other_curve, other in islice(curves.items(), MAX_CURVES):
+        same = [value for value, other_value in zip(curve, other_curve, strict=False) if value == other_value]
+        is_alike = len(set(same)) >= MIN_EVALUATIONS and len(same) >= SHARE * len(curve)
+        if is_alike and log.value(key.SEED) != other.value(key.SEED):
+            return f"{len(same)} of {len(curve)} qualities are those of {other.path.name}"
+    return None
 
 
 def _times(log: RunLog) -> list[float]:

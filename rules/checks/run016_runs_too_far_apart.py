@@ -37,11 +37,14 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     times_s = sorted(seconds for log in reached if (seconds := course.run_s(log)) is not None)
     # A run that missed the target is slowest of all.
     kept = times_s[rules.drop : rules.num_runs - rules.drop]
-    if len(kept) > 1 and kept[-1] > FACTOR * kept[0] > 0:
+    if not kept:
+        return
+    shortest_s, longest_s = kept[0], kept[-1]
+    if longest_s > FACTOR * shortest_s > 0:
         yield Fault(
             str(result.path),
             None,
-            f"the runs that are averaged take {kept[0]:.3f} to {kept[-1]:.3f} s, "
-            f"{kept[-1] / kept[0]:.1f} times as long; up to {FACTOR:g} times is usual",
-            {"shortest_s": kept[0], "longest_s": kept[-1]},
+            f"the runs that are averaged take {shortest_s:.3f} to {longest_s:.3f} s, "
+            f"{longest_s / shortest_s:.1f} times as long; up to {FACTOR:g} times is usual",
+            {"shortest_s": shortest_s, "longest_s": longest_s},
         )

@@ -33,8 +33,9 @@ _MAX_DIGITS = 6
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if result.system is None or result.system_path is None:
+    if result.system is None:
         return
+    assert result.system_path is not None  # where it was read
     for name, least in LEAST.items():
         value = result.system.get(name)
         if not isinstance(value, str) or not value.strip():

@@ -62,7 +62,7 @@ def test_two_metrics_of_one_place_are_one_evaluation(
     """FID at most 90 and CLIP at least 0.15, at the same samples."""
     log = read(tmp_path, diffusion(*(evaluation(*item) for item in evaluations)))
 
-    assert roundlog.has_reached(log, round_of("5.0.0")) is is_reached
+    assert bool(roundlog.reached(log, round_of("5.0.0"))) is is_reached
 
 
 def test_a_joined_line_stands_where_its_first_does(tmp_path: Path) -> None:

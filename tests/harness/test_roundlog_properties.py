@@ -150,4 +150,4 @@ def test_what_is_found_is_what_is_found_line_by_line(
     assert told(log, ROUNDS[version]) == faults
     found = roundlog.first_reached(log, ROUNDS[version])
     assert (None if found is None else found.lineno) == (None if reached is None else reached.lineno)
-    assert roundlog.has_reached(log, ROUNDS[version]) == (reached is not None)
+    assert bool(roundlog.reached(log, ROUNDS[version])) == (reached is not None)

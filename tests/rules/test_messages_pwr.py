@@ -1,0 +1,38 @@
+"""Messages of the checks of power logs: how many of how many, how many seconds, which way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rules.box import Case
+from tests.rules.fixtures.pwr_judged import CASES
+
+METERED = "were metered (accelerators_per_node of the description)"
+SAID = {
+    "of_one_run_the_processor_alone_was_metered": [f"0 of 1 {METERED}"],
+    "an_accelerator_of_the_second_node_was_not_metered": [f"1 of 2 {METERED}"],
+    "the_second_of_two_meters_was_read_too_early": [
+        "its readings begin 2.100 s before the run's log does; 2 s is the most"
+    ],
+    "the_first_of_two_meters_was_read_too_late": ["its readings end 2.100 s after the run's log does; 2 s is the most"],
+    "the_clocks_of_an_analyser_are_farther_apart": [
+        "its clocks are 1.000 s from those of the run; 1 s is the most",
+        "its clocks are -1.001 s from those of the run; 1 s is the most",
+    ],
+    "beside_the_meter_of_a_file_stands_one_that_nobody_read": [
+        "the referee says that nothing was metered; its meters are csv:wall, ipmi:dcmi"
+    ],
+}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in SAID], ids=lambda case: case.label)
+def test_a_power_log_is_told_with_its_numbers(case: Case, tmp_path: Path) -> None:
+    """What was seen and what is allowed, of the log that it is about."""
+    box = case.open(tmp_path)
+    case.damage(box)
+    if not box.is_written:
+        box.write()
+
+    assert [finding.message for finding in box.judge() if finding.code == case.code] == SAID[case.name]
