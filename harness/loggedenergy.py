@@ -13,6 +13,7 @@ from harness import events as key
 from harness.energy import run_energy
 from harness.errors import LogError
 from harness.power import NodePower, Sample
+from harness.powerdoubts import of_nobody, other_time
 from harness.runenergy import EnergyLimits, RunEnergy
 from harness.runlog import RunLog
 
@@ -92,9 +93,12 @@ def _energy(log: RunLog, limits: EnergyLimits, num_nodes: int | None) -> RunEner
         energy = run_energy(_on_one_clock(log), *window, hosts=hosts_of(log), num_nodes=num_nodes, limits=limits)
     except LogError:
         return _unplaced(log.nodes)
-    if any(is_of_another_run(node, log) for node in log.nodes):
-        energy = replace(energy, void=tuple(sorted({*energy.void, "other_run"})))
-    return energy
+    doubts = {
+        "other_run": any(is_of_another_run(node, log) for node in log.nodes),
+        "other_time": any(other_time(node, log, window) is not None for node in log.nodes),
+        "of_nobody": energy.joules is not None and any(of_nobody(node, log) is not None for node in log.nodes),
+    }
+    return replace(energy, void=tuple(sorted({*energy.void, *(name for name, is_so in doubts.items() if is_so)})))
 
 
 def _unplaced(nodes: Sequence[NodePower]) -> RunEnergy:

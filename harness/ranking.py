@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from harness import billing, judging, pricing, signature
 from harness import events as key
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
+from harness.powerdoubts import missing_devices
 from harness.prices import PriceBook, PriceBooks, electricity_usd
 from harness.ruleset import RuleSet
 from harness.scoring import Row, Score, leaderboard, no_score
@@ -66,7 +68,20 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
         why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
         return no_score(rules.name, division or "unknown", why_not=why_not)
     usd = _usd_per_hour(result, usd_per_hour)
-    return score_of(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
+    score = score_of(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
+    return _of_all_devices(score, result)
+
+
+def _of_all_devices(score: Score, result: Result) -> Score:
+    """The score; its energy void where a run that is averaged has not all accelerators of the description metered."""
+    if score.energy is None:
+        return score
+    for index, (run, log) in enumerate(zip(score.runs, result.runs, strict=True)):
+        parts = run.energy.parts if run.energy is not None and index not in score.dropped else ()
+        if any(missing.voids for missing in missing_devices(parts, log.nodes, result.system or {})):
+            void = tuple(sorted({*score.energy.void, "devices_missing"}))
+            return replace(score, energy=replace(score.energy, void=void))
+    return score
 
 
 def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:

@@ -24,7 +24,10 @@ An energy is void, that is, shown and never ranked, for these reasons (`RunEnerg
     estimated_share      more than 10 % of the joules are modelled
     unplaced             the run's log has no run_start, run_stop or clock by which to lay the power logs over the run
     other_run            a power log bears the identity of another run, or none
+    other_time           the readings of a power log were not taken while the run went on
+    of_nobody            a power log is neither the referee's nor one that a person brought
     unmetered            of several runs that are averaged, one was not metered
+    devices_missing      of the accelerators that are described, some were metered and some not
 
 and these are told (`RunEnergy.flags`) and void nothing: disagree, fallback, parts_exceed_whole (see
 `harness.meterchoice`), slow_sampling (a median step of more than 1 s), clock_offset (over 0.2 s after correction),

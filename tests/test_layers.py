@@ -23,7 +23,7 @@ LAYERS = {
     "documents download energy energyevent energyfaults energyrank energyreading estimating events findings "
     "formula grouping integral interrupts judging loggedenergy logline loglines logpass logtail logwriter meterchoice "
     "mirror mirrorvalues mlperf_energy money nodeclock ownership parts picture picturetotals picturevalues "
-    "placing plan power powercollector powercsv powerfolders powerlines powerlog powernode powerpicture "
+    "placing plan power powercollector powercsv powerdoubts powerfolders powerlines powerlog powernode powerpicture "
     "powerrecord powertail pricefile pricelists prices pricing ranking recording render resultfolder "
     "roundconvergence roundderivation roundlog roundplace rounds roundscore roundtable roundwords rowdocument "
     "rulebook ruleset runenergy runlog runresult sarif scoreenergy scoring signature sources sqlitefile statistics "

@@ -72,6 +72,9 @@ VOID_CODES = {
     "double_wrap": "PWR012",
     "time_backwards": "PWR013",
     "other_run": "PWR016",
+    "devices_missing": "PWR022",
+    "other_time": "PWR023",
+    "of_nobody": "PWR024",
     "no_energy": "PWR020",
     "unplaced": "PWR020",
     "unmetered": "PWR020",
@@ -102,6 +105,9 @@ def void_words(ruleset: RuleSet) -> dict[str, str]:
         "estimated_share": f"more than {100 * limits.max_estimated_share:g} % of the joules are modelled",
         "unplaced": "the log does not say where on the clock of the power logs the run lies",
         "other_run": "a power log is of another run",
+        "other_time": "the readings of a power log were not taken while the run went on",
+        "of_nobody": "a power log is neither the referee's nor one that a person brought",
+        "devices_missing": "of the accelerators that are described, some were metered and some not",
         "unmetered": "one of the runs that are averaged was not metered",
     }
 

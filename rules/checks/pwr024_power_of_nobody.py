@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.energyfaults import metered
+from harness.energyfaults import NOT_RANKED, voided
 from harness.findings import Fault
+from harness.powerdoubts import of_nobody
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
 
@@ -33,13 +33,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in metered(result, ruleset):
-        if run.log.is_foreign or run.energy.joules is None:
-            continue
-        stated = [run.log.field(key.TTA_ENERGY, name) for name in ("energy_j", "source")]
-        for node in (node for node in run.log.nodes if not node.is_switch):
-            if node.dialect == "mlperf":
-                yield Fault(str(node.path), None, "it does not say of which run it is: the harness did not write it")
-            elif stated == [None, "none"] and not all(name.startswith("csv:") for name in node.specs):
-                why = "the referee says that nothing was metered"
-                yield Fault(str(node.path), None, f"{why}; its meters are {', '.join(sorted(node.specs))[:80]}")
+    for run in voided(result, ruleset, "of_nobody"):
+        for node in run.log.nodes:
+            if (why := of_nobody(node, run.log)) is not None:
+                yield Fault(str(node.path), None, f"{why}; {NOT_RANKED}")

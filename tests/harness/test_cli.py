@@ -369,7 +369,12 @@ BUFFERING = pytest.mark.parametrize("unbuffered", ["", "1"])
 @BUFFERING
 @pytest.mark.parametrize(
     ("arguments", "status"),
-    [(["explain", "--all"], 0), (["--help"], 0), (["explain", "LOG001"], 0), (["check", "result", "--ruleset", "v1"], 1)],
+    [
+        (["explain", "--all"], 0),
+        (["--help"], 0),
+        (["explain", "LOG001"], 0),
+        (["check", "result", "--ruleset", "v1"], 1),
+    ],
 )
 def test_reader_that_goes_away_is_no_error(arguments: list[str], status: int, unbuffered: str, tmp_path: Path) -> None:
     """`tta explain --all | head -1`: nothing on standard error, and what was found stays the answer."""

@@ -6,23 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from harness.energyfaults import NOT_RANKED
 from tests.rules.box import Case
 from tests.rules.fixtures.pwr_judged import CASES
 
 METERED = "were metered (accelerators_per_node of the description)"
 SAID = {
     "of_one_run_the_processor_alone_was_metered": [f"0 of 1 {METERED}"],
-    "an_accelerator_of_the_second_node_was_not_metered": [f"1 of 2 {METERED}"],
+    "an_accelerator_of_the_second_node_was_not_metered": [f"1 of 2 {METERED}; {NOT_RANKED}"],
     "the_second_of_two_meters_was_read_too_early": [
-        "its readings begin 2.100 s before the run's log does; 2 s is the most"
+        f"its readings begin 2.100 s before the run's log does; 2 s is the most; {NOT_RANKED}"
     ],
-    "the_first_of_two_meters_was_read_too_late": ["its readings end 2.100 s after the run's log does; 2 s is the most"],
+    "the_first_of_two_meters_was_read_too_late": [
+        f"its readings end 2.100 s after the run's log does; 2 s is the most; {NOT_RANKED}"
+    ],
     "the_clocks_of_an_analyser_are_farther_apart": [
-        "its clocks are 1.000 s from those of the run; 1 s is the most",
-        "its clocks are -1.001 s from those of the run; 1 s is the most",
+        f"its clocks are 1.000 s from those of the run; 1 s is the most; {NOT_RANKED}",
+        f"its clocks are -1.001 s from those of the run; 1 s is the most; {NOT_RANKED}",
     ],
     "beside_the_meter_of_a_file_stands_one_that_nobody_read": [
-        "the referee says that nothing was metered; its meters are csv:wall, ipmi:dcmi"
+        f"the referee says that nothing was metered; its meters are csv:wall, ipmi:dcmi; {NOT_RANKED}"
     ],
 }
 
