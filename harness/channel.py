@@ -5,6 +5,7 @@ JSON, because what comes from the worker is written by submitted code and must n
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import selectors
@@ -36,8 +37,10 @@ class Channel:
     @classmethod
     def connect(cls, path: Path) -> Channel:
         """The worker's end."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(str(path))
+        with contextlib.ExitStack() as undo:
+            connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            connection.connect(str(path))
+            undo.pop_all()
         return cls(connection)
 
     def send(self, message: Mapping[str, Any]) -> None:

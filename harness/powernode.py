@@ -109,8 +109,10 @@ class PowerNode:
         for spec in self.specs.values():
             lines.append(powerlines.meter_line(now_ms, replace(spec, period_s=period_s or spec.period_s)))
         try:
-            stream = path.open("x", encoding="utf-8", buffering=1)
-            stream.writelines(lines)
+            with contextlib.ExitStack() as undo:
+                stream = undo.enter_context(path.open("x", encoding="utf-8", buffering=1))
+                stream.writelines(lines)
+                undo.pop_all()
         except OSError as error:
             raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
         with self._lock:

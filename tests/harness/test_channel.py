@@ -157,6 +157,24 @@ def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: py
     referee.close()
 
 
+def test_a_line_that_nobody_listens_on_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the system's; the descriptor is closed at once, not when the collector comes by."""
+    monkeypatch.chdir(tmp_path)
+    made: list[socket.socket] = []
+
+    class Listed(socket.socket):
+        def __init__(self, *kind: int) -> None:
+            super().__init__(*kind)
+            made.append(self)
+
+    monkeypatch.setattr(socket, "socket", Listed)
+
+    with pytest.raises(FileNotFoundError):
+        Channel.connect(Path("line"))
+
+    assert [item.fileno() for item in made] == [-1]
+
+
 def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
     """A worker that is killed with a command unread: the system says reset, the referee hears what it always does."""
     channel, peer = ends

@@ -307,6 +307,20 @@ class FillsUp(io.StringIO):
         return super().write(text)
 
 
+def test_a_log_whose_first_lines_find_no_room_is_closed(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run does not begin, and no file is left open."""
+    stream = FillsUp(num_lines=1)
+    monkeypatch.setattr(Path, "open", lambda self, *arguments, **options: stream)
+    line.open(WALL)
+
+    with pytest.raises(OutputError, match=r"node_0\.txt: cannot be written: No space left on device"):
+        line.begin(tmp_path)
+
+    assert stream.closed
+
+
 def test_disk_that_is_full_ends_the_log_and_nothing_else(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

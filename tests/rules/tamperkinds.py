@@ -361,6 +361,29 @@ def _(box: Folder) -> None:
         log.put(record, last)
 
 
+@kind("the last evaluation is counted a little farther on, in all runs")
+def _(box: Folder) -> None:
+    """By a batch, or by a tenth of an epoch's part where epochs are counted: the mean to target is larger."""
+    for log in box.whole:
+        batch, last = log.one("global_batch_size")["value"], log.evaluations[-1]["metadata"]
+        for name in sorted(PLACES & set(last)):
+            before = log.evaluations[-2]["metadata"].get(name, 0)
+            last[name] += batch if last[name] >= batch else 0.28 * (last[name] - before)
+
+
+@kind("evaluations take a tenth of their time, in all runs")
+def _(box: Folder) -> None:
+    for log in box.whole:
+        for start, stop in zip(log.records("eval_start"), log.records("eval_stop"), strict=False):
+            begin, end = start["time_ms"], stop["time_ms"]
+            log.move(
+                lambda record, begin=begin: record["time_ms"] >= begin,  # type: ignore[misc]
+                lambda time, begin=begin, end=end: (  # type: ignore[misc]
+                    time - 0.9 * (end - begin) if time >= end else begin + 0.1 * (time - begin)
+                ),
+            )
+
+
 @kind("the place of the last evaluation is null")
 def _(box: Folder) -> None:
     for name in PLACES & box.log.evaluations[-1]["metadata"].keys():
@@ -498,6 +521,12 @@ def _(box: Folder) -> None:
     box.log.one("submission_platform")["value"] = "a-larger-box"
 
 
+@kind("all runs are of another accelerator")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        log.one("submission_platform")["value"] = "8xZX9000"
+
+
 @kind("a run is of the open division")
 def _(box: Folder) -> None:
     box.log.one("submission_division")["value"] = "open"
@@ -622,6 +651,22 @@ def _(box: Folder) -> None:
 def _(box: Folder) -> None:
     copied(box.log, box.other)
     box.log.move(lambda record: True, lambda time: time + box.rng.randrange(0, 9))
+
+
+@kind("all runs are copies of the first, a little blurred")
+def _(box: Folder) -> None:
+    """Values by a billionth, times by half a per cent; each keeps its seed and the moment at which it began."""
+    source = box.whole[0]
+    for log in box.whole[1:]:
+        seeds = [record["value"] for record in log.records("seed")]
+        shift = min(log.span) - min(source.span)
+        copied(log, source)
+        for record, seed in zip(log.records("seed"), seeds, strict=False):
+            record["value"] = seed
+        for record in log.evaluations:
+            record["value"] *= 1 + box.rng.uniform(-1e-9, 1e-9)
+        log.move(lambda record: True, lambda time, shift=shift: time + shift)  # type: ignore[misc]
+        scaled(log, 1 + box.rng.uniform(-0.005, 0.005))
 
 
 @kind("a run has the curve of another")
