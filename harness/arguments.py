@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from harness.errors import ExitStatus, UsageError, printable
@@ -29,6 +30,18 @@ def add_verb(verbs: Verbs, name: str, summary: str, call: Callable[[argparse.Nam
     parser: Parser = verbs.add_parser(name, help=summary, description=summary, epilog=EXITS, allow_abbrev=False)
     parser.set_defaults(call=call, parser=parser)
     return parser
+
+
+def path(text: str) -> Path:
+    """The path as it is typed; up to its last `..` resolved, because what a result is is told from the names above it.
+
+    An empty one would be the current folder, and what a script forgot to name would be judged, or written to.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty; the current folder is called .")
+    names = Path(text).parts
+    end = len(names) - names[::-1].index("..") if ".." in names else 0
+    return Path(Path(*names[:end]).resolve(), *names[end:]) if end else Path(text)
 
 
 def positive(text: str) -> int:

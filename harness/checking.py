@@ -6,70 +6,76 @@ A small input stays in this process: to start the others costs what it takes to 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from harness import events as key
 from harness import judging, loader, registry, render
-from harness.errors import InputError, SubmissionError, printable
+from harness.errors import InputError, SubmissionError, UsageError
 from harness.findings import Rule
 from harness.ruleset import RuleSet
 from harness.submission import Result, read_result
-from harness.whichround import Candidate, which_round
+from harness.whichrules import Auto, given
 
 if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
     from concurrent.futures import Future
 
-AUTO = "auto"  # stands for the ruleset that `named_ruleset` finds first
-DEFAULT_RULESET, NAMED_BY_NONE = "v1", "; no log names one"
-MAX_UNDECIDED = 10  # results that are kept until one says by what they are to be judged
+AUTO = "auto"  # stands for the ruleset that the results point to
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
 
 
-def named_ruleset(result: Result) -> tuple[str, str] | None:
-    """The ruleset that a log of the result names, or the round of MLPerf's that it was made for, and why; else None.
+def auto_of(paths: Iterable[Path]) -> Auto:
+    """What finds the ruleset of results at or below `paths` among those that come with the harness."""
+    rounds = loader.round_candidates(registry.ruleset_folders())
+    own = {name for name, _ in registry.ruleset_folders()}.difference(one.name for one in rounds)
+    return Auto(frozenset(own), tuple(rounds), given(paths))
 
-    Only one that comes with the harness: a log must not choose a folder of its own to be judged by. Where it names
-    another, ours.
+
+def held_to_one(results: Iterator[Result], paths: Iterable[Path]) -> tuple[Auto, Iterator[Result]]:
+    """What the results at or below `paths` are to be judged by, and the same results.
+
+    Raises:
+        UsageError: they point to two rulesets; also while what is returned is read.
     """
-    for log in result.runs:
-        named = log.field(key.TTA_RULES, "ruleset")
-        if isinstance(named, str) and named in dict(registry.ruleset_folders()):
-            return named, f", which {printable(log.path.name, 60)} names"
-        if named is not None:
-            return DEFAULT_RULESET, f"; there is no {printable(named, 60)!r}"
-        if log.is_foreign:
-            choice = which_round(log, _rounds())
-            if choice is not None:
-                return choice.name, f", {choice.why}"
-    return None
+    kept, auto = auto_of(paths).decided(results)
+    return auto, _held(deque(kept), results, auto)
 
 
-@functools.cache
-def _rounds() -> list[Candidate]:
-    """Those that come with the harness, read once: every log of a tree may ask."""
-    return loader.round_candidates(registry.ruleset_folders())
+def _held(kept: deque[Result], results: Iterator[Result], auto: Auto) -> Iterator[Result]:
+    while kept:
+        yield kept.popleft()  # nothing of it is kept here
+    for result in results:
+        auto.refuse_other(result)
+        yield result
+
+
+def say(auto: Auto) -> None:
+    """Which ruleset was taken, and why."""
+    print(f"tta: judging by ruleset {auto.name}{auto.why}", file=sys.stderr)
+
+
+Said: TypeAlias = render.Judged | InputError | UsageError  # of one result
 
 
 class Judge:
-    """A ruleset with all checks, and the day they are applied."""
+    """A ruleset with all checks, and the day they are applied; `auto` where the results were asked for it."""
 
-    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date) -> None:
-        self.ruleset, self.checks, self.today = ruleset, checks, today
+    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Auto | None = None) -> None:
+        self.ruleset, self.checks, self.today, self.auto = ruleset, checks, today, auto
 
-    def judged(self, path: Path) -> render.Judged | InputError:
-        """What is found on the result at `path`, or why it cannot be read."""
+    def judged(self, path: Path) -> Said:
+        """What is found on the result at `path`; why it cannot be read; that it points to another ruleset."""
         try:
             result = read_result(path)
-        except InputError as error:
+            if self.auto is not None:
+                self.auto.refuse_other(result)
+        except (InputError, UsageError) as error:
             return error
         return self.of(result)
 
@@ -107,7 +113,7 @@ def jobs_for(paths: Sequence[Path], jobs: int | None) -> int:
     return wanted if wanted < 2 or jobs is not None or _has_bytes(paths, _MIN_BYTES) else 1
 
 
-def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[render.Judged | InputError]:
+def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[Said]:
     """What `judge` says of each path, in order; by `jobs` processes, each of which loads the ruleset itself.
 
     A process that is killed costs nothing but the result that killed it, which cannot be read then.
@@ -120,29 +126,27 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
 
     done = 0
     try:
-        for said in _by_processes(paths, ruleset_name, judge.today, jobs):
+        for said in _by_processes(paths, ruleset_name, judge, jobs):
             done += 1
             yield said
     except BrokenProcessPool:
         for path in paths[done:]:
             try:
-                yield next(_by_processes([path], ruleset_name, judge.today, 1))
+                yield next(_by_processes([path], ruleset_name, judge, 1))
             except BrokenProcessPool:
                 yield SubmissionError(f"{path}: the process that read it was killed; is there enough memory?")
 
 
-def _by_processes(
-    paths: Sequence[Path], ruleset_name: str, today: date, jobs: int
-) -> Iterator[render.Judged | InputError]:
+def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: int) -> Iterator[Said]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, today))
+    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, judge.today, judge.auto))
     before = set(multiprocessing.active_children())
     try:
-        waiting: deque[Future[render.Judged | InputError]] = deque()
+        waiting: deque[Future[Said]] = deque()
         for path in paths:
             if len(waiting) >= jobs * _IN_FLIGHT:
                 yield waiting.popleft().result()
@@ -161,17 +165,17 @@ def _by_processes(
 _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
-def _start(ruleset_name: str, today: date) -> None:
+def _start(ruleset_name: str, today: date, auto: Auto | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
     gc.disable()
-    _judge[:] = [Judge(ruleset, checks_of(ruleset), today)]
+    _judge[:] = [Judge(ruleset, checks_of(ruleset), today, auto)]
 
 
-def _judged(path: Path) -> render.Judged | InputError:
+def _judged(path: Path) -> Said:
     return _judge[0].judged(path)
 
 

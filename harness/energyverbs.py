@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.arguments import Parser, add_verb, positive
+from harness.arguments import Parser, add_verb, path, positive
 from harness.errors import ExitStatus, printable
 
 if TYPE_CHECKING:
@@ -69,10 +68,10 @@ def add_power_verb(verbs: Verbs) -> None:
     summary = "Bring the readings of a meter that the harness did not read itself into a result."
     parser = add_verb(verbs, "power", summary, _call_power)
     parser.add_argument("action", choices=("import",))
-    parser.add_argument("result", type=Path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("result", type=path, metavar="RESULT", help="a folder that `tta run` wrote")
     parser.add_argument("--run", required=True, type=_index, metavar="K", help="the run: result_<K>.txt")
     parser.add_argument("--node", type=_index, default=0, metavar="I", help="the node (default: %(default)s)")
-    parser.add_argument("--csv", required=True, type=Path, metavar="FILE", help="with a header, a reading a line")
+    parser.add_argument("--csv", required=True, type=path, metavar="FILE", help="with a header, a reading a line")
     parser.add_argument("--time-column", required=True, metavar="NAME", help="ISO 8601 with zone, or epoch seconds")
     parser.add_argument("--power-column", required=True, metavar="NAME", help="watts")
     parser.add_argument(

@@ -88,12 +88,15 @@ def printable(text: object, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """A sentence for a name nobody knows: the nearest names, or all of them."""
+def unknown_name(what: str, name: str, known: Iterable[str], listing: str | None = None) -> str:
+    """A sentence for a name nobody knows: the nearest names, or all of them, or what to call to see those."""
     import difflib  # for those alone who mistype
 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
-        return f"unknown {what} {printable(name)!r}; did you mean {' or '.join(repr(n) for n in near)}?"
+        nearest = f"did you mean {' or '.join(repr(n) for n in near)}?"
+        return f"unknown {what} {printable(name)!r}; {nearest}{f' {listing}' if listing else ''}"
+    if listing is not None:
+        return f"unknown {what} {printable(name)!r}; {listing}"
     return f"unknown {what} {printable(name)!r}; there are: {', '.join(known) if known else 'none'}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 
-from harness import roundscore
+from harness import roundscore, waiving
 from harness.errors import RulesError, unknown_name
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
 from harness.ruleset import BenchmarkRules, RuleSet, Waiver
@@ -16,9 +16,10 @@ from harness.submission import Result
 JUDGEMENT = "judgement"
 FOREIGN_LOG = "LOG002"
 _NOT_CONVERGED = (
+    "MLP001",
     "MLP003",
     "MLP007",
-)  # of MLPerf's rounds: a line is missing, as run_stop; no evaluation is good enough
+)  # of MLPerf's rounds: the last line is cut off; one is missing, as run_stop; no evaluation is good enough
 
 
 def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date) -> list[Finding]:
@@ -44,6 +45,7 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
     benchmark = _benchmark(ruleset, result.benchmark)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
     ours = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
+    tree = waiving.tree_of(result.path)
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
         severity = Severity(ruleset.codes[rule.code])
         if rule.scope == JUDGEMENT:
@@ -53,7 +55,7 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
             faults = [fault for log, rules in shown for fault in rule.check(log, rules, ruleset)]
         else:
             faults = list(rule.check(result, benchmark, ruleset))
-        found += [_finding(rule, fault, severity, ruleset, today) for fault in faults]
+        found += [_finding(rule, fault, severity, ruleset, tree, today) for fault in faults]
     if ruleset.round is not None:
         found = [_of_a_round(item, roundscore.excused(result, ruleset.round)) for item in found]
     return sorted(found, key=sort_key)
@@ -70,12 +72,12 @@ def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:
     return ruleset.benchmarks.get(name) if isinstance(name, str) else None
 
 
-def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, today: date) -> Finding:
+def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, tree: Path | None, today: date) -> Finding:
     waived = next(
         (
             f"{waiver.why} ({waiver.who}, until {waiver.until})"
             for waiver in ruleset.waivers
-            if waiver.until >= today.isoformat() and _fits(waiver, rule.code, fault.path)
+            if waiver.until >= today.isoformat() and waiving.fits(waiver, tree, rule.code, fault.path)
         ),
         None,
     )
@@ -87,10 +89,6 @@ def is_valid(findings: Iterable[Finding]) -> bool:
     return not any(finding.counts for finding in findings)
 
 
-def _fits(waiver: Waiver, code: str, path: str) -> bool:
-    return waiver.code == code and fnmatch.fnmatch(path, waiver.path)
-
-
 @dataclass(frozen=True, slots=True)
 class WaiverUse:
     """A waiver and what it did. num_findings: those that it fits; an expired one excuses none of them."""
@@ -100,17 +98,19 @@ class WaiverUse:
     is_expired: bool
 
 
-def waiver_uses(ruleset: RuleSet, findings: Iterable[Finding], today: date) -> list[WaiverUse]:
+def waiver_uses(ruleset: RuleSet, judged: Iterable[tuple[str, Iterable[Finding]]], today: date) -> list[WaiverUse]:
     """Every waiver of the ruleset, in its order; a finding that two of them fit counts for both.
+
+    judged: the path of each result, and what was found on it.
 
     What fits nothing is for the reader of all results to see; of one result it is a finding of RUL001 where the
     waiver speaks of that result.
     """
-    found = list(findings)
+    found = [(waiving.tree_of(Path(path)), item) for path, findings in judged for item in findings]
     return [
         WaiverUse(
             waiver,
-            sum(_fits(waiver, item.code, item.path) for item in found),
+            sum(waiving.fits(waiver, tree, item.code, item.path) for tree, item in found),
             waiver.until < today.isoformat(),
         )
         for waiver in ruleset.waivers

@@ -32,6 +32,8 @@ def parse_line(line: bytes, lineno: int) -> Event:
     try:
         return _parse(line, lineno)
     except ValueError:
+        if b"\r" in line:
+            raise ValueError("a carriage return ends a line in it; a line ends with a line feed") from None
         last = line.rfind(_TOKEN)
         event = _parse(line[last:], lineno) if last > 0 else None
         if event is None or event.elapsed_ns is not None:
@@ -59,7 +61,7 @@ def _parse(line: bytes, lineno: int) -> Event:
     if event_type is None and is_foreign:
         event_type = ""  # logs of Google's in rounds 0.7 and 1.0; MLPerf's parser does not look at it
     elif event_type not in EVENT_TYPES:
-        raise ValueError(f"event_type is {printable(event_type)!r}; it must be one of {', '.join(EVENT_TYPES)}")
+        raise ValueError(f"event_type is {printable(repr(event_type))}; it must be one of {', '.join(EVENT_TYPES)}")
     if not isinstance(key, str) or not key:
         raise ValueError("key is missing or not a text")
     if not isinstance(metadata, dict):

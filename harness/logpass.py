@@ -20,6 +20,7 @@ from harness.loglines import events_of, has_no_time
 Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # numbers of lines, and what follows the token on each
 
 _TOKEN = TOKEN.encode()
+_ENDED_BY_CR = b"\r" + _TOKEN  # lines end with a carriage return alone
 _ORDER = frozenset({"seq", "elapsed_ns", "prev"})
 _UNCHAINED = "a line without seq, elapsed_ns or prev in a log that has them"
 MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
@@ -27,6 +28,7 @@ _PIECE_BYTES = MAX_LINE_BYTES >> 3  # what a processor has near
 MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
 MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
 MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
+UNREAD = ("malformed", "overlong", "cut_off", "too_many")  # kinds of lines that are judged by nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Collector:
             self.num_lines += 1
         if skipped is not None:
             self._overlong(self.num_lines, is_ours)
-        elif (hit := rest.find(_TOKEN)) >= 0 and is_foreign_event(rest[hit:]):
+        elif (hit := rest.find(_TOKEN)) >= 0 and (_ENDED_BY_CR in rest[hit + 1 :] or is_foreign_event(rest[hit:])):
             yield [self.num_lines], [rest[hit + len(_TOKEN) :]]
         elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
             self.defect("cut_off", self.num_lines, "the last line is cut off")  # a writer of ours ends its lines
@@ -145,6 +147,7 @@ class Collector:
         line = _TOKEN + text.rstrip(b"\r")
         if self.defects_by_kind.get("malformed", 0) >= MAX_DEFECTS_PER_KIND and has_no_time(text):
             # Whole logs of round 0.7 have seconds in its place; after a hundred of them nobody asks for the reason.
+            self.defects_by_kind["malformed"] += 1
             self.before = line
             return
         if event is None:

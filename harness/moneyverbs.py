@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.arguments import add_verb, positive
+from harness.arguments import add_verb, path, positive
 from harness.errors import ExitStatus, printable
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def add_estimate(verbs: Verbs) -> None:
     )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--throughput", type=_number, metavar="SAMPLES_PER_S", help="in training, all nodes together")
-    pace.add_argument("--from", dest="result", type=Path, metavar="RESULT", help="a result whose logs say it")
+    pace.add_argument("--from", dest="result", type=path, metavar="RESULT", help="a result whose logs say it")
     parser.add_argument(
         "--batch-size", type=positive, metavar="N", help="global (default: the result's, or the rules')"
     )

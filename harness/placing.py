@@ -127,6 +127,20 @@ def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> No
         files[name] = entry
 
 
+def refuse_second(tree: Path, claim: Claim) -> None:
+    """Raises OutputError where a result lies in the place of the claim already."""
+    target = tree / places(claim).result
+    if target.exists() or target.is_symlink():
+        raise _second(target)
+
+
+def _second(target: Path) -> OutputError:
+    return OutputError(
+        f"{target}: a result is there already; a submission never replaces another "
+        f"(describe the system under another name, or have the organiser remove the old one)"
+    )
+
+
 def place(tree: Path, staging: Path, claim: Claim) -> Path:
     """Moves what was staged to its place in the tree and returns that place.
 
@@ -138,8 +152,7 @@ def place(tree: Path, staging: Path, claim: Claim) -> Path:
     beside = [where.system, *sorted(path.relative_to(staging) for path in (staging / where.code).glob("*.py"))]
     _sync(staging)
     try:
-        if target.exists() or target.is_symlink():
-            raise FileExistsError(errno.EEXIST, "exists")
+        refuse_second(tree, claim)
         target.parent.mkdir(parents=True, exist_ok=True)
         placed: list[Path] = []
         try:
@@ -157,10 +170,7 @@ def place(tree: Path, staging: Path, claim: Claim) -> Path:
             raise
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise OutputError(
-                f"{target}: a result is there already; a submission never replaces another "
-                f"(describe the system under another name, or have the organiser remove the old one)"
-            ) from None
+            raise _second(target) from None
         raise OutputError(f"{error.filename or target}: {error.strerror}; nothing was placed") from None
     return target
 

@@ -147,7 +147,7 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
     """One document: the ruleset with its digest, its waivers and what they excused, of each check that found something
     why it matters and what to do, and per result its path, benchmark, verdict and findings, those alike as one.
     """
-    uses = waiver_uses(ruleset, [finding for judged in results for finding in judged.findings], today)
+    uses = waiver_uses(ruleset, [(judged.path, judged.findings) for judged in results], today)
     document = {
         "ruleset": ruleset.version,
         "ruleset_digest": ruleset.digest,

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.convergence import ROUNDING, Point, acceptable_mean, interpolate, prune
+from harness.demandwords import shown
 from harness.rounds import RoundBenchmark, RoundReference
 from harness.statistics import kept, trimmed_mean
 
@@ -74,8 +75,13 @@ def judge(
     Extremes are cut from as many runs as there are. Below the reference's smallest batch size that one is taken: who
     is not too fast for it is not too fast; who is, misses a reference. Beyond the largest it is missing.
     """
+    if isinstance(batch_size, float) and batch_size.is_integer():
+        batch_size = int(batch_size)  # 256.0: to MLCommons' program it is 256
     if not isinstance(batch_size, int) or isinstance(batch_size, bool):
-        return RoundVerdict("unknown", "none", "the logs do not agree on one global_batch_size, a whole number")
+        why = f"global_batch_size is {shown(batch_size)}; it must be a whole number"
+        if batch_size is None:
+            why = "the logs have no global_batch_size, or not all the same"
+        return RoundVerdict("unknown", "none", why)
     missed = sum(amount is None for amount in amounts)
     if missed > benchmark.drop:
         return RoundVerdict("unknown", "none", f"{missed} of {len(amounts)} runs did not converge")

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness import demandwords
 from harness.errors import printable, unknown_name
-from harness.events import EVAL_ACCURACY, INIT_START, INIT_STOP, RUN_START, TRACKED_STATS, Event
+from harness.events import INIT_START, INIT_STOP, RUN_START, TRACKED_STATS, Event
 from harness.findings import Fault
 from harness.formula import Formula, Line
 from harness.rounds import Join, KeyRule, Page, Round, RoundBenchmark
@@ -83,23 +84,25 @@ class _Reading:
         join = benchmark.join if benchmark is not None else None
         for rule in page.keys.values():
             self._lines(rule, self.log.all(rule.key), joined(self.log, join) if join and join.into == rule.key else ())
-        for (key, demand), broken in self.broken.items():
-            self._add("value", broken.event.lineno, _value_message(key, demand, broken))
+        for (_, demand), broken in self.broken.items():
+            message = demandwords.of_line(broken.event, demand, broken.why, broken.num_lines)
+            self._add("value", broken.event.lineno, message)
         for (key, why), broken in self.disordered.items():
-            self._add("order", broken.event.lineno, f"{key}: {why}{_on(broken.num_lines)}")
+            self._add("order", broken.event.lineno, f"{key}: {why}{demandwords.on(broken.num_lines)}")
         self._init(self.round_.max_init_s.get(division) if division is not None else None)
         for key, rule in page.keys.items():
             self._count(rule)
             if rule.target is not None and key not in self.reached and self.values.get(key):
-                self._add("target", self.log.line_of(key), _target_message(key, rule.target, self.values[key]))
+                self._add("target", self.log.line_of(key), demandwords.of_target(key, rule.target, self.values[key]))
             if rule.lists is not None:
                 self._lists(rule, *rule.lists)
         for group in dict.fromkeys(page.either):
             if not any(self.values.get(key) for key in group):
-                self._add("missing", None, f"there is neither {' nor '.join(group)}; one of them must be there")
+                message = f"there is neither {' nor '.join(group)}; one of them must be there"
+                self._add("missing", None, message, keys=group)
 
-    def _add(self, kind: Kind, lineno: int | None, message: str) -> None:
-        self.found.setdefault(kind, []).append(Fault(str(self.log.path), lineno, message))
+    def _add(self, kind: Kind, lineno: int | None, message: str, **evidence: object) -> None:
+        self.found.setdefault(kind, []).append(Fault(str(self.log.path), lineno, message, evidence))
 
     def _names(self, division: str | None, benchmark: RoundBenchmark | None) -> None:
         for key, known, is_known in (
@@ -171,14 +174,15 @@ class _Reading:
         values, count = self.values.get(rule.key, []), rule.count
         if len(values) < count.at_least:
             there = "it is not there" if not values else f"it is there {len(values)} times"
-            self._add("missing", None, f"{rule.key} must be there {count.words}; {there}")
+            self._add("missing", None, f"{rule.key} must be there {count.words}; {there}", keys=(rule.key,))
         elif count.at_most is not None and len(values) > count.at_most:
             second = self.log.all(rule.key)[1].lineno
             if all(value == values[0] for value in values):
-                message = f"{rule.key} stands {len(values)} times, always {_shown(values[0])}; it must be there once"
+                always = demandwords.shown(values[0])
+                message = f"{rule.key} stands {len(values)} times, always {always}; it must be there once"
                 self._add("doubled", second, message)
             else:
-                different = list(dict.fromkeys(_shown(value) for value in values))
+                different = list(dict.fromkeys(demandwords.shown(value) for value in values))
                 message = f"{rule.key} has {len(different)} values, {', '.join(different[:4])}; it must be there once"
                 self._add("differs", second, message)
 
@@ -196,7 +200,7 @@ class _Reading:
                 return  # the first is enough
 
     def _lists(self, rule: KeyRule, name: str, asked: tuple[str, ...]) -> None:
-        seen = [item if isinstance(item, str) else _shown(item) for item in self.listed.get(rule.key, [])]
+        seen = [item if isinstance(item, str) else demandwords.shown(item) for item in self.listed.get(rule.key, [])]
         if sorted(seen) == sorted(asked):
             return
         absent, strange = sorted(set(asked) - set(seen)), sorted(set(seen) - set(asked))
@@ -220,29 +224,6 @@ def joined(log: RunLog, join: Join) -> Iterator[Event]:
             value[part] = event.value
     for first, value in groups.values():
         yield Event(first.time_ms, first.event_type, join.into, value, {}, first.lineno)
-
-
-def _value_message(key: str, demand: str, broken: _Broken) -> str:
-    seen = f"is {_shown(broken.event.value)}; it must be so that {demand}"
-    if "metadata" in demand:
-        seen = f"must have in its metadata what {demand} asks for"
-    why = "" if broken.why == "is not met" else f" ({broken.why})"
-    return f"{key} {seen}{why}{_on(broken.num_lines)}"
-
-
-def _target_message(key: str, target: Formula, values: list[Any]) -> str:
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    span = f"they lie from {min(numbers):g} to {max(numbers):g}" if numbers else f"the last is {_shown(values[-1])}"
-    what = "evaluation" if key == EVAL_ACCURACY else key
-    return f"none of {len(values)} {what}s reaches the target, {target.text}; {span}"
-
-
-def _on(num_lines: int) -> str:
-    return f", on {num_lines:,} lines" if num_lines > 1 else ""
-
-
-def _shown(value: object) -> str:
-    return printable(repr(value) if isinstance(value, str) else value, 60)
 
 
 def first_reached(log: RunLog, round_: Round) -> Event | None:

@@ -16,6 +16,7 @@ from harness import course, roundlog
 from harness import events as key
 from harness.events import Event
 from harness.formula import Line
+from harness.logpass import UNREAD
 from harness.roundconvergence import RoundVerdict, judge
 from harness.roundlog import Kind
 from harness.rounds import Join, Round, RoundBenchmark
@@ -25,8 +26,7 @@ from harness.submission import Result
 
 # What MLCommons' checker refuses a log for: MLP001 to MLP010 without MLP005, which is a warning there as well.
 _REFUSED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
-_UNREAD = ("malformed", "overlong", "too_many")
-UNFINISHED = frozenset({"target", "missing"})  # of these, what a run lacks that did not converge or did not end
+UNFINISHED = frozenset({"target", "missing", "cut_off"})  # what a run lacks that did not converge or did not end
 _EVALUATIONS = ("eval_accuracy", "eval_error")
 # rcp_checker's set, of all rounds: evaluations of these say where they are in samples, those of others in epoch_num,
 # which of some benchmarks holds samples as well.
@@ -168,8 +168,8 @@ def complies(log: RunLog, round_: Round) -> bool:
 
 
 def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:
-    """The kinds of what the round refuses the log for: "target" and "missing" where a run did not converge."""
-    unread = [kind for kind in _UNREAD if log.defects_of(kind)]
+    """The kinds of what the round refuses the log for: those of `UNFINISHED` where a run did not converge or end."""
+    unread = [kind for kind in UNREAD if kind in log.defect_counts]
     return (*unread, *(kind for kind in _REFUSED if roundlog.faults(log, round_, kind)))
 
 

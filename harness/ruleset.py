@@ -85,7 +85,8 @@ class Timing:
 class Waiver:
     """A finding that the rulebook's owner accepts: what, where, who, why, until when.
 
-    `path` is a shell pattern over the finding's path as shown; `until` is the last day, YYYY-MM-DD.
+    `path` is a pattern over the finding's place in the tree of submissions, name by name from the submitter on (see
+    `harness.waiving`); `until` is the last day, YYYY-MM-DD.
     """
 
     code: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import LogError
 from harness.events import TOKEN, Event
-from harness.logpass import MAX_EVENTS_PER_KEY, MAX_KEPT_BYTES, MAX_LINE_BYTES, Collector, Defect
+from harness.logpass import MAX_EVENTS_PER_KEY, MAX_KEPT_BYTES, MAX_LINE_BYTES, UNREAD, Collector, Defect
 
 if TYPE_CHECKING:  # for a log of another program they cost more than to read it
     from harness.power import NodePower
@@ -28,6 +28,7 @@ class RunLog:
 
     events: the events in the order of the file, without those of a key beyond the first 10,000 and without what
         comes after 64 MiB of lines.
+    defects: at most 100 of a kind; defect_counts: how many there are of each.
     sha256, num_bytes, num_lines: of the whole file. counts: events by key.
     nodes, idle: the power logs of the run and of the idle baseline, from `harness.powerfolders`; empty: not metered.
     """
@@ -42,6 +43,7 @@ class RunLog:
     _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
+    defect_counts: dict[str, int] = field(default_factory=dict)
     energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
     memo: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)  # what checks share
 
@@ -85,6 +87,11 @@ class RunLog:
     def defects_of(self, kind: str) -> tuple[Defect, ...]:
         """The defects of one kind, in the order of the file."""
         return tuple(defect for defect in self.defects if defect.kind == kind)
+
+    @property
+    def num_unread(self) -> int:
+        """How many lines are no events, or are not kept: what they say nobody has judged."""
+        return sum(self.defect_counts.get(kind, 0) for kind in UNREAD)
 
     @property
     def has_monotonic_time(self) -> bool:
@@ -135,6 +142,7 @@ def read(path: Path) -> RunLog:
         num_lines=collector.num_lines,
         counts=collector.counts,
         _by_key={key: tuple(events) for key, events in collector.by_key.items()},
+        defect_counts=collector.defects_by_kind,
     )
     if not collector.is_chained:
         log.memo["foreign"] = bool(log.events)

@@ -29,7 +29,7 @@ def as_sarif(
     found: Iterable[tuple[Group, float | None]],
     rules: Iterable[Rule],
     levels: Mapping[str, str],
-    properties: Mapping[str, str],
+    properties: Mapping[str, object],
     base: Path,
 ) -> str:
     """A log of one run, with those `rules` that have a level and with paths relative to `base`.

@@ -175,7 +175,8 @@ def read_result(path: Path) -> Result:
     files |= {name: read[name] if name in read else _entry(path / name) for name in logs}
     manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
     claim = read_claim(path / CLAIM_NAME, unreadable) if CLAIM_NAME in files else None
-    system_path = _system_path(path, claim, runs)
+    is_placed = (claim is None and CLAIM_NAME in files) or all(log.is_foreign for log in runs)
+    system_path = _system_path(path, claim, is_placed)
     system, system_sha256 = _read_system(system_path, unreadable)
     code_path = _code_path(path, claim)
     return Result(
@@ -263,12 +264,12 @@ def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
     return found
 
 
-def _system_path(path: Path, claim: Claim | None, runs: list[RunLog]) -> Path | None:
-    """systems/<system>.json of the submitter for a claimed result and MLPerf's; else system.json beside the logs."""
+def _system_path(path: Path, claim: Claim | None, is_placed: bool) -> Path | None:
+    """systems/<system>.json of the submitter by the claim; else system.json beside the logs; else by the folders."""
     if claim is not None and NAME_PATTERN.fullmatch(claim.system) and len(path.absolute().parents) > 2:
         return path.absolute().parents[2] / "systems" / f"{claim.system}.json"
     beside = path / SYSTEM_NAME
-    if beside.exists() or not all(log.is_foreign for log in runs):
+    if beside.exists() or not is_placed:
         return beside if beside.exists() else None
     return roundplace.system_file(path)
 

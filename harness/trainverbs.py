@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.arguments import Parser, add_verb, positive, seed
+from harness.arguments import Parser, add_verb, path, positive, seed
 from harness.energyverbs import add_power, wish
 from harness.errors import ExitStatus, UsageError, printable
 
@@ -19,9 +18,9 @@ def _benchmark(parser: Parser, is_optional: bool = False) -> None:
     parser.add_argument("workload", nargs=nargs, metavar="WORKLOAD", help="for example image_classification")
     parser.add_argument("--suite", default="mini", help="mini, standard or full (default: %(default)s)")
     parser.add_argument("--ruleset", default="v1", help="the ruleset (default: %(default)s)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where prepared data are kept (default: $TTA_DATA)")
+    parser.add_argument("--data", type=path, metavar="DIR", help="where prepared data are kept (default: $TTA_DATA)")
     parser.add_argument(
-        "--source", type=Path, metavar="DIR", help="data you have, in a layout the workload's card names"
+        "--source", type=path, metavar="DIR", help="data you have, in a layout the workload's card names"
     )
 
 
@@ -32,12 +31,12 @@ def add_run(verbs: Verbs) -> None:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a hyperparameter, as the rules name it")
     parser.add_argument("--division", default="closed", help="closed or open (default: %(default)s)")
     parser.add_argument(
-        "--module", type=Path, metavar="FILE", help="open division: a Python file with parts of your own"
+        "--module", type=path, metavar="FILE", help="open division: a Python file with parts of your own"
     )
     parser.add_argument("--runs", type=positive, metavar="N", help="how many runs (default: as many as the rules want)")
     parser.add_argument("--seed", type=seed, metavar="S", help="run k uses S+k (default: from the system's generator)")
-    parser.add_argument("--system", type=Path, metavar="FILE", help="system description (default: this machine's)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
+    parser.add_argument("--system", type=path, metavar="FILE", help="system description (default: this machine's)")
+    parser.add_argument("--out", type=path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
     parser.add_argument("--resume", action="store_true", help="add the runs that are missing in --out")
     parser.add_argument("--devices", type=positive, default=1, metavar="N", help="worker processes (default: 1)")
     parser.add_argument("--precision", help="fp32, bf16 or fp16, as far as the rules permit")

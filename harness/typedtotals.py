@@ -25,6 +25,9 @@ LEDGER = (0.01, 0.001)  # relative and in seconds: the referee's own clock edges
 ENERGY = (0.001, 0.0)  # as PWR003
 THROUGHPUT = (0.01, 0.0)  # as TIM010
 EXACT = (1e-9, 1e-9)
+RULES_OF_BOARD = ("ruleset", "ruleset_digest", "prices_digest")  # fields of a board's data, beside its tables
+_NOTHING = "nothing"
+_PLACED = re.compile(r".*\.(place|page|path|submitter|system)")  # told by where the tree lies; or what finds the row
 _TYPED = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:\s*['\"]?(-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)['\"]?\s*")
 
 
@@ -167,7 +170,8 @@ def against_board(
     table, row = _row(tables, subject)
     if row is None:
         return [Typed("the row of this result", "none", "one", str(path), None)]
-    stated = {**{name: table.get(name) for name in ("target", "num_runs", "drop", "without_training")}, **row}
+    stated = {name: table.get(name) for name in ("target", "num_runs", "drop", "without_training")}
+    stated |= {**{name: document.get(name) for name in RULES_OF_BOARD}, **row}
     derived = dict(numbers(board, "board"))
     found = []
     for name, value in numbers(stated, "board"):
@@ -176,7 +180,28 @@ def against_board(
         why = "a rank needs the tree: --tree" if is_rank else "nothing of this name is derived"
         found.append(Typed(name, float(value), None if other is None else float(other), str(path), None, why=why))
     missing = sorted(set(derived) - dict(numbers(stated, "board")).keys())
-    return found + [Typed(name, "nothing", str(derived[name]), str(path), None) for name in missing]
+    found += [Typed(name, _NOTHING, str(derived[name]), str(path), None) for name in missing]
+    return [*found, *_compared_words(dict(_words(stated, "board")), dict(_words(board, "board")), str(path))]
+
+
+def _compared_words(stated: Mapping[str, str], derived: Mapping[str, str], path: str) -> Iterator[Typed]:
+    """What is no number: whether the result is valid, why not, by which rules, from which files."""
+    for name in sorted(stated.keys() | derived.keys()):
+        text, other = stated.get(name, _NOTHING), derived.get(name)
+        if text != _NOTHING or other not in (None, _NOTHING):
+            yield Typed(name, text, other, path, None, why="nothing of this name is derived")
+
+
+def _words(document: object, name: str) -> Iterator[tuple[str, str]]:
+    """Every text and truth value of a JSON document by name, but for amounts of money; null is "nothing"."""
+    if isinstance(document, Mapping):
+        for inner, value in document.items():
+            yield from _words(value, f"{name}.{inner}")
+    elif isinstance(document, list | tuple):
+        for index, value in enumerate(document):
+            yield from _words(value, f"{name}[{index}]")
+    elif not _PLACED.fullmatch(name) and not any(numbers(document, name)):
+        yield name, _NOTHING if document is None else document if isinstance(document, str) else str(document).lower()
 
 
 def _row(tables: list[Any], subject: Subject) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import __version__
-from harness.arguments import EXITS, Parser, add_verb, positive
+from harness.arguments import EXITS, Parser, add_verb, path, positive
 from harness.energyverbs import add_agent, add_power_verb
 from harness.errors import ExitStatus, UsageError
 from harness.moneyverbs import add_estimate, add_prices
@@ -36,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _paths_and_rules(parser: Parser, what: str, default: str = "v1", has_auto: bool = False) -> None:
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=what)
-    auto = "; auto: the first that a log names, or MLPerf's round that it was made for" if has_auto else ""
+    parser.add_argument("paths", nargs="+", type=path, metavar="PATH", help=what)
+    auto = "; auto: the one that logs of ours name, or MLPerf's round that a log was made for" if has_auto else ""
     parser.add_argument("--ruleset", default=default, help=f"the ruleset to judge by{auto} (default: %(default)s)")
 
 
@@ -65,7 +64,7 @@ def _audit(verbs: Verbs) -> None:
     )
     _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto", has_auto=True)
     parser.add_argument("--format", choices=("text", "json", "sarif", "html"), default="text")
-    parser.add_argument("--mirror", type=Path, metavar="FILE", help="MLflow's SQLite file, to hold the logs against it")
+    parser.add_argument("--mirror", type=path, metavar="FILE", help="MLflow's SQLite file, to hold the logs against it")
 
 
 def _call_audit(arguments: argparse.Namespace) -> ExitStatus:
@@ -113,9 +112,9 @@ def _derive(verbs: Verbs) -> None:
     )
     _paths_and_rules(parser, "a log, a results folder, a submission or a tree of them", default="auto", has_auto=True)
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument("--tree", type=Path, metavar="TREE", help="the results among which it is ranked")
+    parser.add_argument("--tree", type=path, metavar="TREE", help="the results among which it is ranked")
     parser.add_argument(
-        "--against", type=Path, metavar="BOARD.json", help="the data of a published board to compare with"
+        "--against", type=path, metavar="BOARD.json", help="the data of a published board to compare with"
     )
 
 
@@ -129,8 +128,8 @@ def _submit(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "submit", "Place a result in a leaderboard's tree, if the organiser's check lets it.", _call_submit
     )
-    parser.add_argument("result", type=Path, metavar="RESULT", help="a folder that `tta run` wrote")
-    parser.add_argument("--to", type=Path, required=True, metavar="TREE", help="a shared folder or a git checkout")
+    parser.add_argument("result", type=path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("--to", type=path, required=True, metavar="TREE", help="a shared folder or a git checkout")
     parser.add_argument("--submitter", metavar="NAME", help="must be the one in the system description (default: that)")
     parser.add_argument(
         "--category", help="available, preview or research (default: what the description's status says)"
@@ -138,7 +137,7 @@ def _submit(verbs: Verbs) -> None:
     parser.add_argument("--notes", default="", help="a line for the readers of the board")
     parser.add_argument("--ruleset", default="v1", help="the ruleset to judge by (default: %(default)s)")
     parser.add_argument(
-        "--sign", type=Path, metavar="KEY", help="an SSH key to sign the manifest with (a public one: by the agent)"
+        "--sign", type=path, metavar="KEY", help="an SSH key to sign the manifest with (a public one: by the agent)"
     )
     parser.add_argument("--dry-run", action="store_true", help="do everything but place it")
 
@@ -166,8 +165,8 @@ def _board(verbs: Verbs) -> None:
         verbs, "board", "Build the leaderboard's pages from a tree of submissions, or serve them.", _call_board
     )
     parser.add_argument("action", choices=("build", "serve"))
-    parser.add_argument("tree", type=Path, metavar="TREE")
-    parser.add_argument("--out", type=Path, metavar="SITE", help="build: the folder of the site")
+    parser.add_argument("tree", type=path, metavar="TREE")
+    parser.add_argument("--out", type=path, metavar="SITE", help="build: the folder of the site")
     parser.add_argument("--host", default="127.0.0.1", help="serve: the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8765, help="serve: the port (default: %(default)s)")
     parser.add_argument("--ruleset", default="v1", help="the ruleset to judge by (default: %(default)s)")
@@ -205,7 +204,7 @@ def _doctor(verbs: Verbs) -> None:
         verbs, "doctor", "Say what this machine is; write the system description of a submission.", _call_doctor
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the system description here (never over another)"
+        "--out", type=path, metavar="FILE", help="write the system description here (never over another)"
     )
     parser.add_argument("--submitter", metavar="NAME")
     parser.add_argument("--system-name", metavar="NAME")
@@ -221,7 +220,7 @@ def _call_doctor(arguments: argparse.Namespace) -> ExitStatus:
 
 def _sync(verbs: Verbs) -> None:
     parser = add_verb(verbs, "sync", "Fill in what is missing in the MLflow mirror of results.", _call_sync)
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a results folder or a tree of them")
+    parser.add_argument("paths", nargs="+", type=path, metavar="PATH", help="a results folder or a tree of them")
     parser.add_argument("--mlflow", metavar="URI", help="tracking URI (default: MLflow's, else ./mlflow.db)")
 
 

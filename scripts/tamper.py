@@ -113,6 +113,12 @@ def cell(codes: list[str]) -> str:
     return (f"{shown} and {len(codes) - 6} more" if len(codes) > 6 else shown) or "**not found**"
 
 
+def named(folder: Path) -> str:
+    """Which result `folder` holds, .../<submitter>/results/<system>/<benchmark>."""
+    submitter, _, system, benchmark = folder.resolve().parts[-4:]
+    return f"{submitter}, {system}, {benchmark}"
+
+
 def section(title: str, columns: dict[str, dict[str, list[str]]]) -> str:
     names = list(next(iter(columns.values())))
     rows = [f"## {title}", "", f"| kind | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
@@ -136,14 +142,13 @@ def main() -> int:
         name, _, folder = item.partition("=")
         law = loader.load_ruleset(registry.ruleset_folder(f"mlperf_training/{name}"), f"mlperf_training/{name}")
         path = Path(folder)
-        title = f"{name} {path.parts[-4]} {path.name}"
-        columns[title] = on_results(path, law, None, arguments.seed)
+        columns[f"{name}: {named(path)}"] = on_results(path, law, None, arguments.seed)
     reference = sorted((ROOT / "submissions" / "reference" / "results").glob("*/*/submission.yaml"))[0].parent
     parts = [
         HEAD.format(seed=arguments.seed),
         section("Results in MLPerf's manner", columns),
         section(
-            "A submission of ours, edited as text", {reference.name: on_reference(reference, v1(), arguments.seed)}
+            "A submission of ours, edited as text", {named(reference): on_reference(reference, v1(), arguments.seed)}
         ),
         section("A submission of ours, forged with care or without", {"fabricated": on_fabricated()}),
     ]

@@ -19,15 +19,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     0: "errors clock",
-    1: "auditing billing channel claims columns convergence counters course datacache derivation derivationrules "
-    "documents download energy energyevent energyfaults energyrank energyreading estimating events findings "
-    "formula grouping integral interrupts judging loggedenergy logline loglines logpass logtail logwriter meterchoice "
-    "mirror mirrorvalues mlperf_energy money nodeclock ownership parts picture picturetotals picturevalues "
-    "placing plan power powercollector powercsv powerdoubts powerfolders powerlines powerlog powernode powerpicture "
-    "powerrecord powertail pricefile pricelists prices pricing ranking recording render resultfolder "
-    "roundconvergence roundderivation roundlog roundplace rounds roundscore roundtable roundwords rowdocument "
-    "rulebook ruleset runenergy runlog runresult sarif scoreenergy scoring signature sources sqlitefile statistics "
-    "strictjson strictyaml submission summary system target trackingview trees typedtotals unread whichround workload",
+    1: "auditing billing channel claims columns convergence counters course datacache demandwords derivation "
+    "derivationrules documents download energy energyevent energyfaults energyrank energyreading estimating "
+    "events findings formula grouping integral interrupts judging loggedenergy logline loglines logpass logtail "
+    "logwriter meterchoice mirror mirrorvalues mlperf_energy money nearness nodeclock ownership parts picture "
+    "picturetotals picturevalues placing plan power powercollector powercsv powerdoubts powerfolders powerlines "
+    "powerlog powernode powerpicture powerrecord powertail pricefile pricelists prices pricing ranking recording "
+    "render resultfolder roundconvergence roundderivation roundlog roundplace rounds roundscore roundtable "
+    "roundwords rowdocument rulebook ruleset runenergy runlog runresult sarif scoreenergy scoring signature "
+    "sources sqlitefile statistics strictjson strictyaml submission summary system target trackingview trees "
+    "typedtotals unread waiving whichround whichrules workload",
     2: "launch loader machine meters recorder registry tracking view",
     3: "agent board checking following metering referee report worker",
     4: "commands mirror_process",

@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 
 from harness import events as key
+from harness import nearness
 from harness.auditing.logtext import LogText
 from harness.auditing.mirrored import MirrorRun
 from harness.course import number
 from harness.events import Event
 from harness.formula import Formula
+from harness.nearness import Trail
 from harness.runlog import RunLog
 from harness.submission import Result
 
@@ -154,6 +156,11 @@ class RunFacts:
         counts = [event.samples_count for event in self.log.events if event.samples_count is not None]
         return float(max(counts)) if counts else None
 
+    def trail_of_times(self) -> Trail:
+        """The course in milliseconds from one event to the next, by the better of the log's clocks."""
+        pairs = zip(self.course, self.course[1:], strict=False)
+        return nearness.of_intervals(((a.key, b.key), 1e3 * self.log.seconds(a, b)) for a, b in pairs)
+
     def fingerprint_of_times(self) -> str | None:
         """A digest of the milliseconds between one course event and the next; None where there are too few to tell."""
         steps = [round(b.time_ms - a.time_ms) for a, b in zip(self.course, self.course[1:], strict=False)]
@@ -204,6 +211,9 @@ class RunDigest:
     times: str | None
     curve: str | None
     values: str | None
+    qualities: Trail
+    intervals: Trail
+    eval_samples: float | None
 
 
 @dataclass(slots=True)
@@ -226,6 +236,9 @@ class Tree:
                     times=run.fingerprint_of_times(),
                     curve=run.fingerprint_of_curve(),
                     values=run.fingerprint_of_values(),
+                    qualities=nearness.of_values(point.value for point in run.curve),
+                    intervals=run.trail_of_times(),
+                    eval_samples=number(run.log.value(key.EVAL_SAMPLES)),
                 )
             )
 

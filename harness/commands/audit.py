@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from harness import checking, grouping, loader, registry, render, report, sarif, unread
+from harness import checking, grouping, loader, registry, render, report, roundplace, sarif, unread
 from harness.auditing import engine, reading
 from harness.auditing.engine import Audited
 from harness.auditing.facts import Tree
 from harness.auditing.mirrored import read_mirror
 from harness.auditing.suspicion import AuditRules, Signal, Suspicion
+from harness.claims import Unreadable
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.grouping import Group
 from harness.loader.audit import load_audit
@@ -28,14 +30,14 @@ def run(
 ) -> ExitStatus:
     """Audits every result at or below `paths`, alone and together, and writes what is suspicious to standard output.
 
-    Targets, limits and reference convergence are those of the ruleset; "auto" is the first that a log of a result
-    names, of a log of MLPerf's the round it is of, and none where nobody knows one.
+    Targets, limits and reference convergence are those of the ruleset; "auto" is the one that the results point to
+    (`harness.whichrules`), which goes to standard error, and none where they point to none.
 
     Returns:
-        OK whatever is suspicious: a suspicion is no verdict.
+        OK whatever is suspicious: a suspicion is no verdict. USAGE where a log was not audited, as it cannot be read.
 
     Raises:
-        UsageError: no path, an unknown ruleset or format.
+        UsageError: no path, an unknown ruleset or format; "auto", and the results point to two.
         InputError: a path is not there, has no result, or cannot be read; the others are audited first.
     """
     if not paths:
@@ -44,59 +46,88 @@ def run(
         raise UsageError(unknown_name("format", output_format, FORMATS))
     rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.fits(signals)
-    rulesets: dict[str, RuleSet] = {}
+    ruleset = None if ruleset_name == checking.AUTO else _load(ruleset_name)
     store = () if mirror is None else read_mirror(mirror)
-    chosen = None if ruleset_name == checking.AUTO else _load(ruleset_name, rulesets)
+    missed = _Missed()
+    results = _readable(reading.find(paths), missed)
+    if ruleset_name == checking.AUTO:
+        auto, results = checking.held_to_one(results, paths)
+        law = "no ruleset" if auto.chosen is None else f"ruleset {auto.name}"
+        print(f"tta: auditing by {law}{auto.why}", file=sys.stderr)
+        ruleset = None if auto.chosen is None else _load(auto.name)
     tree, audited = Tree(), []
-    unreadable: InputError | None = None
-    for path, logs in reading.find(paths):
+    for result in results:
         try:
-            result = reading.read(path, logs)
-            for part in unread.parts(result):
-                print(f"tta: {printable(part.path)}: not audited: {printable(part.message, 500)}", file=sys.stderr)
-            unread.refuse_without_runs(result)
-            ruleset = chosen or _named(result, rulesets)
             subject = reading.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
-            if unreadable is not None:
-                print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
-            unreadable = error
+            missed.result(result.path, error)
             continue
         tree.add(subject)
         found = engine.audit(subject, rules, signals)
-        audited.append(Audited(str(path), result.benchmark, len(subject.runs), tuple(found)))
+        audited.append(Audited(str(result.path), result.benchmark, len(subject.runs), tuple(found)))
     audited = engine.with_tree(audited, engine.audit_tree(tree, rules, signals))
     if audited:
         match output_format:
             case "json":
-                document = as_json(audited, rules)
+                document = as_json(audited, rules, ruleset, missed.parts)
             case "sarif":
-                document = as_sarif(audited, rules, signals)
+                document = as_sarif(audited, rules, signals, ruleset, missed.parts)
             case "html":
                 documents = {code: signal.document for code, signal in signals.items()}
-                document = report.as_html(_report(audited, rules, documents, today))
+                document = report.as_html(_report(audited, rules, documents, today, ruleset, missed.parts))
             case _:
-                document = as_text(audited, rules)
+                document = as_text(audited, rules, ruleset, missed.parts)
         sys.stdout.write(document)
-    if unreadable is not None:
-        raise unreadable
-    return ExitStatus.OK
+    if missed.last is not None:
+        raise missed.last
+    return ExitStatus.USAGE if missed.has_log else ExitStatus.OK
 
 
-def _load(name: str, loaded: dict[str, RuleSet]) -> RuleSet:
-    if name not in loaded:
-        loaded[name] = loader.load_ruleset(registry.ruleset_folder(name), name)
-    return loaded[name]
+@dataclass(slots=True)
+class _Missed:
+    """What cannot be read, of which each part is said at once. last: of the results, the last; it ends the command."""
+
+    parts: list[Unreadable] = field(default_factory=list)
+    last: InputError | None = None
+
+    def part(self, part: Unreadable) -> None:
+        self.parts.append(part)
+        print(f"tta: {printable(part.path)}: not audited: {printable(part.message, 500)}", file=sys.stderr)
+
+    def result(self, path: Path, error: InputError) -> None:
+        self.parts.append(Unreadable(path, str(error).removeprefix(f"{path}: ")))
+        if self.last is not None:
+            print(f"tta: {printable(self.last, 2000)}", file=sys.stderr)
+        self.last = error
+
+    @property
+    def has_log(self) -> bool:
+        """Whether a run is among it; a description or a manifest takes nothing from what is audited."""
+        return any(roundplace.LOG_PATTERN.fullmatch(part.path.name) for part in self.parts)
 
 
-def _named(result: Result, loaded: dict[str, RuleSet]) -> RuleSet | None:
-    """The ruleset that `tta check --ruleset auto` takes; None where no log says what it is."""
-    named = checking.named_ruleset(result)
-    return None if named is None else _load(named[0], loaded)
+def _readable(found: Sequence[tuple[Path, Sequence[Path]]], missed: _Missed) -> Iterator[Result]:
+    """The results of which a log can be read."""
+    for path, logs in found:
+        try:
+            result = reading.read(path, logs)
+            for part in unread.parts(result):
+                missed.part(part)
+            unread.refuse_without_runs(result)
+        except InputError as error:
+            missed.result(path, error)
+            continue
+        yield result
 
 
-def as_text(audited: Sequence[Audited], rules: AuditRules) -> str:
-    """The ten most suspicious things, then every result with what is suspicious about it."""
+def _load(name: str) -> RuleSet:
+    return loader.load_ruleset(registry.ruleset_folder(name), name)
+
+
+def as_text(
+    audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
+) -> str:
+    """The ten most suspicious things, then every result with what is suspicious about it; what was not audited."""
     top = engine.worst(audited)
     blocks = []
     if top:
@@ -107,6 +138,9 @@ def as_text(audited: Sequence[Audited], rules: AuditRules) -> str:
         name = "" if one.benchmark is None else f" ({printable(one.benchmark, 60)})"
         head = f"{printable(one.path, 1000)}{name}{': 1 run' if one.num_runs == 1 else f': {one.num_runs} runs'}"
         blocks.append("\n".join([f"{head}, nothing suspicious"] if not one.suspicions else [head, *_grouped(one)]))
+    if missed:
+        lines = [f"    {printable(part.path, 1000)}: {printable(part.message, 500)}" for part in missed]
+        blocks.append("\n".join(["Not audited:", *lines]))
     counts = Counter(item.finding.severity.value for one in audited for item in one.suspicions)
     said = ", ".join(
         f"{number} {name}{'' if number == 1 else 's'}" for name, number in sorted(counts.items(), reverse=True)
@@ -115,12 +149,28 @@ def as_text(audited: Sequence[Audited], rules: AuditRules) -> str:
     results = "1 result" if len(audited) == 1 else f"{len(audited)} results"
     blocks.append(
         f"{results}, {num_sound} with nothing suspicious; {said or 'no findings'}; audit rules "
-        f"{printable(rules.version)} ({rules.digest[:12]})"
+        f"{printable(rules.version)} ({rules.digest[:12]}); {_law(ruleset)}"
     )
     return "\n\n".join(blocks) + "\n"
 
 
-def _report(audited: Sequence[Audited], rules: AuditRules, documents: dict[str, str], today: date) -> report.Report:
+def _law(ruleset: RuleSet | None) -> str:
+    """The ruleset whose targets and limits were taken."""
+    return "no ruleset" if ruleset is None else f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]})"
+
+
+def _missed_records(missed: Sequence[Unreadable]) -> list[dict[str, str]]:
+    return [{"path": str(part.path), "why": part.message} for part in missed]
+
+
+def _report(
+    audited: Sequence[Audited],
+    rules: AuditRules,
+    documents: dict[str, str],
+    today: date,
+    ruleset: RuleSet | None,
+    missed: Sequence[Unreadable],
+) -> report.Report:
     """The ten most suspicious things, then every result; the signals' documents say why and what to do."""
     parts = []
     for one in audited:
@@ -137,6 +187,8 @@ def _report(audited: Sequence[Audited], rules: AuditRules, documents: dict[str, 
         documents=documents,
         today=today,
         worst=[report.Worst(item.finding, item.score) for item in engine.worst(audited)],
+        standard=_law(ruleset),
+        missed=[(str(part.path), part.message) for part in missed],
     )
 
 
@@ -160,9 +212,11 @@ def _line(item: Suspicion) -> str:
     )
 
 
-def as_json(audited: Sequence[Audited], rules: AuditRules) -> str:
-    """One document: the audit's rules with their digest, the worst, and per result all findings with their scores,
-    those that are alike as one, by the highest score among them.
+def as_json(
+    audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
+) -> str:
+    """One document: the audit's rules and the ruleset with their digests, the worst, and per result all findings with
+    their scores, those that are alike as one, by the highest score among them; what was not audited, and why.
     """
     results = []
     for one in audited:
@@ -171,16 +225,27 @@ def as_json(audited: Sequence[Audited], rules: AuditRules) -> str:
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
+        "ruleset": None if ruleset is None else ruleset.version,
+        "ruleset_digest": None if ruleset is None else ruleset.digest,
         "most_suspicious": [{**grouping.alone(item.finding), "score": item.score} for item in engine.worst(audited)],
         "results": results,
+        "not_audited": _missed_records(missed),
     }
     return render.dumped(document)
 
 
-def as_sarif(audited: Sequence[Audited], rules: AuditRules, signals: Mapping[str, Signal]) -> str:
+def as_sarif(
+    audited: Sequence[Audited],
+    rules: AuditRules,
+    signals: Mapping[str, Signal],
+    ruleset: RuleSet | None,
+    missed: Sequence[Unreadable],
+) -> str:
     """The same as a SARIF log; the score is the rank."""
     levels = {code: rule.severity.value for code, rule in rules.signals.items()}
-    law = {"auditRules": rules.version, "auditRulesDigest": rules.digest}
+    law = {"auditRules": rules.version, "auditRulesDigest": rules.digest, "notAudited": _missed_records(missed)}
+    if ruleset is not None:
+        law |= {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
     found = [group for one in audited for group in _alike(one.suspicions)]
     return sarif.as_sarif(found, (signal.as_rule for signal in signals.values()), levels, law, Path.cwd())
 

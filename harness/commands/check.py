@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -28,11 +29,11 @@ def run(
 
     jobs: processes to do it with; None: one a core where there is enough to do.
 
-    The ruleset "auto" is the first that a log names or was made for, if it comes with the harness, else v1; which
-    it is goes to standard error. What can be read is judged even if something else cannot.
+    The ruleset "auto" is the one that the results point to (`harness.whichrules`), else v1; which it is goes to
+    standard error. What can be read is judged even if something else cannot.
 
     Raises:
-        UsageError: no path, an unknown ruleset or format.
+        UsageError: no path, an unknown ruleset or format; "auto", and the results point to two.
         InputError: a path is not there, has no result, or cannot be read.
     """
     if not paths:
@@ -53,23 +54,29 @@ def _judged(
     judged: list[render.Judged] = []
     unreadable: InputError | None = None
     found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
-    num_done, undecided, named = 0, list[Result](), None
-    while ruleset is None and named is None and num_done < len(found) and len(undecided) < checking.MAX_UNDECIDED:
-        path, num_done = found[num_done], num_done + 1
-        try:
-            undecided.append(read_result(path))
-            named = checking.named_ruleset(undecided[-1])
-        except InputError as error:
-            unreadable = _told(unreadable, error)
-    if undecided:
-        ruleset_name, why = named or (checking.DEFAULT_RULESET, checking.NAMED_BY_NONE)
-        print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
-        ruleset, checks = _load(ruleset_name)
-        judged = [checking.Judge(ruleset, checks, today).of(result) for result in undecided]
-        undecided.clear()
+    waiting, auto = iter(found), None
+
+    def first() -> Iterator[Result]:
+        nonlocal unreadable
+        for path in waiting:
+            try:
+                yield read_result(path)
+            except InputError as error:
+                unreadable = _told(unreadable, error)
+
+    if ruleset is None:
+        undecided, auto = checking.auto_of(paths).decided(first())
+        if undecided:
+            checking.say(auto)
+            ruleset_name = auto.name
+            ruleset, checks = _load(ruleset_name)
+            judged = [checking.Judge(ruleset, checks, today).of(result) for result in undecided]
+            undecided.clear()
     if ruleset is not None:
-        judge = checking.Judge(ruleset, checks, today)
-        for said in checking.in_order(rest := found[num_done:], judge, ruleset_name, checking.jobs_for(rest, jobs)):
+        judge, rest = checking.Judge(ruleset, checks, today, auto), list(waiting)
+        for said in checking.in_order(rest, judge, ruleset_name, checking.jobs_for(rest, jobs)):
+            if isinstance(said, UsageError):
+                raise said
             if isinstance(said, InputError):
                 unreadable = _told(unreadable, said)
             else:
@@ -99,7 +106,6 @@ def _document(
         case "html":
             from harness import report  # jinja2 takes a while
 
-            found = [finding for item in judged for finding in item.findings]
             return report.as_html(
                 report.Report(
                     title="Check of results by the rules",
@@ -107,7 +113,7 @@ def _document(
                     parts=[report.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,
-                    waivers=judging.waiver_uses(ruleset, found, today),
+                    waivers=judging.waiver_uses(ruleset, [(item.path, item.findings) for item in judged], today),
                 )
             )
     return render.as_text(judged, ruleset, checks if is_verbose else None)

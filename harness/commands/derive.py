@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -28,7 +29,7 @@ from harness.ruleset import RuleSet
 from harness.scoring import Leaderboard, Row
 from harness.submission import Result, find_results, read_result
 from harness.summary import summarise
-from harness.typedtotals import Typed, against_board, typed_totals
+from harness.typedtotals import RULES_OF_BOARD, Typed, against_board, typed_totals
 
 MAX_BOARD_BYTES = 256 << 20
 _TABLE_NUMBERS = ("target", "num_runs", "drop", "without_training")
@@ -61,8 +62,8 @@ def run(
         FINDINGS where a typed or published number differs from what the logs make.
 
     Raises:
-        TtaError: a path has no result or cannot be read (the others are derived first), or the rules or the board
-            cannot.
+        TtaError: a path has no result or cannot be read (the others are derived first), the rules or the board
+            cannot, or the results point to two rulesets ("auto").
     """
     if not paths:
         raise UsageError("derive: which results? name logs, folders or trees of them")
@@ -70,9 +71,10 @@ def run(
     if ruleset_name == checking.AUTO:
         if not mine and unreadable is not None:
             raise unreadable
-        named = next(filter(None, map(checking.named_ruleset, mine.values())), None)
-        ruleset_name, why = named or (checking.DEFAULT_RULESET, checking.NAMED_BY_NONE)
-        print(f"tta: judging by ruleset {ruleset_name}{why}", file=sys.stderr)
+        auto, results = checking.held_to_one(iter(mine.values()), paths)
+        deque(results, maxlen=0)  # each is held against the choice before any is shown
+        checking.say(auto)
+        ruleset_name = auto.name
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
     if ruleset.round is not None and (tree is not None or against is not None):
@@ -188,7 +190,8 @@ def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[st
     for table in board["tables"]:
         for row in table["rows"]:
             if (tree / row["place"]).resolve() == path.resolve():
-                return {**{name: table[name] for name in _TABLE_NUMBERS}, **row}
+                rules = {name: board[name] for name in RULES_OF_BOARD}
+                return {**rules, **{name: table[name] for name in _TABLE_NUMBERS}, **row}
     return {}
 
 

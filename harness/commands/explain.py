@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from harness import loader, registry, roundwords
-from harness.errors import ExitStatus, UsageError, unknown_name
+from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.findings import Rule
 from harness.rulebook import SCOPES, rulebook
 from harness.ruleset import RuleSet
 
 DEFAULT_RULESET = "v1"
+_CODE = re.compile("[A-Za-z]{3}[0-9]{3}")
 _ROUND_FAMILIES = ("MLP", "MLR")  # of MLPerf's rounds; not in force in v1 and its heirs
 
 
@@ -22,6 +24,8 @@ def run(code: str | None, all_codes: bool, ruleset_name: str = DEFAULT_RULESET) 
     Raises:
         UsageError: neither or both are asked for, or there is no such ruleset, check or benchmark.
     """
+    if code is not None and all_codes:
+        raise UsageError(f"explain: {printable(code, 60)!r} and --all: one check or the whole rulebook, not both")
     ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
     if ruleset.round is not None and not all_codes:
         known = ruleset.round.benchmarks
@@ -31,16 +35,30 @@ def run(code: str | None, all_codes: bool, ruleset_name: str = DEFAULT_RULESET) 
         if code in known:
             sys.stdout.write(roundwords.benchmark_in_words(ruleset.round, known[code]))
             return ExitStatus.OK
-        if code.upper() not in registry.checks():
-            raise UsageError(unknown_name("check or benchmark", code, [*known, *registry.checks()]))
-    if (code is None) != all_codes:
-        raise UsageError("explain: name one check (for example LOG001), or ask for the whole rulebook with --all")
     if code is not None:
-        rule = registry.check(code)
+        rule = _rule(code, ruleset)
         sys.stdout.write(f"{_head(rule, ruleset)}\n\n{rule.document}\n")
-    else:
+    elif all_codes:
         sys.stdout.write(_rulebook(ruleset))
+    else:
+        raise UsageError("explain: name one check (for example LOG001), or ask for the whole rulebook with --all")
     return ExitStatus.OK
+
+
+def _rule(code: str, ruleset: RuleSet) -> Rule:
+    """The check or signal with this code, in any case.
+
+    Raises:
+        UsageError: there is none; with the nearest, and how to see all.
+    """
+    rules = {**registry.checks(), **{item.code: item.as_rule for item in registry.signals().values()}}
+    if code.upper() in rules:
+        return rules[code.upper()]
+    asked = code.upper() if _CODE.fullmatch(code) else code
+    if ruleset.round is None:
+        raise UsageError(unknown_name("check", asked, rules, "`tta explain --all` prints all of them"))
+    listing = f"`tta explain --ruleset {ruleset.version}` lists the benchmarks, `tta explain --all` prints all checks"
+    raise UsageError(unknown_name("check or benchmark", asked, [*rules, *ruleset.round.benchmarks], listing))
 
 
 def _head(rule: Rule, ruleset: RuleSet) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from harness.rounds import Round
 from harness.rowdocument import row_document
 from harness.ruleset import RuleSet
 from harness.scoring import Leaderboard, Row, ScoreEnergy, Table
-from harness.submission import find_results, read_result
+from harness.submission import Result, find_results, read_result
 
 _HEADER = (
     "band", "submitter", "system", "time to target", "95 % interval", "samples", "energy", "cost", "runs", "errors"
@@ -36,61 +36,57 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
         FINDINGS where a result is not valid or has no score; USAGE where one cannot be read (the others are shown).
 
     Raises:
-        TtaError: a path has no result, or the rules cannot be read.
+        TtaError: a path has no result, the rules cannot be read, or the results point to two ("auto").
     """
     if not paths:
         raise UsageError("score: which results? name logs, folders or trees of them")
+    unreadable: list[InputError] = []
+    results = _readable(dict.fromkeys(found for place in paths for found in find_results(place)), unreadable)
     if ruleset_name == checking.AUTO:
-        ruleset_name = _named([found for place in paths for found in find_results(place)])
+        auto, results = checking.held_to_one(results, paths)
+        checking.say(auto)
+        ruleset_name = auto.name
     folder = registry.ruleset_folder(ruleset_name)
     ruleset = loader.load_ruleset(folder, ruleset_name)
     checks = list(registry.checks().values())
     today = today or datetime.now(UTC).date()
     if ruleset.round is not None:
-        return _run_round(paths, ruleset, ruleset.round, checks, output_format, today)
-    rows, status = [], ExitStatus.OK
-    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
+        is_ranked = _print_round(results, ruleset, ruleset.round, checks, output_format, today)
+    else:
+        is_ranked = _print_ours(results, ruleset, checks, output_format, today)
+    return ExitStatus.USAGE if unreadable else ExitStatus.OK if is_ranked else ExitStatus.FINDINGS
+
+
+def _readable(paths: Iterable[Path], unreadable: list[InputError]) -> Iterator[Result]:
+    """The results that can be read; of the others it is said why not, and they are put into `unreadable`."""
+    for path in paths:
         try:
-            result = read_result(path)
+            yield read_result(path)
         except InputError as error:
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
-            status = ExitStatus.USAGE
-            continue
-        rows.append(ranking.row(result, ruleset, checks, ruleset.prices, today))
+            unreadable.append(error)
+
+
+def _print_ours(
+    results: Iterable[Result], ruleset: RuleSet, checks: list[Rule], output_format: str, today: date
+) -> bool:
+    """The tables; whether all results are ranked."""
+    rows = [ranking.row(result, ruleset, checks, ruleset.prices, today) for result in results]
     board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
     if output_format == "json":
         print(json.dumps(_document(board), allow_nan=False, indent=2))
     elif rows:
         print(_text(board))
-    if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
-        status = ExitStatus.FINDINGS
-    return status
+    return all(row.is_ranked for row in rows)
 
 
-def _named(paths: list[Path]) -> str:
-    """The first ruleset that a result names; what cannot be read is said when its turn comes."""
-    name, why = checking.DEFAULT_RULESET, checking.NAMED_BY_NONE
-    for path in paths:
-        with contextlib.suppress(InputError):
-            if (named := checking.named_ruleset(read_result(path))) is not None:
-                name, why = named
-                break
-    print(f"tta: judging by ruleset {name}{why}", file=sys.stderr)
-    return name
-
-
-def _run_round(
-    paths: list[Path], ruleset: RuleSet, round_: Round, checks: list[Rule], output_format: str, today: date
-) -> ExitStatus:
+def _print_round(
+    results: Iterable[Result], ruleset: RuleSet, round_: Round, checks: list[Rule], output_format: str, today: date
+) -> bool:
     """The same of a round of MLPerf's."""
-    rows, status = [], ExitStatus.OK
-    for path in dict.fromkeys(found for place in paths for found in find_results(place)):
-        try:
-            result = read_result(path)
-        except InputError as error:
-            print(f"tta: {printable(error, 2000)}", file=sys.stderr)
-            status = ExitStatus.USAGE
-            continue
+    rows = []
+    for result in results:
+        path = result.path
         num_errors = sum(finding.counts for finding in judging.judge(result, ruleset, checks, today))
         has_claim = roundplace.SCALING_NAME in result.files
         claimed = roundplace.claimed_factor(path / roundplace.SCALING_NAME)[0] if has_claim else None
@@ -100,9 +96,7 @@ def _run_round(
         print(json.dumps(document, allow_nan=False, indent=2))
     else:
         print(roundtable.table(ruleset.version, ruleset.digest, rows))
-    if status is ExitStatus.OK and not all(row.is_ranked for row in rows):
-        status = ExitStatus.FINDINGS
-    return status
+    return all(row.is_ranked for row in rows)
 
 
 def _text(board: Leaderboard) -> str:

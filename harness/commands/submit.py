@@ -11,7 +11,7 @@ from harness import events as key
 from harness import judging, loader, placing, ranking, registry, render, signature
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
 from harness.ruleset import RuleSet
-from harness.submission import MANIFEST_NAME, Claim, Result, find_results, read_result
+from harness.submission import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME, Claim, Result, find_results, read_result
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -51,6 +51,7 @@ def run(request: Request, today: date) -> ExitStatus:
         if not judging.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
+        placing.refuse_second(request.tree, claim)  # else it would be ranked against itself
         if request.sign is not None:
             print(signature.verdict(staged, ruleset).sentence)
         print(_standing(request.tree, staged, ruleset, today))
@@ -68,7 +69,7 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         why = f": {result.unreadable[0].path}: {result.unreadable[0].message}" if result.unreadable else ""
         raise SubmissionError(f"{request.result}: no run log (result_<k>.txt) in it can be read{why}")
     if result.system is None or result.system_path is None or result.system_sha256 is None:
-        raise SubmissionError(f"{request.result}: has no system.json that can be read; `tta run` puts one there")
+        raise SubmissionError(_no_description(request.result, result))
     category = request.category or _category(result.system.get("status"))
     if category not in CATEGORIES:
         raise UsageError(unknown_name("category", category, CATEGORIES))
@@ -95,6 +96,20 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         submitted=today.isoformat(),
         notes=request.notes,
     )
+
+
+def _no_description(folder: Path, result: Result) -> str:
+    """Why a result has no system description that could go with it."""
+    place = result.system_path or folder / SYSTEM_NAME
+    why = next((part.message for part in result.unreadable if part.path == result.system_path), None)
+    if why is not None:
+        return f"{place}: {why}"
+    if CLAIM_NAME in result.files:
+        return (
+            f"{folder}: has a {CLAIM_NAME}, so it is a submission already, and the description of its system belongs "
+            f"at {place}, where there is none; without {CLAIM_NAME} it is taken from {SYSTEM_NAME} beside the logs"
+        )
+    return f"{folder}: has no {SYSTEM_NAME}; `tta run` puts one there"
 
 
 def _category(status: object) -> str:

@@ -13,6 +13,7 @@ from harness.findings import Severity
 from harness.loader.overrides import parse_overrides
 from harness.loader.roundfiles import KIND, is_round
 from harness.loader.rounds import load_round, round_candidates
+from harness.loader.signers import read_signers
 from harness.loader.typed import build, list_of, load_yaml, only
 from harness.loader.waivers import read_waivers
 from harness.ruleset import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
@@ -69,9 +70,9 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     signatures = top.get("signatures", "optional")
     if signatures not in SIGNATURES:
         raise RulesError(f"{path}: signatures: {unknown_name('choice', printable(signatures), SIGNATURES)}")
-    signers = folder / SIGNERS_FILE
+    signers = read_signers(folder / SIGNERS_FILE)
     digest = hashlib.sha256()
-    for file in [path, *files, *([signers] if signers.exists() else [])]:
+    for file in [path, *files, *([folder / SIGNERS_FILE] if signers is not None else [])]:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return RuleSet(
         version=version,
@@ -83,7 +84,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         waivers=read_waivers(top.get("waivers"), codes, f"{path}: waivers"),
         prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
         energy=_energy_limits(top.get("energy"), f"{path}: energy"),
-        allowed_signers=signers.read_bytes() if signers.exists() else None,
+        allowed_signers=signers,
         requires_signature=signatures == "required",
     )
 

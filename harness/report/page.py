@@ -66,7 +66,8 @@ class Report:
     """What the page says. documents: by code, of the checks or signals that found something.
 
     noun: what the codes are of, "check" or "signal". law: name and digest of the rules that were judged by.
-    waivers: of the rulebook, with what they did here.
+    waivers: of the rulebook, with what they did here. standard: the ruleset that an audit takes its targets and limits
+    from. missed: what could not be read, and why.
     """
 
     title: str
@@ -77,6 +78,8 @@ class Report:
     worst: Sequence[Worst] = ()
     waivers: Sequence[WaiverUse] = ()
     noun: str = "check"
+    standard: str | None = None
+    missed: Sequence[tuple[str, str]] = ()
 
 
 def part_of(judged: Judged) -> Part:

@@ -22,16 +22,16 @@ from collections.abc import Iterator
 
 from harness.auditing.facts import RunFacts
 from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.logpass import UNREAD
 
 SCOPE = "log"
 LIMITS = ()
-KINDS = ("malformed", "overlong", "cut_off", "too_many")
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    unread = [defect for kind in KINDS for defect in run.log.defects_of(kind)]
-    if unread:
-        first = min(unread, key=lambda defect: defect.lineno)
-        share = len(unread) / (len(unread) + len(run.log.events))
-        message = f"{len(unread)} lines cannot be read, beside {len(run.log.events)} that can; {first.message}"
-        yield trace(run.path, first.lineno, message, share, lines=len(unread))
+    num_unread, num_read = run.log.num_unread, len(run.log.events)
+    if num_unread:
+        first = min((one for kind in UNREAD for one in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
+        lines = "1 line" if num_unread == 1 else f"{num_unread:,} lines"
+        message = f"{lines} cannot be read, beside {num_read:,} that can; {first.message}"
+        yield trace(run.path, first.lineno, message, num_unread / (num_unread + num_read), lines=num_unread)

@@ -4,13 +4,16 @@
 The commonest distance between evaluations is the schedule of a run, and its most common beginning that of a result:
 a distance that is not the run's own, and a run that begins elsewhere than the others, are reported; and a schedule
 that is not the one of the round's rules, or, where those have none written down, not the reference's, whose runs ended
-at multiples of one distance.
+at multiples of one distance. The last evaluation may come early, never late: a distance that is longer than those the
+rules ask for, or than the run's others, by more than these differ among themselves is reported, however little it is.
+So is, where samples are counted by a schedule of the rules, a first evaluation at no multiple of the distance.
 
 ## Why it matters
-An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value.
+An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value. One that
+is counted farther on than it was makes a run that converged too fast look like the reference.
 
 ## Example
-Evaluations at 20, 40, 60, 100 and 107 thousand samples.
+Evaluations at 20, 40, 60, 100 and 107 thousand samples; at 20, 40, 60, 80 and 101 thousand.
 
 ## Instead
 Evaluate by the schedule of the rules, and log every evaluation.
@@ -31,13 +34,14 @@ from harness.auditing.suspicion import SignalRule, Trace, trace
 from harness.formula import Line
 
 SCOPE = "result"
-LIMITS = ("max_relative", "min_evaluations", "min_runs", "max_off_reference")
+LIMITS = ("max_relative", "max_longer", "min_evaluations", "min_runs", "max_off_reference")
 NEAR = 2  # times the reference's distance; beyond it the ends of its runs say little about a schedule
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
     for run in subject.runs:
         yield from _distances(run, rule)
+        yield from _begins_late(run, rule)
         yield from _unlike_rules(run, rule) if run.standard.distance is not None else _unlike_reference(run, rule)
     begins = [(run, run.curve[0]) for run in subject.runs if run.curve and run.curve[0].position is not None]
     if len(begins) < rule["min_runs"]:
@@ -59,27 +63,72 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
 
 
 def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    positioned = [point for point in run.curve if point.position is not None]
     pairs = [
-        (after, (after.position or 0) - (before.position or 0)) for before, after in itertools.pairwise(positioned)
+        (after, after.position - before.position)
+        for before, after in itertools.pairwise(point for point in run.curve if point.position is not None)
+        if after.position is not None and before.position is not None and after.position > before.position
     ]
-    pairs = [(point, distance) for point, distance in pairs if distance > 0]
-    if len(pairs) < rule["min_evaluations"]:
+    if not pairs:
         return
-    usual = sorted(distance for _, distance in pairs)[len(pairs) // 2]
+    distances = sorted(distance for _, distance in pairs)
+    usual, longest = distances[(len(pairs) - 1) // 2], _longest(run, distances, rule)
+    near = rule["max_relative"] * usual if len(pairs) >= rule["min_evaluations"] else float("inf")
     # The last may come early: the run, its data or its budget ends.
-    odd = [pair for pair in pairs if abs(pair[1] - usual) > rule["max_relative"] * usual]
-    if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] > usual):
+    odd = [pair for pair in pairs if pair[1] > longest or abs(pair[1] - usual) > near]
+    if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] >= usual):
         point, distance = max(odd, key=lambda pair: abs(pair[1] - usual))
+        words = f"up to {longest:g} is as it should be" if distance > longest else f"the run's usual is {usual:g}"
         yield trace(
             run.path,
             point.line,
-            f"{distance:g} {point.unit} from one evaluation to this one; the run's usual distance is {usual:g}, and "
-            f"{len(odd)} of {len(pairs)} differ",
-            min(1.0, abs(distance / usual - 1)) * (1 - len(odd) / len(pairs)),
+            f"{distance:g} {point.unit} from one evaluation to this one; {words}; {len(odd)} of {len(pairs)} differ",
+            (1.0 if distance > longest else min(1.0, abs(distance / usual - 1))) * (1 - len(odd) / (len(pairs) + 1)),
             distance=distance,
             usual=usual,
             times=len(odd),
+        )
+
+
+def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
+    """What no distance may exceed: the longest of those that are as they should be, and as much as they differ.
+
+    As they should be are those that meet the demand of the rules, and those that most of the run's are alike; where no
+    such majority is, all but the longest.
+    """
+    begin = next(point.position or 0.0 for point in run.curve if point.position is not None)
+    kept = [_demanded(run, sorted([begin, *distances]))]  # the first may stand at one distance from the beginning
+    if len(distances) >= rule["min_evaluations"]:
+        usual = distances[(len(distances) - 1) // 2]
+        alike = [distance for distance in distances if abs(distance - usual) <= rule["max_longer"] * usual]
+        kept.append(alike if 2 * len(alike) > len(distances) else distances[:-1])
+    return min((2 * some[-1] - some[0] for some in kept if some), default=float("inf")) * (1 + rule["max_longer"])
+
+
+def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
+    """Those of the distances that meet the demand of the round's rules; none where the log counts in another unit."""
+    demand = run.standard.distance
+    if demand is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
+        return []
+    return [found for found in distances if demand.holds(Line(found, earlier={key.GLOBAL_BATCH_SIZE: run.batch}))]
+
+
+def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+    """A first evaluation that is not at a number of distances, nor up to a batch before: all are counted too far."""
+    usual, points = _usual(run, rule), [point for point in run.curve if point.position is not None]
+    if run.standard.distance is None or usual is None or run.standard.reference_unit != "samples":
+        return
+    positions = [point.position or 0.0 for point in points]
+    steps = [after - before for before, after in itertools.pairwise(positions) if after > before]
+    first = next((position for position in positions if position > 0), 0.0)
+    late, room = first % usual, max(steps) - min(steps) + rule["max_longer"] * first
+    if room < late < usual - room - (run.batch or 0.0):
+        yield trace(
+            run.path,
+            points[0].line,
+            f"the first evaluation is at {first:g} samples, {late:g} more than a number of distances of {usual:g}",
+            1.0,
+            position=first,
+            usual=usual,
         )
 
 
@@ -99,7 +148,7 @@ def _usual(run: RunFacts, rule: SignalRule) -> float | None:
 def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
     demand, usual = run.standard.distance, _usual(run, rule)
     assert demand is not None
-    if usual is None or demand.holds(Line(usual, earlier={key.GLOBAL_BATCH_SIZE: run.batch})):
+    if usual is None or _demanded(run, [usual]):
         return
     yield trace(
         run.path,

@@ -2,11 +2,16 @@
 
 ## What it does
 Compares, over all logs under audit, the milliseconds from each line of the course to the next, and the values of the
-evaluations with all their digits.
+evaluations with all their digits. Then whether they are nearly the same: two thirds of a run's values are another's at
+the same places, but for a small part of the step that the quality usually makes from one evaluation to the next (within
+a result, and with runs of other results that have another seed and about the same value at one of their first three
+evaluations); or, within a result, two thirds of its intervals are another's times one factor, but for a small part of
+what intervals of one kind differ by within the run. Within a result each run is held against the first 50.
 
 ## Why it matters
 A copy with another seed, another number, other line numbers or a shifted date is still a copy. No two runs take the
-same milliseconds forty times, and no two seeds give the same curve.
+same milliseconds forty times, and no two seeds give the same curve. A copy whose ninth digits were changed, and whose
+times were made half a percent shorter, is one, too.
 
 ## Example
 result_4.txt is result_1.txt with another seed and a day added to each time.
@@ -15,23 +20,28 @@ result_4.txt is result_1.txt with another seed and a day added to each time.
 Make the run that is missing.
 
 ## Source
-facts of published rounds: copies of a log with changed line numbers pass MLPerf's seed check.
+facts of published rounds: copies of a log with changed line numbers pass MLPerf's seed check. Runs of one result differ
+by about a step, and never by less than 0.007 of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.auditing.facts import Tree, grouped
+from harness import nearness
+from harness.auditing.facts import RunDigest, Tree, grouped
 from harness.auditing.suspicion import SignalRule, Trace, trace
 
 SCOPE = "tree"
-LIMITS = ()
+LIMITS = ("max_off_steps", "max_off_time_steps", "min_time_step_ms")
 KINDS = {
     "times": "the milliseconds between the lines of its course are those of",
     "curve": "the values of its evaluations are those of",
     "values": "all its keys and values but the seed are those of",
 }
+MAX_BESIDE = 50  # runs of its result with which one is compared: a folder of ten thousand is told in time, too
+NUM_NEIGHBOURS = 8  # runs of other results with the nearest value, at each of the first places
+NUM_PLACES = 3
 
 
 def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
@@ -43,3 +53,50 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
                 if other is not None and run.path not in told:
                     told.add(run.path)
                     yield trace(run.path, None, f"{words} {other.path}", 1.0, kind=name)
+    for run, other in _pairs(tree):
+        found = None if run.path in told or run.sha256 == other.sha256 else _near(run, other, rule)
+        if found is not None:
+            told.add(run.path)
+            yield found
+
+
+def _pairs(tree: Tree) -> Iterator[tuple[RunDigest, RunDigest]]:
+    """A run and one before it: of the same result, then of the same benchmark, where a value brings them together."""
+    for group in grouped(tree.runs, "result"):
+        for place, run in enumerate(group):
+            yield from ((run, other) for other in group[: min(place, MAX_BESIDE)])
+    order = {run.path: nth for nth, run in enumerate(tree.runs)}
+    for group in grouped(tree.runs, "benchmark"):
+        for place in range(NUM_PLACES):
+            long = [run for run in group if len(run.qualities.numbers) > place]
+            by_value = sorted(long, key=lambda run: run.qualities.numbers[place])
+            for nth, run in enumerate(by_value):
+                for other in by_value[max(0, nth - NUM_NEIGHBOURS) : nth]:
+                    if _is_independent(run, other):
+                        yield (run, other) if order[run.path] > order[other.path] else (other, run)
+
+
+def _is_independent(run: RunDigest, other: RunDigest) -> bool:
+    """Runs of two results; where they have one seed, a machine that computes alike gives one curve."""
+    return run.result != other.result and (not run.seeds or run.seeds != other.seeds)
+
+
+def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Trace | None:
+    limit = rule["max_off_steps"]
+    if (curve := nearness.alike(run.qualities, other.qualities, limit)) is not None:
+        message = (
+            f"the values of {curve.num} of its {len(run.qualities.numbers)} evaluations are those of {other.path} "
+            f"but for {curve.off_steps:.2g} of the usual step between two of them; other runs are about one step apart"
+        )
+        return trace(run.path, None, message, 1 - curve.off_steps / limit, kind="near curve", steps=curve.off_steps)
+    limit = rule["max_off_time_steps"]
+    if run.result != other.result or min(run.intervals.step, other.intervals.step) < rule["min_time_step_ms"]:
+        return None
+    if (pace := nearness.of_one_pace(run.intervals, other.intervals, limit)) is None:
+        return None
+    times, factor = pace
+    message = (
+        f"{times.num} of the times between the lines of its course are {factor:.4g} times those of {other.path} "
+        f"but for {times.off_steps:.2g} of what such times differ by within a run"
+    )
+    return trace(run.path, None, message, 1 - times.off_steps / limit, kind="near times", steps=times.off_steps)

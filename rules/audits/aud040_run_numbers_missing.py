@@ -38,10 +38,11 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
         missing = [*range(min(low, 1), low), *missing]
     if missing:
         shown = ", ".join(str(number) for number in missing[:10])
+        absent = "1 number is" if len(missing) == 1 else f"{len(missing):,} numbers are"
         yield trace(
             subject.path,
             None,
-            f"{len(numbered)} runs are numbered {low} to {high}; {len(missing)} numbers are missing ({shown})",
+            f"{len(numbered)} runs are numbered {low} to {high}; {absent} missing ({shown})",
             len(missing) / (len(missing) + len(numbered)),
             missing=missing[:100],
         )

@@ -2,12 +2,14 @@
 
 ## What it does
 Compares between the runs: organisation, platform, division and benchmark as stated, the folder of the program
-that wrote run_start and run_stop, the users in paths, and the hosts that the launcher names. And the number of hosts
-with that of the nodes in the system description.
+that wrote run_start and run_stop, the users in paths, and the hosts that the launcher names; in our logs what every
+rank says of itself in `tta_world`: its host, its device and machine, its number of threads. And the number of hosts
+with that of the nodes in the system description, and a rank's threads with the processors of a node, where the
+description has numbers.
 
 ## Why it matters
 The runs of a result are of one system and one program. A log that was borrowed brings its own names. A result of two
-nodes, described as of one, is twice as good as it is.
+nodes, described as of one, is twice as good as it is; so is one of 64 threads, described as of two.
 
 ## Example
 Nine logs from /home/alice on node1, the tenth from /home/bob on gpu7.
@@ -21,12 +23,15 @@ MLPerf training rules, "System and framework must be consistent"; log identity i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from harness import events as key
 from harness.auditing.facts import RunFacts, Subject
 from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.errors import printable
 
 SCOPE = "result"
 LIMITS = ("min_runs",)
@@ -42,6 +47,21 @@ def _files(run: RunFacts) -> object:
     return tuple(sorted({str(event.metadata.get("file")).rpartition("/")[0] for event in events}))
 
 
+def _ranks(run: RunFacts) -> list[dict[str, Any]]:
+    world = run.log.value(key.TTA_WORLD)
+    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
+
+
+def _of_ranks(*names: str) -> Callable[[RunFacts], object]:
+    """What the ranks say under `names`, each different answer once."""
+
+    def look(run: RunFacts) -> object:
+        told = ([printable(rank[name], 40) for name in names if name in rank] for rank in _ranks(run))
+        return tuple(sorted({" ".join(words) for words in told if words}))
+
+    return look
+
+
 KINDS: tuple[tuple[str, Callable[[RunFacts], object], float], ...] = (
     ("the organisation", _stated(key.SUBMISSION_ORG), 1.0),
     ("the platform", _stated(key.SUBMISSION_PLATFORM), 0.9),
@@ -50,6 +70,9 @@ KINDS: tuple[tuple[str, Callable[[RunFacts], object], float], ...] = (
     ("the folder of the program", _files, 0.6),
     ("the user in paths", lambda run: tuple(sorted(run.text.users)), 0.6),
     ("the hosts", lambda run: tuple(sorted(run.text.hosts)), 0.2),
+    ("the host of the ranks", _of_ranks("host"), 0.5),
+    ("the device of the ranks", _of_ranks("device", "device_name"), 0.9),
+    ("the number of threads of a rank", _of_ranks("num_threads"), 0.7),
 )
 
 
@@ -60,6 +83,13 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
         run, num_hosts = many[0], len(many[0].text.hosts)
         message = f"names {num_hosts} hosts, {_shown(sorted(run.text.hosts))}; the system has {num_nodes} nodes"
         yield trace(run.path, None, f"{message} ({len(many)} of {len(subject.runs)} runs do)", 1.0, hosts=num_hosts)
+    processors = _num_processors(subject.result.system or {})
+    busy = [(run, num) for run in subject.runs if processors is not None and (num := _num_threads(run)) > processors]
+    if busy:
+        run, num = busy[0]
+        message = f"a rank computes with {num} threads; the description has {processors} processors in a node"
+        line = run.log.line_of(key.TTA_WORLD)
+        yield trace(run.path, line, f"{message} ({len(busy)} of {len(subject.runs)} runs do)", 0.7, threads=num)
     if len(subject.runs) < rule["min_runs"]:
         return
     for words, look, strength in KINDS:
@@ -82,3 +112,21 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
 def _shown(found: object) -> str:
     text = found if isinstance(found, str) else ", ".join(str(item) for item in found)  # type: ignore[attr-defined]
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _num_threads(run: RunFacts) -> int:
+    """Of the rank that has the most."""
+    found = [rank.get("num_threads") for rank in _ranks(run)]
+    return max((num for num in found if isinstance(num, int)), default=0)
+
+
+def _num_processors(system: Mapping[str, Any]) -> int | None:
+    """Virtual ones of a node, at most: nobody knows whether a count is of one of its processors or of all of them."""
+    cores, threads = _count(system.get("host_processor_core_count")), _count(system.get("host_processor_vcpu_count"))
+    found = [num for num in (cores, threads) if num is not None]
+    return max(found) * (_count(system.get("host_processors_per_node")) or 1) if found else None
+
+
+def _count(value: object) -> int | None:
+    """A count as descriptions write it: a text of digits."""
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None

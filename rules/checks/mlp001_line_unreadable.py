@@ -2,7 +2,8 @@
 
 ## What it does
 Takes what the reader could not read: no JSON, a field of an event that is missing or of the wrong type, a name that
-stands twice in a line, a number that is none, a line of more than a megabyte, more lines than a run has.
+stands twice in a line, a number that is none, a line that ends with a carriage return alone, a line of more than a
+megabyte, a last line that is cut off, more lines than a run has.
 
 ## Why it matters
 A line that cannot be read may be the one that decides. MLPerf's checker refuses some of these, crashes on others, and
@@ -23,16 +24,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
+from harness.logpass import UNREAD
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
 
 SCOPE = "log"
-KINDS = ("malformed", "overlong", "too_many")
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for kind in KINDS:
-        defects = log.defects_of(kind)
-        if defects:
-            more = f", and {len(defects) - 1:,} more such lines" if len(defects) > 1 else ""
-            yield Fault(str(log.path), defects[0].lineno, f"{defects[0].message}{more}", {"num_lines": len(defects)})
+    for kind in UNREAD:
+        if num_lines := log.defect_counts.get(kind, 0):
+            first = log.defects_of(kind)[0]
+            more = "" if num_lines == 1 else f", and {num_lines - 1:,} more such line{'s' if num_lines > 2 else ''}"
+            message = f"{first.message}{more}; what such lines say is not judged"
+            yield Fault(str(log.path), first.lineno, message, {"num_lines": num_lines})

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness import events as key
-from harness.errors import printable
+from harness.demandwords import shown
 from harness.findings import Fault
 from harness.ruleset import BenchmarkRules, RuleSet
 from harness.runlog import RunLog
@@ -38,8 +38,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if isinstance(line.value, int | float) and not isinstance(line.value, bool) and line.value > 0:
             sizes[name] = line.value
         else:
-            message = f"{name} is {printable(line.value, 60)!r}; it must be a number above zero"
-            yield Fault(str(log.path), line.lineno, message)
+            seen = f"the text {shown(line.value)}" if isinstance(line.value, str) else shown(line.value)
+            yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
     batch, samples = sizes.get(key.GLOBAL_BATCH_SIZE), sizes.get(key.TRAIN_SAMPLES)
     if batch is not None and samples is not None and batch > samples:
         message = f"global_batch_size is {batch:,}; there are {samples:,} train_samples"

@@ -2,7 +2,8 @@
 
 ## What it does
 Compares the names of the logs with result_0.txt to result_<n - 1>.txt, and looks for files that were meant as logs but
-have no such name.
+have no such name, as result_7.txt.gz, or lie in a folder of their own. Runs that failed may be kept there in good
+faith; who counts runs must know of them.
 
 ## Why it matters
 Which run is which, and whether one was left out, can be seen from the numbers only. MLCommons' programs take any
@@ -29,7 +30,7 @@ from harness.ruleset import BenchmarkRules, RuleSet
 from harness.submission import Result
 
 SCOPE = "result"
-_MEANT = re.compile(r"[^/]*\.log|[^/]*result[^/]*\.txt", re.IGNORECASE)
+_MEANT = re.compile(r"[^/]*\.log|(?!power/)(?:.*/)?[^/]*result[^/]*\.txt(?:\.[^/]*)?", re.IGNORECASE)
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -44,4 +45,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(str(result.path), None, f"of {len(names)} logs none is named {absent[0]}")
     for name in result.files:
         if _MEANT.fullmatch(name) and name not in names:
-            yield Fault(str(result.path / name), None, "a log of this name is not read; it must be result_<number>.txt")
+            message = "a log of this name is not read; it must be result_<number>.txt"
+            if "/" in name:
+                message = "a log in a folder within the result is not read"
+            yield Fault(str(result.path / name), None, message)

@@ -1,7 +1,7 @@
 """A waiver of the rulebook excuses nothing.
 
 ## What it does
-Looks at each waiver whose path pattern fits something of the result: has a finding of its code there been excused?
+Looks at each waiver whose path speaks of something of the result: has a finding of its code there been excused?
 Waivers for other results are left alone.
 
 ## Why it matters
@@ -9,7 +9,7 @@ A waiver is a hole in the rules, made for one case. When the case is gone, or it
 be closed.
 
 ## Example
-A waiver of LOG017 for acme/results/box1/*, and the log was replaced by one without that fault.
+A waiver of LOG017 for acme/results/box1/toy_mini, and the log was replaced by one without that fault.
 
 ## Instead
 The rulebook's owner removes the waiver.
@@ -20,10 +20,10 @@ The rulebook's owner removes the waiver.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from harness import waiving
 from harness.errors import printable
 from harness.findings import Fault, Finding
 from harness.ruleset import RuleSet
@@ -35,10 +35,11 @@ SCOPE = "judgement"
 def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: date) -> Iterator[Fault]:
     places = {str(result.path), *(finding.path for finding in findings)}
     places |= {str(result.path / name) for name in result.files}
+    tree = waiving.tree_of(result.path)
     for number, waiver in enumerate(ruleset.waivers):
-        if not any(fnmatch.fnmatch(place, waiver.path) for place in places):
+        if not any(waiving.speaks_of(waiver, tree, place) for place in places):
             continue
-        fitting = [item for item in findings if item.code == waiver.code and fnmatch.fnmatch(item.path, waiver.path)]
+        fitting = [item for item in findings if waiving.fits(waiver, tree, item.code, item.path)]
         if waiver.until < today.isoformat():
             why = f"its last day, {waiver.until}, is past"
         elif not fitting:

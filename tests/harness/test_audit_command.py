@@ -6,16 +6,20 @@ import json
 import sqlite3
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness import registry
+from harness import loader, registry
+from harness.auditing import reading
 from harness.auditing.engine import Audited
+from harness.auditing.facts import Subject
 from harness.auditing.suspicion import Suspicion
 from harness.commands import audit, explain
 from harness.errors import ExitStatus, InputError, RulesError, UsageError
 from harness.findings import Finding, Severity
 from harness.loader.audit import load_audit
+from harness.submission import Result
 from tests import fabricate, foreign
 from tests.foreign import of
 
@@ -178,11 +182,104 @@ def test_what_cannot_be_read_does_not_hide_the_rest(odd: Path, capsys: pytest.Ca
     """The log is named, the others are audited."""
     (odd / "Toy/results/box0/toy/result_9.txt").write_text("nothing of ours\n")
 
-    audit.run([odd / "Toy/results/box0"], "auto", "text", TODAY)
+    status = audit.run([odd / "Toy/results/box0"], "auto", "text", TODAY)
 
     captured = capsys.readouterr()
+    assert status is ExitStatus.USAGE
     assert "result_9.txt: not audited" in captured.err
+    assert "Not audited:\n    " in captured.out
+    assert "result_9.txt: no line of it has ':::MLLOG': not a run log" in captured.out
     assert "AUD010" in captured.out
+
+
+def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log of a result, and a result without a log that can be read, each with why."""
+    bad = odd / "Toy/results/box0/toy/result_9.txt"
+    bad.write_text("nothing of ours\n")
+    lost = odd / "Toy/results/box1/toy"
+    for log in lost.glob("result_*.txt"):
+        log.write_text("")
+    texts = {}
+    for form in ("json", "html", "sarif"):
+        with pytest.raises(InputError, match="no run log"):
+            audit.run([odd], "auto", form, TODAY)
+        texts[form] = capsys.readouterr().out
+
+    document = json.loads(texts["json"])
+    assert len(document["results"]) == 11
+    found = {item["path"]: item["why"] for item in document["not_audited"]}
+    assert set(found) == {str(bad), str(lost), *(str(log) for log in lost.glob("result_*.txt"))}
+    assert found[str(lost)] == "no run log (result_<k>.txt) in it can be read"
+    assert found[str(lost / "result_0.txt")] == "is empty"
+    assert json.loads(texts["sarif"])["runs"][0]["properties"]["notAudited"] == document["not_audited"]
+    assert "<h2>Not audited</h2>" in texts["html"]
+    assert f'<td class="any">{bad}</td>' in texts["html"]
+    assert '<span class="chip invalid">6 not audited</span>' in texts["html"]
+
+
+def test_a_description_that_cannot_be_read_takes_nothing_from_the_audit(
+    odd: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed; every log was audited, and the status says so."""
+    place = odd / "Toy/results/box0/toy/system.json"
+    place.write_text("[")
+
+    status = audit.run([odd / "Toy/results/box0"], "auto", "json", TODAY)
+
+    assert status is ExitStatus.OK
+    assert [item["path"] for item in json.loads(capsys.readouterr().out)["not_audited"]] == [str(place)]
+
+
+def test_a_log_that_is_gone_when_its_other_lines_are_read(
+    odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result is not audited, and the others are."""
+    lost = odd / "Toy/results/box0/toy"
+    subject_of = reading.subject
+
+    def subject_of_less(result: Result, *rest: Any) -> Subject:
+        if result.path == lost:
+            (lost / "result_2.txt").unlink()
+        return subject_of(result, *rest)
+
+    monkeypatch.setattr(reading, "subject", subject_of_less)
+    with pytest.raises(InputError, match="result_2"):
+        audit.run([odd], "auto", "json", TODAY)
+
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["results"]) == 11
+    assert [item["path"] for item in document["not_audited"]] == [str(lost)]
+
+
+def test_the_ruleset_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What targets and limits are taken from: on standard error, and in every document with its digest."""
+    folder = fabricate.write_submission(tmp_path)
+    law = loader.load_ruleset(registry.ruleset_folder("v1"), "v1")
+    texts = {}
+    for form in audit.FORMATS:
+        audit.run([folder], "auto", form, TODAY)
+        texts[form], err = capsys.readouterr()
+        assert err == "tta: auditing by ruleset v1, which result_0.txt names\n"
+
+    document = json.loads(texts["json"])
+    assert (document["ruleset"], document["ruleset_digest"], document["not_audited"]) == ("v1", law.digest, [])
+    properties = json.loads(texts["sarif"])["runs"][0]["properties"]
+    assert (properties["ruleset"], properties["rulesetDigest"]) == ("v1", law.digest)
+    assert texts["text"].endswith(f"; ruleset v1 ({law.digest[:12]})\n")
+    assert f"<dt>Targets and limits</dt><dd>ruleset v1 ({law.digest[:12]})</dd>" in texts["html"]
+    assert "ot audited" not in texts["text"] + texts["html"]
+
+
+def test_where_nobody_names_a_ruleset_that_is_said(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results of a benchmark that no round has: there is no target to hold them to."""
+    audit.run([odd], "auto", "json", TODAY)
+
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert (document["ruleset"], document["ruleset_digest"]) == (None, None)
+    assert err == "tta: auditing by no ruleset; no log names one\n"
+    audit.run([odd], "auto", "text", TODAY)
+    assert capsys.readouterr().out.endswith("; no ruleset\n")
 
 
 def test_nothing_and_nonsense_are_refused(tmp_path: Path) -> None:

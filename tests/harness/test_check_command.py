@@ -106,7 +106,7 @@ def test_a_log_cannot_choose_a_folder_as_its_ruleset(
     out, err = capsys.readouterr()
     assert status is ExitStatus.FINDINGS
     assert "LOG018 error: the run was made under ruleset 'mine' and is judged by 'v1'" in out
-    assert err == "tta: judging by ruleset v1; there is no 'mine'\n"
+    assert err == "tta: judging by ruleset v1; there is no 'mine' for a log of ours\n"
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_explain_prints_the_whole_rulebook(capsys: pytest.CaptureFixture[str]) -
 
 def test_explain_wants_one_thing() -> None:
     """A code or everything; an unknown code answers with the nearest."""
-    for code, all_codes in ((None, False), ("LOG001", True)):
-        with pytest.raises(UsageError, match="name one check"):
+    for code, all_codes, why in ((None, False, "name one check"), ("LOG001", True, "'LOG001' and --all: .*, not both")):
+        with pytest.raises(UsageError, match=why):
             explain.run(code, all_codes)
     with pytest.raises(UsageError, match="unknown check 'LOG999'; did you mean"):
         explain.run("LOG999", False)

@@ -23,7 +23,7 @@ from harness.findings import Finding, Severity
 from harness.rowdocument import row_document
 from harness.runresult import run_result
 from harness.summary import summarise
-from harness.typedtotals import against_board
+from harness.typedtotals import RULES_OF_BOARD, against_board
 from tests import fabricate
 from tests.fabricate import Step, find
 from tests.harness.test_board_trees import board_of, energy_tree, rich_tree
@@ -408,7 +408,9 @@ def test_ranks_are_compared_where_the_tree_is_given(tmp_path: Path) -> None:
     board = board_of(tree)
     data = board_json(board)
     table = next(table for table in json.loads(data)["tables"] if table["rows"][0]["band"] is not None)
-    shown = {**table, **table["rows"][0], "rows": None}
+    document = json.loads(data)
+    shown = {name: table[name] for name in ("target", "num_runs", "drop", "without_training")}
+    shown |= {name: document[name] for name in RULES_OF_BOARD} | table["rows"][0]
     row = board.entries[shown["place"]].row
     subject = Subject(submission.read_result(tree / shown["place"]), row, None, "")
 

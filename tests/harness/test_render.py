@@ -84,13 +84,16 @@ def test_verbose_text_says_once_a_check_why_and_what_to_do() -> None:
 def test_the_json_says_what_each_waiver_did() -> None:
     """Who, why and until when; one that is past its day, and one that fits nothing."""
     waivers = (
-        Waiver("LOG001", "out/*", "J. Doe", "the disk was full", "2025-12-01"),
-        Waiver("LOG001", "out/*", "J. Doe", "the disk was full", "2025-11-30"),
-        Waiver("QUA001", "elsewhere/*", "J. Doe", "a mistake", "2026-01-01"),
+        Waiver("LOG001", "acme/results", "J. Doe", "the disk was full", "2025-12-01"),
+        Waiver("LOG001", "acme/results", "J. Doe", "the disk was full", "2025-11-30"),
+        Waiver("QUA001", "acme/results", "J. Doe", "a mistake", "2026-01-01"),
     )
     law = ruleset(dict(LAW.codes), waivers=waivers)
 
-    document = json.loads(render.as_json([judged(finding())], law, CHECKS, TODAY))
+    place = "out/acme/results/box1/toy_mini"
+    found = judged(finding(path=f"{place}/result_0.txt"), path=place)
+
+    document = json.loads(render.as_json([found], law, CHECKS, TODAY))
 
     assert [(item["num_findings"], item["is_expired"]) for item in document["waivers"]] == [
         (1, False),
@@ -99,7 +102,7 @@ def test_the_json_says_what_each_waiver_did() -> None:
     ]
     assert document["waivers"][0] == {
         "code": "LOG001",
-        "path": "out/*",
+        "path": "acme/results",
         "who": "J. Doe",
         "why": "the disk was full",
         "until": "2025-12-01",

@@ -403,7 +403,7 @@ def test_a_demand_on_metadata_says_what_it_asks_for(tmp_path: Path) -> None:
     demand = parse("has(metadata.first_epoch_num)")
 
     assert messages(read(tmp_path, log), "value", asking(KeyRule("block_start", each=(demand,)))) == [
-        "block_start must have in its metadata what has(metadata.first_epoch_num) asks for"
+        "block_start has no first_epoch_num in its metadata; it must be there"
     ]
     assert messages(read(tmp_path, log), "value", asking(KeyRule("seed", each=(parse("value < 9"),)))) == [
         "seed is 4711; it must be so that value < 9"

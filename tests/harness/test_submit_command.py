@@ -14,6 +14,16 @@ from harness.cli import main
 from tests.fabricate import MODULE, SYSTEM, benchmark_rules, find, write_result
 from tests.rules_folder import write_ruleset
 
+CLAIM = """submitter: acme
+system: box1
+benchmark: toy_mini
+division: closed
+category: available
+ruleset: v1
+system_sha256: x
+submitted: 2025-11-21
+"""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -82,9 +92,13 @@ def test_second_submission_of_the_same_is_refused_and_changes_nothing(
     submit(place)
     before = contents(place / "tree")
 
-    assert submit(place) == 2
-    assert "never replaces another" in capsys.readouterr().err
-    assert contents(place / "tree") == before
+    for more in ((), ("--dry-run",)):
+        capsys.readouterr()
+        assert submit(place, *more) == 2
+        said = capsys.readouterr()
+        assert "never replaces another" in said.err
+        assert "rank" not in said.out  # against itself
+        assert contents(place / "tree") == before
 
 
 def test_invalid_result_is_not_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,6 +182,37 @@ def test_result_without_logs_or_folder_is_one_sentence(place: Path, capsys: pyte
     for name in ("empty", "missing", "file"):
         assert submit(place, result=name) == 2
     assert capsys.readouterr().err.count("tta: ") == 3
+
+
+def test_result_without_a_description_is_told_where_it_was_looked_for(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the logs; of what is a submission already, below systems/; and why one that is there cannot be read."""
+    result = place / "result"
+    description = (result / "system.json").read_text()
+    said = []
+    for name, text in (
+        ("system.json", "{"),
+        ("system.json", None),
+        ("submission.yaml", CLAIM),
+        ("system.json", description),
+        ("submission.yaml", "submitter: acme\n"),
+    ):
+        (result / name).unlink(missing_ok=True)
+        if text is not None:
+            (result / name).write_text(text)
+        said.append((submit(place, "--dry-run"), capsys.readouterr().err.strip()))
+
+    systems = result.parents[2] / "systems/box1.json"
+    claimed = (
+        f"tta: {result}: has a submission.yaml, so it is a submission already, and the description of its system "
+        f"belongs at {systems}, where there is none; without submission.yaml it is taken from system.json beside the "
+        f"logs"
+    )
+    assert said[0][1].startswith(f"tta: {result}/system.json: no system description can be read from it: ")
+    assert said[1][1] == f"tta: {result}: has no system.json; `tta run` puts one there"
+    assert said[2][1] == said[3][1] == claimed
+    assert [status for status, _ in said] == [2, 2, 2, 2, 0]  # a claim that cannot be read is written anew
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

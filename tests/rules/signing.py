@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import subprocess
 import tempfile
@@ -38,6 +39,12 @@ def allowed(principals: str, *names: str, options: str = "") -> bytes:
     """An allowed_signers file: the keys of `names`, each for `principals`."""
     keys = [key(name).with_suffix(".pub").read_text() for name in names]
     return "".join(f"{principals} {options}{' ' if options else ''}{public}" for public in keys).encode()
+
+
+def public(kind: str = "ssh-ed25519", size: int | None = 32) -> str:
+    """Type and key of a public key that nobody has the private half of; without a size, its type alone."""
+    fields = (kind.encode(), *(() if size is None else (b"k" * size,)))
+    return f"{kind} {base64.b64encode(b''.join(len(item).to_bytes(4, 'big') + item for item in fields)).decode()}"
 
 
 def sign(folder: Path, name: str = "acme", namespace: str = signature.NAMESPACE) -> Path:

@@ -48,13 +48,18 @@ def test_how_far_the_runs_are_apart_is_told(tmp_path: Path) -> None:
 
 def test_how_many_qualities_are_repeated_is_told(tmp_path: Path) -> None:
     """Of the run that it is like, not of the first that shares any."""
-    part, whole = Box(tmp_path / "part"), Box(tmp_path / "whole")
+    part, near, whole = Box(tmp_path / "part"), Box(tmp_path / "near"), Box(tmp_path / "whole")
     curves(part, (0.1, 0.2, 0.6, 0.7, 0.8), CURVE, (0.1, 0.2, 0.3, 0.4, 0.51))
+    curves(near, CURVE, (0.1, 0.2, 0.3 + 1e-7, 0.4, 0.51))
     copied(whole)
     for step in whole.runs[3]:
         step.at_s *= 1.01
 
     assert messages(part, "RUN012") == ["4 of 6 qualities are those of result_1.txt, and the seed is another"]
+    assert messages(near, "RUN012") == [
+        "4 of 6 qualities are those of result_0.txt, but for 1e-06 of the usual step between two of them, "
+        "and the seed is another"
+    ]
     assert messages(whole, "RUN012") == ["all 3 qualities are those of result_1.txt, and the seed is another"]
 
 

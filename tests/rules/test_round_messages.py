@@ -27,7 +27,7 @@ def messages(case: Case, place: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("label", "part"),
     [
-        ("MLP001-two_lines_are_no_json", ", and 1 more such lines"),
+        ("MLP001-two_lines_are_no_json", ", and 1 more such line; "),
         ("MLP021-the_clock_stops_a_minute_before_it_starts", " -60.000 s after run_start"),
         ("MLP022-three_starts", "stands 3 times, the last 10.250 s after the first;"),
         ("MLP024-the_target_is_reached_an_hour_after_the_stop", " 3600.0 s after run_stop; at most 1 s"),

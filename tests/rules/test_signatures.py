@@ -310,14 +310,15 @@ def test_the_list_is_part_of_the_law(tmp_path: Path) -> None:
     folder = tmp_path / "law"
     shutil.copytree(registry.ruleset_folder("v1"), folder)
     before = loader.load_ruleset(folder, "law")
-    (folder / "allowed_signers").write_bytes(b"acme ssh-ed25519 AAAA\n")
+    listed = f"acme {signing.public()}\n".encode()
+    (folder / "allowed_signers").write_bytes(listed)
     rules = folder / "ruleset.yaml"
     rules.write_text(rules.read_text() + "signatures: required\n")
 
     after = loader.load_ruleset(folder, "law")
 
     assert (before.allowed_signers, before.requires_signature) == (None, False)
-    assert (after.allowed_signers, after.requires_signature) == (b"acme ssh-ed25519 AAAA\n", True)
+    assert (after.allowed_signers, after.requires_signature) == (listed, True)
     assert before.digest != after.digest
     rules.write_text(rules.read_text().replace("signatures: required", "signatures: wanted"))
     with pytest.raises(RulesError, match="unknown choice 'wanted'; there are: optional, required"):

@@ -868,6 +868,11 @@ attacked(
     Found("RUN012", "eval_accuracy", "result_1.txt"),
 )
 attacked(
+    "a run is copied with another seed, run_id and speed, and the last digits of its values changed",
+    attack_ours.a_copy_has_other_last_digits,
+    Found("RUN012", "eval_accuracy", "result_1.txt"),
+)
+attacked(
     "an easier suite is trained under the benchmark's name",
     attack_ours.another_suite_was_trained,
     Found("HYP005", "tta_config"),

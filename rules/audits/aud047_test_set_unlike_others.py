@@ -1,0 +1,65 @@
+"""A result states another size of the test set than the other results of its benchmark.
+
+## What it does
+Compares `eval_samples` of a result with the number that most other results of the benchmark under audit state, of about
+the same time. Somewhat more is usual: the last batch is filled up.
+
+## Why it matters
+The test set is the benchmark's. On a tenth of it an evaluation takes a tenth of the time, and the target is reached by
+chance sooner.
+
+## Example
+Thirteen results of a round state 173, the fourteenth 17.
+
+## Instead
+Evaluate on the whole test set, and state its examples, not batches or tokens.
+
+## Source
+Numbers of published rounds: 24,567 in four results of GPT-3, 11,590,004 in the fifth, which counts tokens.
+`train_samples` is not compared: what it means differs from program to program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from harness.auditing.facts import RunDigest, Tree, grouped
+from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.errors import printable
+
+SCOPE = "tree"
+LIMITS = ("min_others", "min_agreeing_fraction", "max_apart_days", "max_less", "max_more")
+DAY_MS = 86_400_000
+
+
+def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
+    first = {run.result: run for run in reversed(tree.runs)}  # runs that differ are another signal's
+    for group in grouped(first.values(), "benchmark"):
+        for run, mine, others in _beside(group, rule["max_apart_days"] * DAY_MS):
+            num_others = others.total()
+            if num_others < rule["min_others"]:
+                continue
+            [(usual, num)] = others.most_common(1)
+            is_usual = usual / rule["max_less"] <= mine <= usual * rule["max_more"]
+            if num >= rule["min_agreeing_fraction"] * num_others and not is_usual:
+                told = f"{num} of {num_others} other results of {printable(run.benchmark, 40)} state {usual:.12g}"
+                yield trace(run.path, None, f"eval_samples is {mine:.12g}; {told}", 1.0, eval_samples=mine, usual=usual)
+
+
+def _beside(group: Sequence[RunDigest], apart_ms: float) -> Iterator[tuple[RunDigest, float, Counter[float]]]:
+    """Each run that has a time and states a number, the number, and how often others of about its time state which."""
+    timed = [
+        (run.span_ms[0], num, run) for run in group if run.span_ms is not None and (num := run.eval_samples) is not None
+    ]
+    timed.sort(key=lambda item: item[0])
+    near: Counter[float] = Counter()
+    low = high = 0
+    for at_ms, num, run in timed:
+        while high < len(timed) and timed[high][0] - at_ms <= apart_ms:
+            near[timed[high][1]] += 1
+            high += 1
+        while at_ms - timed[low][0] > apart_ms:
+            near[timed[low][1]] -= 1
+            low += 1
+        yield run, num, near - Counter([num])
