@@ -173,10 +173,11 @@ themselves. Against these there are a second run by somebody else, and looking a
 
 - **Any log**: one that is forged wholly, other programs' lines among it. All times of all runs a fifth shorter,
   where no other program's line has a date. `init_start` written later than initialisation began.
-- **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. Samples of all runs a tenth more
-  where the batch size lies between those of the reference, or where a log counts samples in `epoch_num`, as one
-  submitter's BERT does: there a result that converges too fast becomes one that does not. Work before the clock
-  that makes the first piece less than 1.6 times as fast. Power readings halved everywhere.
+- **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. Samples or
+  epochs of all runs a tenth more where the round's page has no schedule (`tta explain` shows it) and the batch size
+  lies between those of the reference. Work before the clock that makes the first piece less than 1.6 times as fast.
+  Evaluations cut short where they were slower than training by nature. Every quality of copied runs moved by as much
+  as seeds move it. Dates of all logs in a tree that bears no round's name. Power readings halved everywhere.
 - **Ours**: several hosts under one name. The best of many runs, with seeds that were drawn, from one stretch of
   attempts. Qualities altered together with all losses and times. Other data where the rules have no digest of them.
   The words of `evidence` and `reason`. A power trace brought as a file with a clock that is wrong; the scope or the

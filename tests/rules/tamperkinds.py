@@ -427,6 +427,8 @@ def _(box: Folder) -> None:
                 place = record["metadata"].get(name)
                 if isinstance(place, int) and place >= batch:
                     record["metadata"][name] = int(place * 1.1) // batch * batch
+                elif name == "epoch_num" and isinstance(place, int | float):
+                    record["metadata"][name] = round(place * 1.1, 2)
 
 
 @kind("a second batch size is stated below the first, in all runs")
