@@ -39,7 +39,7 @@ NOT_SUSPICIOUS = {
     "samples of all runs are counted as a tenth more",  # the schedule of the toy's reference is half of its own
     "another description of the system lies beside the logs",
 }
-# Of the real result, which lies here without its folder's name and its description: no line of the log states it otherwise.
+# Of the real result, without its description and its folder's name: no line of the log states it otherwise.
 NOT_FOUND_IN_A_ROUND = {"all runs are of another accelerator"}
 
 
