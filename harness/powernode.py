@@ -92,8 +92,8 @@ class PowerNode:
             specs = [powerlines.spec_of(item) for item in answer[0]["meters"][:MAX_METERS]]
             reasons = dict(answer[0]["reasons"])
         except (ValueError, TypeError, KeyError) as error:
-            shown = printable(error, 200)
-            raise TtaError(f"the power agent of {self.place} declares a meter wrongly: {shown}") from None
+            why = printable(error, 200)
+            raise TtaError(f"the power agent of {self.place} declares a meter wrongly: {why}") from None
         self.specs = {spec.id: spec for spec in specs}
         self.reasons = {printable(name): printable(reason, 500) for name, reason in reasons.items()}
 
@@ -103,11 +103,10 @@ class PowerNode:
         Raises:
             OutputError: the log cannot be written.
         """
-        now_ms = clock.time_ms(clock.elapsed_ns())
-        self.fault = None
+        self.fault, now_ms = None, clock.time_ms(clock.elapsed_ns())
         lines = [powerlines.opening_line(now_ms, node=path.stem, host=self.host, machine=self.machine, run_id=run_id)]
-        for spec in self.specs.values():
-            lines.append(powerlines.meter_line(now_ms, replace(spec, period_s=period_s or spec.period_s)))
+        asked = (replace(spec, period_s=period_s or spec.period_s) for spec in self.specs.values())
+        lines += (powerlines.meter_line(now_ms, spec) for spec in asked)
         try:
             with contextlib.ExitStack() as undo:
                 stream = undo.enter_context(path.open("x", encoding="utf-8", buffering=1))
@@ -256,8 +255,7 @@ class PowerNode:
             writing = self._writing
             if writing is None:
                 return
-            seq = writing.seq.get(meter_id, 0)
-            writing.seq[meter_id] = seq + 1
+            writing.seq[meter_id] = 1 + (seq := writing.seq.get(meter_id, 0))
             if sample.value is not None:
                 writing.last[meter_id] = [*writing.last.get(meter_id, [])[-1:], sample]
             self._put(powerlines.reading_line(self._time_ms(writing, sample.mono_ns), spec, sample, seq))
