@@ -87,7 +87,7 @@ def _of(day: str | None) -> str:
 
 def _day_of(log: RunLog) -> str | None:
     """The latest day of a line, so that one line of a year before chooses no round; None where no calendar has it."""
-    latest_ms = max(map(attrgetter("time_ms"), log.events), default=-1)
+    latest_ms = max(map(attrgetter("time_ms"), log.events))  # it has one: it names a benchmark
     if not 0 <= latest_ms < _YEAR_10000_MS:
         latest_ms = max((event.time_ms for event in log.events if 0 <= event.time_ms < _YEAR_10000_MS), default=-1)
     return datetime.fromtimestamp(latest_ms / 1e3, UTC).date().isoformat() if latest_ms >= 0 else None

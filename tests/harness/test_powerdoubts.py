@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from harness import ranking, submission
 from harness.energyfaults import NOT_RANKED
 from harness.powerdoubts import Missing
 from tests import powertrace
-from tests.rules.box import Case
+from tests.rules.box import Box, Case
 from tests.rules.fixtures import attack_ours, pwr, pwr_judged, pwr_limits
 
 REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_nobody"}
@@ -55,3 +56,16 @@ def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
 def test_some_accelerators_of_those_described_void_and_processors_do_not(name: str, metered: int, voids: bool) -> None:
     """Where no accelerator was metered, the scope says so; a processor may be counted in packages or in modules."""
     assert Missing(powertrace.node(), name, 2, metered).voids is voids
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_run_that_was_not_metered_has_no_devices_to_miss(index: int, tmp_path: Path) -> None:
+    """It has a reason of its own, where it is one of those that are averaged."""
+    box = Box(tmp_path, options=pwr.COUNTERS)
+    box.write()
+    shutil.rmtree(box.folder / "power" / f"result_{index}")
+    row = ranking.rate(submission.read_result(box.folder), box.ruleset, [], None)
+
+    assert row.score.energy is not None
+    assert ("unmetered" in row.score.energy.void) == (index not in row.score.dropped)
+    assert "devices_missing" not in row.score.energy.void

@@ -556,3 +556,67 @@ def test_evaluations_that_count_as_one_and_have_no_target_do_not_pass(tmp_path: 
 
     assert roundscore.amount_of(read_log, round_.benchmarks["stable_diffusion"]) == 2000
     assert roundscore.amount_of(read_log, replace(round_.benchmarks["stable_diffusion"], pages={})) is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "amount"),
+    [
+        (2**63, 2.0**63),
+        (2**63 + 2048, None),
+        (-(2**63), -(2.0**63)),
+        (-(2**63) - 2048, None),
+        (1e300, None),
+        (127, 127.0),
+    ],
+)
+def test_more_than_can_be_counted_is_no_amount(samples: float, amount: float | None, tmp_path: Path) -> None:
+    """Up to 2^63, the next number that a double has is none."""
+    log = mlperflog.retinanet()
+    mlperflog.drop(log, "global_batch_size")
+    find(log, "eval_accuracy", 4).metadata["samples_count"] = samples
+    round_ = law("mlperf_training/5.1.0").round
+    assert round_ is not None
+
+    assert roundscore.run_of(read(tmp_path, log), benchmark({}, "llama31_8b"), round_).amount == amount
+
+
+def test_what_stands_after_the_last_run_stop_is_not_where_the_run_ended(tmp_path: Path) -> None:
+    """Of the two marks the last counts; without one, nothing ended."""
+    log = mlperflog.retinanet()
+    for number in (77, 99):
+        if number == 99:
+            log.append(mlperflog.Entry(3000.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
+        log.append(mlperflog.Entry(2999.0, "eval_accuracy", 0.35, metadata={"epoch_num": number}))
+
+    assert roundscore.evaluated_at(read(tmp_path, log), benchmark({})) == 77
+    mlperflog.drop(log, "run_stop")
+    mlperflog.drop(log, "run_stop")
+    assert roundscore.evaluated_at(read(tmp_path, log), benchmark({})) is None
+
+
+def test_evaluations_that_count_as_one_are_looked_at_up_to_the_last_run_stop(tmp_path: Path) -> None:
+    """What passes between two marks counts; without a mark nothing does."""
+    round_ = law("mlperf_training/4.0.0").round
+    assert round_ is not None
+    stop = mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"})
+    passing = [
+        mlperflog.Entry(1.0, "eval_accuracy", value, metadata={"samples_count": 3000, "metric": metric})
+        for metric, value in (("FID", 70.0), ("CLIP", 0.2))
+    ]
+    rules = round_.benchmarks["stable_diffusion"]
+
+    assert roundscore.amount_of(read(tmp_path, [stop, *passing, stop]), rules) == 3000
+    assert roundscore.amount_of(read(tmp_path, passing), rules) is None
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "words"),
+    [
+        (None, "the logs have no global_batch_size, or not all the same"),
+        (256.5, "global_batch_size is 256.5; it must be a whole number"),
+    ],
+)
+def test_a_batch_size_that_is_none_is_told_from_one_that_is_not_there(batch_size: object, words: str) -> None:
+    """The sentence says which."""
+    assert judge((16,) * 5, batch_size, benchmark(EXAMPLE), "5.1.0").basis == "none"
+    assert words in str(judge((16,) * 5, batch_size, benchmark(EXAMPLE), "5.1.0"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from harness import cli, loader, registry, runlog, whichrules
 from harness.commands import check, explain
 from harness.errors import ExitStatus, UsageError
+from harness.events import TOKEN
 from harness.whichround import Candidate, which_round
 from tests import fabricate, mlperflog
 from tests.mlperflog import Entry, drop, find, retinanet, write
@@ -341,3 +343,66 @@ def test_where_no_log_says_what_it_is_ours_is_the_law(
     out, err = capsys.readouterr()
     assert "tta: judging by ruleset v1; no log names one" in err
     assert all(f"r{index}" in out for index in range(12))
+
+
+DAY_MS, YEAR_10000_MS = 86_400_000, 253_402_300_800_000
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "day"),
+    [
+        ([0], "1970-01-01"),
+        ([DAY_MS - 1], "1970-01-01"),
+        ([DAY_MS], "1970-01-02"),
+        ([2 * DAY_MS, DAY_MS], "1970-01-03"),
+        ([YEAR_10000_MS - 1], "9999-12-31"),
+        ([YEAR_10000_MS], None),
+        ([YEAR_10000_MS, 2 * DAY_MS, DAY_MS], "1970-01-03"),
+        ([YEAR_10000_MS, YEAR_10000_MS - 1], "9999-12-31"),
+        ([YEAR_10000_MS, 0], "1970-01-01"),
+        ([-1, 0], "1970-01-01"),
+        ([-1], None),
+        ([YEAR_10000_MS, -1], None),
+    ],
+)
+def test_the_day_of_a_log_is_that_of_its_latest_line_which_has_one(
+    times_ms: list[int], day: str | None, tmp_path: Path
+) -> None:
+    """From 1970 to the year 9999."""
+    log = tmp_path / "a.txt"
+    records = [
+        {
+            "namespace": "",
+            "time_ms": time_ms,
+            "event_type": "POINT_IN_TIME",
+            "key": name,
+            "value": "gnmt",
+            "metadata": {},
+        }
+        for time_ms, name in zip(times_ms, ("submission_benchmark", "a", "b"), strict=False)
+    ]
+    log.write_text("".join(f"{TOKEN}{json.dumps(record)}\n" for record in records))
+    found = which_round(runlog.read(log), ROUNDS, whichrules.given([]))
+
+    assert found is not None
+    said = [part for part in found.why.replace(",", "").split() if "-" in part]
+    assert said == ([] if day is None else [day])
+
+
+def test_of_several_folders_the_first_that_counts_is_kept_as_the_organisers(tmp_path: Path) -> None:
+    """Also where it is not possible, and the next is taken."""
+    path = tmp_path / "v5.0" / "v6.0" / "a.txt"
+    path.parent.mkdir(parents=True)
+    found = which_round(runlog.read(write(path, retinanet())), ROUNDS, whichrules.given([]))
+
+    assert found is not None
+    assert (found.name, found.folder) == ("mlperf_training/6.0.0", "mlperf_training/5.0.0")
+
+
+def test_only_the_nearest_of_the_folders_that_were_named_may_be_a_submitters(tmp_path: Path) -> None:
+    """With results/ right below it is one; what lies above it is the organiser's all the same."""
+    tree = tmp_path / "v6.0" / "Org"
+    found = choice(tree / "results" / "a.txt", retinanet(), tree)
+
+    assert found is not None
+    assert found[0] == "6.0.0"

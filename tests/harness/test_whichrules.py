@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from harness import cli
-from harness.errors import ExitStatus
+from harness import checking, cli
+from harness.errors import ExitStatus, UsageError
+from harness.submission import Result, read_result
+from harness.whichrules import Auto, Pointed
 from tests import fabricate, foreign
 from tests.fabricate import Step
 from tests.foreign import of
@@ -241,3 +246,72 @@ def test_ten_silent_results_and_one_that_names_v1(tmp_path: Path, capsys: pytest
     out, err = capsys.readouterr()
     assert err == "tta: judging by ruleset v1; no log names one\n"
     assert str(folder) in out
+
+
+def pointing(monkeypatch: pytest.MonkeyPatch, *names: str | None, folder: str | None = None) -> Iterator[Result]:
+    """Results with a log each, which point to these rulesets; `folder`: what the organiser's folder says of all."""
+    results = [cast(Result, SimpleNamespace(runs=("log",), path=Path(str(index)))) for index in range(len(names))]
+    pointed = {
+        str(result.path): None if name is None else Pointed(name, f"; it is {name}", result.path, folder)
+        for result, name in zip(results, names, strict=True)
+    }
+    monkeypatch.setattr(Auto, "of", lambda self, result: pointed[str(result.path)])
+    return iter(results)
+
+
+AUTO = Auto(frozenset({"v1"}), (), frozenset())
+
+
+@pytest.mark.parametrize(("num_silent", "num_kept"), [(0, 1), (1, 2), (9, 10), (10, 10), (15, 10)])
+def test_no_more_is_kept_than_decides(num_silent: int, num_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the first that points to one, or ten; the others are still to be read."""
+    waiting = pointing(monkeypatch, *[None] * num_silent, *["a"] * 21)
+    kept, decided = AUTO.decided(waiting)
+
+    assert (len(kept), len(list(waiting))) == (num_kept, num_silent + 21 - num_kept)
+    assert decided.name == ("a" if num_silent < 10 else "v1")
+
+
+def test_of_two_that_the_folder_contradicts_none_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is taken only while all of them say the same."""
+    results = pointing(monkeypatch, "a", "b", folder="c")
+
+    with pytest.raises(UsageError, match=r"these results point to two rulesets: 0 to a \(it is a\), 1 to b"):
+        AUTO.decided(results)
+
+
+def test_the_first_log_that_says_anything_points(tmp_path: Path) -> None:
+    """Not one before it of a benchmark that no round has."""
+    [box] = results(tmp_path, "Toymaker")
+    find(box.logs[0], "submission_benchmark").value = "doom"
+    box.write()
+    [pointed] = [checking.auto_of([tmp_path]).of(read_result(box.folder))]
+
+    assert pointed is not None
+    assert pointed.name == "mlperf_training/5.1.0"
+
+
+@pytest.mark.parametrize("named", [["v1"], {"v1": 1}, 5])
+def test_a_log_of_ours_that_names_no_text_is_judged_by_v1(named: object, tmp_path: Path) -> None:
+    """And that is said."""
+
+    def other(index: int, steps: list[Step]) -> list[Step]:
+        fabricate.find(steps, "tta_rules").value["ruleset"] = named
+        return steps
+
+    result = read_result(fabricate.write_result(tmp_path / "ours", change=other))
+    pointed = checking.auto_of([tmp_path]).of(result)
+
+    assert pointed is not None
+    assert (pointed.name, pointed.why.startswith("; there is no ")) == ("v1", True)
+
+
+def test_a_log_of_another_program_that_no_round_has_points_to_nothing(tmp_path: Path) -> None:
+    """Though it names rules as ours do."""
+    [box] = results(tmp_path, "Toymaker")
+    benchmark(box, "doom")
+    for log in box.logs:
+        names_rules(log, "v1")
+    box.write()
+
+    assert checking.auto_of([tmp_path]).of(read_result(box.folder)) is None
