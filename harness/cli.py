@@ -10,10 +10,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NoReturn, TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 from harness import verbs
 from harness.errors import ExitStatus, Interrupted, TtaError, UsageError, printable
+from harness.unheard import Unheard
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -46,32 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A file name that is no text in this locale is shown as it can be, instead of ending the command.
             stream.reconfigure(errors="backslashreplace")
     try:
-        with contextlib.redirect_stdout(cast(TextIO, _Unheard(sys.stdout))):
+        # Nobody there to read is no fault; a disk that is full is one.
+        with contextlib.redirect_stdout(cast(TextIO, Unheard(sys.stdout, BrokenPipeError))):
             return _call(argv)
     finally:
         _let_go()
-
-
-class _Unheard:
-    """Standard output whose reader may go away (`tta check x | head -1`): what is said then is lost, the work is not.
-
-    A verb that was ended there would have submitted nothing, or called a result valid, and nobody would know.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(BrokenPipeError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _call(argv: Sequence[str] | None) -> int:

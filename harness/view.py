@@ -10,10 +10,11 @@ import contextlib
 import os
 import sys
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from harness.errors import printable
 from harness.plan import Outcome, Plan, Progress, View
+from harness.unheard import Unheard
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -42,30 +43,11 @@ class QuietView:
                 print(f"run {self._plan.index}: {_ended(outcome)}", file=sys.stderr)
 
 
-class _Patient:
-    """A stream that goes on when nobody reads it: `tta run 2>&1 | head -1` must not end the run."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 class LineView:
     """One plain line an evaluation, and one a minute."""
 
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
-        self._stream = _Patient(stream)
+        self._stream = Unheard(stream)
         self._usd_per_hour = usd_per_hour
         self._last_ns = 0
 
@@ -95,7 +77,7 @@ class LiveView:
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
         from rich.console import Console
 
-        self._console = Console(file=cast(TextIO, _Patient(stream)), highlight=False, markup=False, emoji=False)
+        self._console = Console(file=cast(TextIO, Unheard(stream)), highlight=False, markup=False, emoji=False)
         self._usd_per_hour = usd_per_hour
         self._live: Live | None = None
         self._drawn_ns = 0

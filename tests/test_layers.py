@@ -28,7 +28,7 @@ LAYERS = {
     "render resultfolder roundconvergence roundderivation roundlog roundplace rounds roundscore roundtable "
     "roundwords rowdocument rulebook ruleset runenergy runlog runresult sarif scoreenergy scoring signature "
     "sources sqlitefile statistics strictjson strictyaml submission summary system target trackingview trees "
-    "typedtotals unread waiving whichround whichrules workload",
+    "typedtotals unheard unread waiving whichround whichrules workload",
     2: "launch loader machine meters recorder registry tracking view",
     3: "agent board checking following metering referee report worker",
     4: "commands mirror_process",

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness import events as key
-from harness.auditing.facts import RunFacts, Subject
+from harness.auditing.facts import Point, RunFacts, Subject
 from harness.auditing.suspicion import SignalRule, Trace, trace
 from harness.formula import Line
 
@@ -63,11 +63,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
 
 
 def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    pairs = [
-        (after, after.position - before.position)
-        for before, after in itertools.pairwise(point for point in run.curve if point.position is not None)
-        if after.position is not None and before.position is not None and after.position > before.position
-    ]
+    pairs = _steps(run)
     if not pairs:
         return
     distances = sorted(distance for _, distance in pairs)
@@ -87,6 +83,15 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
             usual=usual,
             times=len(odd),
         )
+
+
+def _steps(run: RunFacts) -> list[tuple[Point, float]]:
+    """Each evaluation that says where it is, farther on than the one before, with the distance from that."""
+    return [
+        (after, after.position - before.position)
+        for before, after in itertools.pairwise(point for point in run.curve if point.position is not None)
+        if after.position is not None and before.position is not None and after.position > before.position
+    ]
 
 
 def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
@@ -118,7 +123,7 @@ def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
     if run.standard.distance is None or usual is None or run.standard.reference_unit != "samples":
         return
     positions = [point.position or 0.0 for point in points]
-    steps = [after - before for before, after in itertools.pairwise(positions) if after > before]
+    steps = [distance for _, distance in _steps(run)]
     first = next((position for position in positions if position > 0), 0.0)
     late, room = first % usual, max(steps) - min(steps) + rule["max_longer"] * first
     if room < late < usual - room - (run.batch or 0.0):
@@ -134,15 +139,11 @@ def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
 
 def _usual(run: RunFacts, rule: SignalRule) -> float | None:
     """The median distance of a run's evaluations, in the reference's unit; None where there are too few of them."""
-    steps = [
-        after.position - before.position
-        for before, after in itertools.pairwise(run.curve)
-        if after.position is not None and before.position is not None and after.position > before.position
-    ]
+    steps = sorted(distance for _, distance in _steps(run))
     units = {point.unit for point in run.curve}
     if len(steps) < rule["min_evaluations"] or units != {run.standard.reference_unit}:
         return None
-    return sorted(steps)[len(steps) // 2]
+    return steps[len(steps) // 2]
 
 
 def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
