@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn, TextIO, cast
 
-from harness.base.streams import Unheard
+from harness.base.streams import TolerantStream
 from harness.commands import verbs
 from harness.errors import ExitStatus, Interrupted, TtaError, UsageError, printable
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         # Nobody there to read is no fault; a disk that is full is one.
-        with contextlib.redirect_stdout(cast(TextIO, Unheard(sys.stdout, BrokenPipeError))):
+        with contextlib.redirect_stdout(cast(TextIO, TolerantStream(sys.stdout, BrokenPipeError))):
             return _call(argv)
     finally:
         _let_go()

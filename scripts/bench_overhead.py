@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
 from harness.log import run_log  # noqa: E402
 from harness.ruleset import catalog, load  # noqa: E402
 from harness.ruleset.model import BenchmarkRules  # noqa: E402
-from harness.run import data_cache  # noqa: E402
+from harness.run import data_cache, workloads  # noqa: E402
 
 BENCHMARK = ("image_classification", "mini")
 
@@ -154,7 +154,7 @@ def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
 def measure(num_pairs: int, num_samples: int) -> None:
     from workloads.image_classification.workload import EVAL_BATCH
 
-    workload = catalog.workload(BENCHMARK[0])
+    workload = workloads.workload(BENCHMARK[0])
     cache = data_cache.default_cache()
     data = data_cache.prepare(workload, BENCHMARK[1], cache)
     seconds: dict[str, list[float]] = {"bare": [], "run": [], "mirrored": []}

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can b
 from harness.errors import TtaError
 from harness.ruleset import catalog, load
 from harness.ruleset.model import ReferenceRecipe
+from harness.run import workloads
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "submissions" / "reference" / "convergence"
@@ -81,7 +82,7 @@ def carry_out(job: Job, system: Path, threads: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workload", choices=catalog.workload_names())
+    parser.add_argument("workload", choices=workloads.workload_names())
     parser.add_argument("--suite", default="mini", help="(default: %(default)s)")
     parser.add_argument("--system", type=Path, required=True, help="system description, from `tta doctor --out`")
     parser.add_argument("--jobs", type=int, default=2, help="jobs at a time (default: %(default)s)")

@@ -37,8 +37,8 @@ TREE = "TTA_SOAK_TREE"
 AGENT = f"""
 import os, sys
 from pathlib import Path
-from harness.metering import agent, meters
-from harness.metering.meters.powercap import PowercapMeter
+from harness.metering import agent, meters  # noqa: E402
+from harness.metering.meters.powercap import PowercapMeter  # noqa: E402
 meters.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(os.environ["{TREE}"]))
 agent.main(sys.argv[1], 0, os.environ["TTA_POWER_TOKEN"])
 """

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.checker import registry
 from harness.checker.audit import engine, read
 from harness.checker.audit.facts import Standard, Subject, Tree
 from harness.checker.audit.mlflow_db import MirrorRun
@@ -31,7 +32,7 @@ BANDS = {"toy": (0.1, 0.95)}
 
 @cache
 def rules() -> AuditRules:
-    found = load_audit(catalog.audit_file())
+    found = load_audit(registry.audit_file())
     return dataclasses.replace(found, bands={**found.bands, **BANDS})
 
 
@@ -49,8 +50,8 @@ def audit(
             runs = tuple(dataclasses.replace(run, standard=standard) for run in subject.runs)
             subject = Subject(subject.result, runs, standard, mirror)
         tree.add(subject)
-        found += engine.audit(subject, rules(), catalog.signals())
-    found += [item for _, item in engine.audit_tree(tree, rules(), catalog.signals())]
+        found += engine.audit(subject, rules(), registry.signals())
+    found += [item for _, item in engine.audit_tree(tree, rules(), registry.signals())]
     return sorted(found, key=engine.order)
 
 

@@ -15,23 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.energy.energyevent import energy_value
+from harness.base.files import sha256_of
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits
-from harness.log import power_files, powerlines, run_log
+from harness.energy.run_energy import EnergyLimits, energy_value
+from harness.log import power_files, power_format, run_log
 from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_digest
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
-from harness.submission.result import (
-    CLAIM_NAME,
-    CODE_NAME,
-    MANIFEST_NAME,
-    SYSTEM_NAME,
-    FileEntry,
-    manifest_text,
-    sha256_of,
-)
+from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, FileEntry, manifest_text
+from harness.submission.layout import CODE_NAME, SYSTEM_NAME
 from harness.workload import Metric
 
 WALL_START_MS = 1_763_683_200_000
@@ -362,11 +355,11 @@ def power_text(
     begin_s, end_s = start_s - 1, stop_s + 1
     times = [begin_s + POWER_STEP_S * i for i in range(math.ceil((end_s - begin_s) / POWER_STEP_S) + 1)]
     name, host, machine = f"node_{node}", host_of(node), f"machine-{node}"
-    lines = [powerlines.opening_line(wall(begin_s), node=name, host=host, machine=machine, run_id=run_id)]
-    lines += [powerlines.meter_line(wall(begin_s), spec) for spec in specs]
+    lines = [power_format.opening_line(wall(begin_s), node=name, host=host, machine=machine, run_id=run_id)]
+    lines += [power_format.meter_line(wall(begin_s), spec) for spec in specs]
     offset = ClockOffset(mono(begin_s), ahead_ns, 100_000)
-    lines.append(powerlines.clock_offset_line(wall(begin_s), offset))
-    lines.append(powerlines.start_line(wall(begin_s), mono(begin_s)))
+    lines.append(power_format.clock_offset_line(wall(begin_s), offset))
+    lines.append(power_format.start_line(wall(begin_s), mono(begin_s)))
     counters = dict.fromkeys([spec.id for spec in specs], 1000.0)
     for seq, at_s in enumerate(times):
         for spec in specs:
@@ -375,11 +368,11 @@ def power_text(
                 value = round(counters[spec.id], 3)
             else:
                 value = round(watts(at_s), 3)
-            lines.append(powerlines.reading_line(wall(at_s), spec, Sample(mono(at_s), value), seq))
+            lines.append(power_format.reading_line(wall(at_s), spec, Sample(mono(at_s), value), seq))
     offset = ClockOffset(mono(times[-1]), ahead_ns, 100_000)
-    lines.append(powerlines.clock_offset_line(wall(times[-1]), offset))
-    lines.append(powerlines.sampler_line(wall(times[-1]), mono(times[-1]), 0.01))
-    lines.append(powerlines.stop_line(wall(times[-1]), mono(times[-1])))
+    lines.append(power_format.clock_offset_line(wall(times[-1]), offset))
+    lines.append(power_format.sampler_line(wall(times[-1]), mono(times[-1]), 0.01))
+    lines.append(power_format.stop_line(wall(times[-1]), mono(times[-1])))
     return "".join(lines)
 
 

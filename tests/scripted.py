@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.clock import Clock
-from harness.energy.energyreading import EnergySource
+from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.run.plan import WorkerLost, WorkerTimeout
 

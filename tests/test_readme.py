@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.base import typed_yaml
+from harness.base.files import sha256_of
 from harness.cli import main
 from harness.log import run_log
-from harness.ruleset import catalog, load
+from harness.ruleset import catalog
+from harness.run import workloads
 from harness.submission import module as open_module
-from harness.submission.result import sha256_of
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -33,7 +35,7 @@ def easy_rules(folder: Path) -> Path:
     source = catalog.ruleset_folder("v1")
     for name in ("ruleset.yaml", "prices.yaml"):
         (folder / name).write_text((source / name).read_text())
-    content = load.load_yaml(source / "image_classification.yaml")
+    content = typed_yaml.load_yaml(source / "image_classification.yaml")
     del content["suites"]["standard"]
     content["suites"]["mini"].update(target=0.05, eval_every_samples=1024, num_runs=1, drop=0, reference_convergence=[])
     (folder / "image_classification.yaml").write_text(yaml.safe_dump(content))
@@ -46,7 +48,7 @@ def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
     path = tmp_path / arguments[arguments.index("--module") + 1]
     path.write_text(text)
 
-    module, _ = open_module.read(path, "image_classification", catalog.workload("image_classification").parts)
+    module, _ = open_module.read(path, "image_classification", workloads.workload("image_classification").parts)
 
     assert module.parts == ("build_optimizer", "learning_rate")
 

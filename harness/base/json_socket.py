@@ -20,11 +20,11 @@ from harness.errors import WorkerError
 MAX_MESSAGE_BYTES = 4 << 20
 
 
-class ChannelClosed(WorkerError):  # noqa: N818  (what happened, not whose error it is)
+class SocketClosed(WorkerError):  # noqa: N818  (what happened, not whose error it is)
     """The other side is gone."""
 
 
-class Channel:
+class JsonSocket:
     """One end of the line."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -35,7 +35,7 @@ class Channel:
         self._buffer = bytearray()
 
     @classmethod
-    def connect(cls, path: Path) -> Channel:
+    def connect(cls, path: Path) -> JsonSocket:
         """The worker's end."""
         with contextlib.ExitStack() as undo:
             connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -47,14 +47,14 @@ class Channel:
         """Sends one message.
 
         Raises:
-            ChannelClosed: nobody is there to read it.
+            SocketClosed: nobody is there to read it.
         """
         data = json.dumps(message).encode() + b"\n"
         self._socket.setblocking(True)
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise ChannelClosed(f"the connection broke while sending: {error.strerror}") from None
+            raise SocketClosed(f"the connection broke while sending: {error.strerror}") from None
         finally:
             self._socket.setblocking(False)
 
@@ -62,7 +62,7 @@ class Channel:
         """The next message, or None if none came within `timeout_s` seconds (None: wait for ever).
 
         Raises:
-            ChannelClosed: the other side closed the line. WorkerError: what came is no message.
+            SocketClosed: the other side closed the line. WorkerError: what came is no message.
         """
         # A worker that sends a byte now and then must not hold the referee beyond the time it gave.
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
@@ -75,9 +75,9 @@ class Channel:
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise ChannelClosed(f"the connection broke: {error.strerror}") from None
+                raise SocketClosed(f"the connection broke: {error.strerror}") from None
             if not piece:
-                raise ChannelClosed("the connection was closed")
+                raise SocketClosed("the connection was closed")
             self._buffer += piece
             if len(self._buffer) > MAX_MESSAGE_BYTES:
                 raise WorkerError(f"the worker sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 
 def kept(values: Sequence[float], drop: int) -> list[float]:
@@ -104,3 +105,21 @@ def _within(angle: float, dof: int) -> float:
         total += term
         term *= cosine**2 * (k - 1) / k
     return 2 / math.pi * (angle + sine * total) if dof % 2 else sine * total
+
+
+Item = TypeVar("Item")
+
+
+def ranks(items: Sequence[Item], is_behind: Callable[[Item, Item], bool]) -> list[int]:
+    """The rank of each of `items`, which are in order. is_behind: whether the first is, beyond doubt, behind the other,
+    which leads its rank.
+    """
+    found: list[int] = []
+    leader: Item | None = None
+    for ahead, item in enumerate(items):
+        if leader is None or is_behind(item, leader):
+            leader = item
+            found.append(ahead + 1)
+        else:
+            found.append(found[-1])
+    return found

@@ -6,7 +6,7 @@ import contextlib
 from typing import Any, TextIO
 
 
-class Unheard:
+class TolerantStream:
     """Writes to `stream`, and goes on where that fails in a way that `lost` names.
 
     `tta run 2>&1 | head -1` must not end the run; and a verb that was ended by `tta check x | head -1` would have

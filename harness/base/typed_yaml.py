@@ -109,3 +109,10 @@ def _first_line(error: OmegaConfBaseException) -> str:
     """OmegaConf's messages have several lines; the first says what, `full_key` says where."""
     what = printable(str(error).splitlines()[0], 300).rstrip(".")
     return f"{error.full_key}: {what}" if error.full_key else what
+
+
+def mapping_of(content: object, place: str) -> dict[str, Any]:
+    """`content`, which must be a mapping, as one of its own."""
+    if not isinstance(content, dict):
+        raise RulesError(f"{place}: must be a mapping of names to values")
+    return dict(content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Iterable
@@ -11,16 +12,18 @@ from decimal import Decimal
 from typing import Any
 
 from harness.board.index import Board, Entry
-from harness.board.pages.bands import usd_interval
-from harness.board.pages.cost_view import CostRow, cost_view, hourly
+from harness.board.leaderboard import Leaderboard, Row, Table
+from harness.board.pages.cost_view import CostRow, cost_view, hourly, usd_interval
 from harness.board.pages.energy_view import energy_view
 from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
 from harness.energy.run_energy import RunEnergy
-from harness.grouping import Group, alike
+from harness.energy.score import ScoreEnergy
+from harness.findings import Group, alike
 from harness.ruleset.model import BenchmarkRules
+from harness.scoring.cost import Bill
 from harness.scoring.run_result import RunResult
-from harness.scoring.score import Row, ScoreEnergy, Table
+from harness.scoring.score import Score
 
 FORMAT_VERSION = 1
 COLUMNS = (
@@ -254,3 +257,54 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
 
 def _cell(value: object) -> object:
     return "" if value is None else spreadsheet_cell(value)
+
+
+def row_document(row: Row) -> dict[str, Any]:
+    """The row without its findings, which are `tta check`'s to tell."""
+    shown = {name.name: getattr(row, name.name) for name in dataclasses.fields(row) if name.name != "findings"}
+    shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
+    bill = None if row.bill is None else _bill_document(row.bill)
+    place = None if row.energy_place is None else dataclasses.asdict(row.energy_place)
+    score = _score_document(row.score)
+    return {**shown, "is_valid": row.is_ranked, "score": score, "bill": bill, "energy_place": place}
+
+
+def _bill_document(bill: Bill) -> dict[str, Any]:
+    """What is declared, and what that costs; times and money as text."""
+    declared = bill.declared
+    amounts = ("usd", "compute_usd", "paid_usd", "seconds")
+    return {
+        "purchase": declared.purchase,
+        "interruptions": declared.interruptions,
+        "attempts": len(declared.attempts),
+        **{name: None if (value := getattr(bill, name)) is None else str(value) for name in amounts},
+        "price_id": bill.price_id,
+        "price_digest": bill.price_digest,
+        "why_not": bill.why_not,
+    }
+
+
+def _score_document(score: Score) -> dict[str, Any]:
+    """Money as text, so that no reader turns it into a binary fraction."""
+    record = dataclasses.asdict(score)
+    for part in (record, *record["runs"]):
+        part["usd"] = None if part["usd"] is None else str(Decimal(part["usd"]))
+    said: list[Score | RunResult] = [score, *score.runs]
+    for part, source in zip((record, *record["runs"]), said, strict=True):
+        part["energy_j"], part["energy_source"] = source.energy_j, source.energy_source
+        if source.energy is not None:
+            part["energy"]["may_rank"] = source.energy.may_rank
+    return record
+
+
+def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
+    return {
+        "ruleset": board.ruleset,
+        "ruleset_digest": board.ruleset_digest,
+        "tables": [_table_document(table) for table in board.tables],
+    }
+
+
+def _table_document(table: Table) -> dict[str, Any]:
+    rows = [row_document(row) for row in table.rows]
+    return {"benchmark": table.benchmark, "division": table.division, "rows": rows}

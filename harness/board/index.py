@@ -5,34 +5,77 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.board.heads import LogFacts, log_facts
+from harness.board.leaderboard import Leaderboard, Row
 from harness.board.pages.power_facts import RunPower, run_power
-from harness.board.pages.words import slug
+from harness.board.pages.words import slug, value_words
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
 from harness.log.power_files import POWER_PATTERN
+from harness.log.run_log import RunLog
 from harness.ruleset.model import RuleSet
 from harness.scoring.cost import book_of, price_of, quote_of
-from harness.scoring.score import Leaderboard, Row
 from harness.submission.billing import BILLING_NAME
-from harness.submission.claim import SIGNATURE_NAME
-from harness.submission.result import (
-    CLAIM_NAME,
-    CODE_NAME,
-    MANIFEST_NAME,
-    NAME_PATTERN,
-    RESULT_PATTERN,
-    SYSTEM_NAME,
-    Claim,
-    Result,
-    find_results,
-    read_result,
-)
+from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, Claim
+from harness.submission.layout import CODE_NAME, NAME_PATTERN, RESULT_PATTERN, SYSTEM_NAME
+from harness.submission.result import Result, find_results, read_result
+
+_LAST_MS = 253_402_300_800_000  # the year 10000
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What the head of a log says beside its score. Values are as logged: untrusted."""
+
+    name: str
+    sha256: str
+    num_bytes: int
+    started: str | None  # a date, YYYY-MM-DD, in UTC
+    config: Mapping[str, Any]
+    facts: tuple[tuple[str, str], ...]
+
+
+def log_facts(log: RunLog) -> LogFacts:
+    config = log.value("tta_config")
+    start = log.first("run_start") or log.first("init_start")
+    facts: list[tuple[str, str]] = []
+
+    def note(name: str, value: object) -> None:
+        if value is not None:
+            facts.append((name, value_words(value)))
+
+    note("harness", log.field("tta_format", "harness"))
+    note("run", log.field("tta_format", "run_id"))
+    note("ruleset named", log.field("tta_rules", "ruleset"))
+    note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
+    note("digest of the data", log.field("tta_data", "digest"))
+    note("cache cleared", log.value("cache_clear"))
+    world = log.value("tta_world")
+    if isinstance(world, list):
+        note("processes", len(world))
+        ranks = [rank for rank in world if isinstance(rank, dict)]
+        note("devices", sorted({str(rank.get("device")) for rank in ranks}))
+        note("versions", next((rank.get("versions") for rank in ranks), None))
+    note("energy", log.value("tta_energy"))
+    return LogFacts(
+        name=log.path.name,
+        sha256=log.sha256,
+        num_bytes=log.num_bytes,
+        started=None if start is None else _day(start.time_ms),
+        config=config if isinstance(config, dict) else {},
+        facts=tuple(facts),
+    )
+
+
+def _day(time_ms: float) -> str | None:
+    """The date in UTC; None for a number that is no time of ours."""
+    return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
+
 
 _OUR_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, SYSTEM_NAME)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -11,17 +12,18 @@ from typing import Any
 from harness.checker import engine
 from harness.cost.price_book import PriceBook, PriceBooks, electricity_usd
 from harness.energy.plausibility import missing_devices
+from harness.energy.score import Place, rank_energies
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
-from harness.scoring.score import Row, Score, leaderboard, no_score
+from harness.scoring import cost as scoring_cost
+from harness.scoring.cost import Bill
+from harness.scoring.score import Score, is_slower, no_score
 from harness.scoring.score import score as score_of
-from harness.submission import billing, signature
+from harness.submission import signature
 from harness.submission.result import Result
-
-__all__ = ["Rate", "leaderboard", "rate", "row"]
 
 Rate = Decimal | PriceBooks | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
 """USD an hour: a number, price books of which a result names one, a book or another function that says it for a
@@ -43,8 +45,8 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
     price = cost.price_of(result, ruleset.prices)
     return Row(
         band=None,
-        submitter=claim.submitter if claim else _logged(result, key.SUBMISSION_ORG) or "unknown",
-        system=claim.system if claim else _logged(result, key.SUBMISSION_PLATFORM) or "unknown",
+        submitter=claim.submitter if claim else _logged(result, keys.SUBMISSION_ORG) or "unknown",
+        system=claim.system if claim else _logged(result, keys.SUBMISSION_PLATFORM) or "unknown",
         category=claim.category if claim else "",
         submitted=claim.submitted if claim else "",
         path=str(result.path),
@@ -52,7 +54,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         num_errors=sum(finding.counts for finding in findings),
         num_warnings=sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings),
         findings=tuple(findings),
-        bill=billing.bill_of(result, ruleset.prices),
+        bill=scoring_cost.bill_of(result, ruleset.prices),
         electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
         signer=signature.verdict(result, ruleset).signer,
     )
@@ -60,7 +62,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
 
 def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
     benchmark = result.benchmark
-    division = result.claim.division if result.claim else _logged(result, key.SUBMISSION_DIVISION)
+    division = result.claim.division if result.claim else _logged(result, keys.SUBMISSION_DIVISION)
     rules = ruleset.benchmarks.get(benchmark) if benchmark is not None else None
     if rules is None:
         named = "the logs name no benchmark" if benchmark is None else f"there is no benchmark {printable(benchmark)!r}"
@@ -99,3 +101,91 @@ def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
 def _logged(result: Result, name: str) -> str | None:
     """The first text that a log has for `name`."""
     return next((value for log in result.runs if isinstance(value := log.value(name), str) and value), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a leaderboard table.
+
+    band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
+    category, submitted: as claimed; empty where nobody has claimed the result yet.
+    num_warnings: without those that are waived. findings: all that was found, waived ones too.
+    bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
+    electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
+    energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
+    signer: whose valid signature the manifest has, by the ruleset's list; None for any other and for none.
+    """
+
+    band: int | None
+    submitter: str
+    system: str
+    category: str
+    submitted: str
+    path: str
+    score: Score
+    num_errors: int
+    num_warnings: int
+    findings: tuple[Finding, ...] = ()
+    bill: Bill | None = None
+    electricity_usd: Decimal | None = None
+    energy_place: Place | None = None
+    signer: str | None = None
+
+    @property
+    def is_ranked(self) -> bool:
+        return self.num_errors == 0 and self.score.seconds is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one benchmark in one division, ranked ones first."""
+
+    benchmark: str
+    division: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """All tables, under one ruleset."""
+
+    ruleset: str
+    ruleset_digest: str
+    tables: tuple[Table, ...]
+
+
+def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
+    """Groups rows into tables and gives them their rank bands.
+
+    The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
+    than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
+    With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
+    By energy, rows whose intervals overlap the leader's share its rank; see `harness.energy.score`.
+    """
+    tables: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
+    return Leaderboard(
+        ruleset,
+        ruleset_digest,
+        tuple(Table(*name, rows=_ranked(tables[name])) for name in sorted(tables)),
+    )
+
+
+def _ranked(rows: list[Row]) -> tuple[Row, ...]:
+    def place(row: Row) -> tuple[bool, float, str, str, str]:
+        seconds = math.inf if row.score.seconds is None else row.score.seconds
+        return not row.is_ranked, seconds, row.submitter, row.system, row.path
+
+    placed: list[Row] = []
+    leader: Row | None = None
+    for row in sorted(rows, key=place):
+        if not row.is_ranked:
+            placed.append(replace(row, band=None))
+        elif leader is None or is_slower(row.score, leader.score):
+            leader = replace(row, band=len(placed) + 1)
+            placed.append(leader)
+        else:
+            placed.append(replace(row, band=leader.band))
+    places = rank_energies([row.score.energy if row.is_ranked else None for row in placed])
+    return tuple(replace(row, energy_place=place) for row, place in zip(placed, places, strict=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import RulesError, unknown_name
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
 from harness.mlperf import score
-from harness.ruleset import waiving
+from harness.ruleset import waivers
 from harness.ruleset.model import BenchmarkRules, RuleSet, Waiver
 from harness.submission.result import Result
 
@@ -46,7 +46,7 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
     benchmark = _benchmark(ruleset, result.benchmark)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
     ours = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
-    tree = waiving.tree_of(result.path)
+    tree = waivers.tree_of(result.path)
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
         severity = Severity(ruleset.codes[rule.code])
         if rule.scope == JUDGEMENT:
@@ -78,7 +78,7 @@ def _finding(rule: Rule, fault: Fault, severity: Severity, ruleset: RuleSet, tre
         (
             f"{waiver.why} ({waiver.who}, until {waiver.until})"
             for waiver in ruleset.waivers
-            if waiver.until >= today.isoformat() and waiving.fits(waiver, tree, rule.code, fault.path)
+            if waiver.until >= today.isoformat() and waivers.fits(waiver, tree, rule.code, fault.path)
         ),
         None,
     )
@@ -107,11 +107,11 @@ def waiver_uses(ruleset: RuleSet, judged: Iterable[tuple[str, Iterable[Finding]]
     What fits nothing is for the reader of all results to see; of one result it is a finding of RUL001 where the
     waiver speaks of that result.
     """
-    found = [(waiving.tree_of(Path(path)), item) for path, findings in judged for item in findings]
+    found = [(waivers.tree_of(Path(path)), item) for path, findings in judged for item in findings]
     return [
         WaiverUse(
             waiver,
-            sum(waiving.fits(waiver, tree, item.code, item.path) for tree, item in found),
+            sum(waivers.fits(waiver, tree, item.code, item.path) for tree, item in found),
             waiver.until < today.isoformat(),
         )
         for waiver in ruleset.waivers

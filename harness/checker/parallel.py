@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.errors import InputError, SubmissionError, UsageError
 from harness.findings import Rule
@@ -92,8 +92,8 @@ class Judge:
 
 def checks_of(ruleset: RuleSet) -> dict[str, Rule]:
     """The checks in force; all there are, where one of those is not among them, so that it can be said."""
-    found = catalog.checks(ruleset.codes)
-    return found if len(found) == len(ruleset.codes) else catalog.checks()
+    found = registry.checks(ruleset.codes)
+    return found if len(found) == len(ruleset.codes) else registry.checks()
 
 
 @contextlib.contextmanager

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from harness import grouping
-from harness.checker import parallel, report
+from harness.checker import parallel, registry
 from harness.checker.audit import engine, read
 from harness.checker.audit.engine import Audited
 from harness.checker.audit.facts import Tree
 from harness.checker.audit.mlflow_db import read_mirror
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
-from harness.checker.report import sarif, text
+from harness.checker.report import html, sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
-from harness.grouping import Group
+from harness.findings import Group, alone, record, together
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from harness.submission import layout, unread
+from harness.submission import layout
+from harness.submission import result as submission_result
 from harness.submission.claim import Unreadable
 from harness.submission.result import Result
 
@@ -48,7 +48,7 @@ def run(
         raise UsageError("audit: which results? name logs, folders or trees of them")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    rules, signals = load_audit(catalog.audit_file()), catalog.signals()
+    rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.fits(signals)
     ruleset = None if ruleset_name == parallel.AUTO else _load(ruleset_name)
     store = () if mirror is None else read_mirror(mirror)
@@ -78,7 +78,7 @@ def run(
                 document = as_sarif(audited, rules, signals, ruleset, missed.parts)
             case "html":
                 documents = {code: signal.document for code, signal in signals.items()}
-                document = report.as_html(_report(audited, rules, documents, today, ruleset, missed.parts))
+                document = html.as_html(_report(audited, rules, documents, today, ruleset, missed.parts))
             case _:
                 document = as_text(audited, rules, ruleset, missed.parts)
         sys.stdout.write(document)
@@ -115,9 +115,9 @@ def _readable(found: Sequence[tuple[Path, Sequence[Path]]], missed: _Missed) -> 
     for path, logs in found:
         try:
             result = read.read(path, logs)
-            for part in unread.parts(result):
+            for part in submission_result.parts(result):
                 missed.part(part)
-            unread.refuse_without_runs(result)
+            submission_result.refuse_without_runs(result)
         except InputError as error:
             missed.result(path, error)
             continue
@@ -174,7 +174,7 @@ def _report(
     today: date,
     ruleset: RuleSet | None,
     missed: Sequence[Unreadable],
-) -> report.Report:
+) -> html.Report:
     """The ten most suspicious things, then every result; the signals' documents say why and what to do."""
     parts = []
     for one in audited:
@@ -182,15 +182,15 @@ def _report(
         verdict = "nothing suspicious" if not num else "1 suspicion" if num == 1 else f"{num} suspicions"
         findings = tuple(item.finding for item in one.suspicions)
         kind = "unscored" if num else "valid"
-        parts.append(report.Part(one.path, one.benchmark, verdict, kind, findings, (("Runs", str(one.num_runs)),)))
-    return report.Report(
+        parts.append(html.Part(one.path, one.benchmark, verdict, kind, findings, (("Runs", str(one.num_runs)),)))
+    return html.Report(
         title="Audit of results",
         noun="signal",
         law=(f"audit rules {rules.version}", rules.digest),
         parts=parts,
         documents=documents,
         today=today,
-        worst=[report.Worst(item.finding, item.score) for item in engine.worst(audited)],
+        worst=[html.Worst(item.finding, item.score) for item in engine.worst(audited)],
         standard=_law(ruleset),
         missed=[(str(part.path), part.message) for part in missed],
     )
@@ -224,14 +224,14 @@ def as_json(
     """
     results = []
     for one in audited:
-        findings = [{**grouping.record(group), "score": score} for group, score in _alike(one.suspicions)]
+        findings = [{**record(group), "score": score} for group, score in _alike(one.suspicions)]
         results.append({"path": one.path, "benchmark": one.benchmark, "num_runs": one.num_runs, "findings": findings})
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
         "ruleset": None if ruleset is None else ruleset.version,
         "ruleset_digest": None if ruleset is None else ruleset.digest,
-        "most_suspicious": [{**grouping.alone(item.finding), "score": item.score} for item in engine.worst(audited)],
+        "most_suspicious": [{**alone(item.finding), "score": item.score} for item in engine.worst(audited)],
         "results": results,
         "not_audited": _missed_records(missed),
     }
@@ -256,5 +256,5 @@ def as_sarif(
 
 def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:
     """The groups with the highest score in each, the worst first."""
-    together = grouping.together(suspicions, lambda item: item.finding)
-    return [(Group(tuple(item.finding for item in members)), members[0].score) for members in together]
+    groups = together(suspicions, lambda item: item.finding)
+    return [(Group(tuple(item.finding for item in members)), members[0].score) for members in groups]

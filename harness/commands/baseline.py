@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import ExitStatus, UsageError
 from harness.ruleset import catalog, load
-from harness.run import data_cache
+from harness.run import data_cache, workloads
 
 
 def run(
@@ -20,7 +20,7 @@ def run(
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     rules = ruleset.benchmark(workload_name, suite)
-    workload = catalog.workload(workload_name)
+    workload = workloads.workload(workload_name)
     measure = getattr(workload, "baselines", None)
     if measure is None:
         raise UsageError(f"{workload_name}: has no baselines to measure")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from harness.board import leaderboard
 from harness.board.index import Board, read_board
+from harness.board.leaderboard import Leaderboard, Row
 from harness.board.site import refuse_foreign, write_site
+from harness.checker import registry
 from harness.errors import ExitStatus, MissingDependencyError
 from harness.ruleset import catalog, load
-from harness.scoring.score import Leaderboard, Row
 from harness.submission.result import Result
 
 
@@ -36,7 +37,7 @@ def board_of(tree: Path, ruleset_name: str, today: date) -> Board:
     """
     folder = catalog.ruleset_folder(ruleset_name)
     ruleset = load.load_ruleset(folder, ruleset_name)
-    checks = catalog.checks()
+    checks = registry.checks()
 
     def rate(result: Result) -> Row:
         return leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today)

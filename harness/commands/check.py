@@ -10,8 +10,7 @@ from pathlib import Path
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
-from harness.findings import Rule
-from harness.grouping import alike
+from harness.findings import Rule, alike
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, find_results, read_result
@@ -106,13 +105,13 @@ def _document(
             law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
             return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
         case "html":
-            from harness.checker import report  # jinja2 takes a while
+            from harness.checker.report import html  # jinja2 takes a while
 
-            return report.as_html(
-                report.Report(
+            return html.as_html(
+                html.Report(
                     title="Check of results by the rules",
                     law=(f"ruleset {ruleset.version}", ruleset.digest),
-                    parts=[report.part_of(item) for item in judged],
+                    parts=[html.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,
                     waivers=engine.waiver_uses(ruleset, [(item.path, item.findings) for item in judged], today),

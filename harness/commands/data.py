@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import DataError, ExitStatus
 from harness.ruleset import catalog, load
-from harness.run import data_cache
+from harness.run import data_cache, workloads
 
 
 def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, source: Path | None) -> ExitStatus:
@@ -17,7 +17,7 @@ def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, so
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     rules = ruleset.benchmark(workload, suite)
-    data = data_cache.prepare(catalog.workload(workload), suite, cache or data_cache.default_cache(), source)
+    data = data_cache.prepare(workloads.workload(workload), suite, cache or data_cache.default_cache(), source)
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data's digest is {data.digest}; the rules of {rules.name} want {rules.data_digest}; "

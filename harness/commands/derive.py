@@ -13,16 +13,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from harness.base.files import small_file
 from harness.board import leaderboard
 from harness.board.derive.formulas import kind_of
 from harness.board.derive.mlperf import derive_round, typed_in_round
 from harness.board.derive.numbers import Derived, Place, Subject, derive
-from harness.board.derive.stated import RULES_OF_BOARD, Typed, against_board, typed_totals
-from harness.board.export import board_json
+from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, typed_totals
+from harness.board.export import board_json, row_document
 from harness.board.index import read_board
+from harness.board.leaderboard import Leaderboard, Row
 from harness.board.mlperf_table import RoundRow
-from harness.board.rowdocument import row_document
-from harness.checker import engine, parallel
+from harness.checker import engine, parallel, registry
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.mlperf import score as mlperf_score
@@ -30,10 +31,9 @@ from harness.mlperf.model import Round
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
-from harness.scoring.score import Leaderboard, Row
 from harness.scoring.summary import summarise
-from harness.submission import layout, unread
-from harness.submission.claim import small_file
+from harness.submission import layout
+from harness.submission import result as submission_result
 from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
@@ -47,7 +47,7 @@ class Derivation:
 
     result: Result
     numbers: tuple[Derived, ...]
-    typed: tuple[Typed, ...]
+    typed: tuple[Stated, ...]
 
     @property
     def is_well(self) -> bool:
@@ -97,7 +97,7 @@ def run(
 def _of_ours(
     mine: Mapping[Path, Result], ruleset: RuleSet, folder: Path, tree: Path | None, against: Path | None, today: date
 ) -> list[Derivation]:
-    checks = catalog.checks()
+    checks = registry.checks()
     known = {path.resolve() for path in mine}
     others = [] if tree is None else [path for path in find_results(tree) if path.resolve() not in known]
     results = {str(path): result for path, result in [*mine.items(), *((path, read_result(path)) for path in others)]}
@@ -125,10 +125,10 @@ def _readable(paths: Sequence[Path]) -> tuple[dict[Path, Result], InputError | N
     for path in paths:
         try:
             result = read_result(path)
-            for part in unread.parts(result):
+            for part in submission_result.parts(result):
                 why = printable(part.message, 500)
                 print(f"tta: {printable(part.path)}: nothing is derived from it: {why}", file=sys.stderr)
-            unread.refuse_without_runs(result)
+            submission_result.refuse_without_runs(result)
         except InputError as error:
             if unreadable is not None:
                 print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
@@ -144,7 +144,7 @@ def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) ->
 
 
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
-    findings = engine.judge(result, ruleset, catalog.checks().values(), today)
+    findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
     claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
     score = mlperf_score.of(result, round_)
@@ -183,7 +183,7 @@ def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
 
 def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[str, Any]:
     """The result's row in the data of a board of `tree`, with what its table says; empty where it is on no board."""
-    checks = catalog.checks()
+    checks = registry.checks()
 
     def rate(result: Result) -> Row:
         return leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today)
@@ -293,10 +293,10 @@ def _value(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else printable(value)
 
 
-def _stated(typed: Typed) -> str:
+def _stated(typed: Stated) -> str:
     at = printable(typed.path, 1000) if typed.line is None else f"{printable(typed.path, 1000)}:{typed.line}"
     return f"{at}: {printable(typed.name)} is stated as {_value(typed.stated)}"
 
 
-def _difference(typed: Typed) -> str:
+def _difference(typed: Stated) -> str:
     return f"  DIFFERS: {_stated(typed)}; the logs make {_value(typed.derived)}"

@@ -11,7 +11,7 @@ from harness.errors import ExitStatus, printable
 
 if TYPE_CHECKING:
     from harness.commands._arguments import Verbs
-    from harness.metering.session import Wish
+    from harness.metering.session import MeterRequest
 
 
 def add_power(parser: Parser) -> None:
@@ -33,11 +33,11 @@ def add_power(parser: Parser) -> None:
     parser.add_argument("--power-listen", metavar="HOST:PORT", help="where the other nodes' `tta agent` connects")
 
 
-def wish(arguments: argparse.Namespace) -> Wish:
+def meter_request(arguments: argparse.Namespace) -> MeterRequest:
     """What was said of meters, for `tta run`."""
-    from harness.metering.session import Wish
+    from harness.metering.session import MeterRequest
 
-    return Wish(
+    return MeterRequest(
         meters=arguments.meter,
         num_nodes=arguments.power_nodes,
         listen=arguments.power_listen,

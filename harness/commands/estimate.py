@@ -12,7 +12,7 @@ from typing import Any
 from harness.base.text_table import aligned
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.estimate import Estimate, Pace, Spread, estimate, paces, reference_samples
@@ -107,12 +107,12 @@ def _measured(place: Path, rules: BenchmarkRules) -> tuple[list[Pace], int | Non
     result = read_result(paths[0])
     if result.benchmark != rules.name:
         raise UsageError(f"{paths[0]}: is a result of {printable(result.benchmark)}, not of {rules.name}")
-    size = result.runs[0].value(key.GLOBAL_BATCH_SIZE)
+    size = result.runs[0].value(keys.GLOBAL_BATCH_SIZE)
     return paces(result.runs), size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
 def _default_batch_size(rules: BenchmarkRules) -> int:
-    default = rules.defaults().get(key.GLOBAL_BATCH_SIZE)
+    default = rules.defaults().get(keys.GLOBAL_BATCH_SIZE)
     if not isinstance(default, int) or isinstance(default, bool):
         raise UsageError(f"{rules.name}: the rules name no batch size; give --batch-size N")
     return default

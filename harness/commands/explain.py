@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
+from harness.checker import registry
 from harness.checker.rulebook import SCOPES, rulebook
 from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.findings import Rule
@@ -52,7 +53,7 @@ def _rule(code: str, ruleset: RuleSet) -> Rule:
     Raises:
         UsageError: there is none; with the nearest, and how to see all.
     """
-    rules = {**catalog.checks(), **{item.code: item.as_rule for item in catalog.signals().values()}}
+    rules = {**registry.checks(), **{item.code: item.as_rule for item in registry.signals().values()}}
     if code.upper() in rules:
         return rules[code.upper()]
     asked = code.upper() if _CODE.fullmatch(code) else code
@@ -74,9 +75,9 @@ def _head(rule: Rule, ruleset: RuleSet) -> str:
 
 def _rulebook(ruleset: RuleSet) -> str:
     """Of the default ruleset: all checks and signals, and which rulesets have them in force; of another: its own."""
-    rules = catalog.checks().values()
+    rules = registry.checks().values()
     if ruleset.version != DEFAULT_RULESET:
         return rulebook([rule for rule in rules if rule.code in ruleset.codes], [ruleset])
     names = sorted((name for name, _ in catalog.ruleset_folders()), key=lambda name: ("/" in name, name))
     rulesets = [load.load_ruleset(catalog.ruleset_folder(name), name) for name in names]
-    return rulebook([*rules, *(signal.as_rule for signal in catalog.signals().values())], rulesets)
+    return rulebook([*rules, *(signal.as_rule for signal in registry.signals().values())], rulesets)

@@ -11,7 +11,7 @@ from harness.errors import ExitStatus, LogError, OutputError, UsageError, printa
 from harness.log import run_log
 from harness.log.power_csv import node_log, read_csv, spec_for
 from harness.log.power_format import MeterClass, Scope
-from harness.metering.recording import run_folder
+from harness.metering.session import run_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.base import typed_yaml
 from harness.base.text_table import aligned
 from harness.cost.ownership import read_ownership
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
@@ -198,7 +199,7 @@ def _shown(value: object) -> str:
 
 def _own(path: Path, output_format: str) -> ExitStatus:
     try:
-        form = read_ownership(load.load_yaml(path), str(path))
+        form = read_ownership(typed_yaml.load_yaml(path), str(path))
     except RulesError as error:
         raise InputError(str(error)) from None
     price = form.price()

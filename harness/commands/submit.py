@@ -8,14 +8,16 @@ from datetime import date
 from pathlib import Path
 
 from harness.board import leaderboard
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import pack, signature
-from harness.submission.result import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME, Claim, Result, find_results, read_result
+from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, Claim
+from harness.submission.layout import SYSTEM_NAME
+from harness.submission.result import Result, find_results, read_result
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -50,7 +52,7 @@ def run(request: Request, today: date) -> ExitStatus:
         if request.sign is not None:
             signature.sign(staging / pack.places(claim).result / MANIFEST_NAME, request.sign)
         staged = read_result(staging / pack.places(claim).result)
-        findings = engine.judge(staged, ruleset, catalog.checks().values(), today)
+        findings = engine.judge(staged, ruleset, registry.checks().values(), today)
         print(text.findings_text(findings).replace(f"{staging}/", ""))
         if not engine.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
@@ -92,8 +94,8 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
     return Claim(
         submitter=str(submitter),
         system=str(system),
-        benchmark=str(first.value(key.SUBMISSION_BENCHMARK)),
-        division=str(first.value(key.SUBMISSION_DIVISION)),
+        benchmark=str(first.value(keys.SUBMISSION_BENCHMARK)),
+        division=str(first.value(keys.SUBMISSION_DIVISION)),
         category=category,
         ruleset=request.ruleset,
         system_sha256=result.system_sha256,
@@ -125,7 +127,7 @@ def _category(status: object) -> str:
 
 def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
     """Where the result would rank among what is in the tree."""
-    checks = list(catalog.checks().values())
+    checks = list(registry.checks().values())
     mine = leaderboard.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]
     try:

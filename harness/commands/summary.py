@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import ExitStatus, InputError, printable
 from harness.ruleset import catalog, load
 from harness.scoring.summary import as_text, summarise
-from harness.submission import unread
+from harness.submission import result as submission_result
 from harness.submission.result import find_results, read_result
 
 
@@ -32,9 +32,9 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
         try:
             result = read_result(path)
-            for part in unread.parts(result):
+            for part in submission_result.parts(result):
                 print(f"tta: {printable(part.path)}: left out: {printable(part.message, 500)}", file=sys.stderr)
-            unread.refuse_without_runs(result)
+            submission_result.refuse_without_runs(result)
         except InputError as error:
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
             status = ExitStatus.USAGE

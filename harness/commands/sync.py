@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.errors import ExitStatus, printable
-from harness.log import events as key
-from harness.ruleset import catalog
-from harness.submission.result import SYSTEM_NAME, find_results, read_result
+from harness.log import keys
+from harness.submission.layout import SYSTEM_NAME
+from harness.submission.result import find_results, read_result
 from harness.tracking.follower import Follower, Report, logs_in, ruleset_called
 from harness.tracking.mirror import tracking_uri as store_uri
 from harness.tracking.store import Store
@@ -55,11 +55,11 @@ def _verdict(path: Path) -> str | None:
     if not path.is_dir():
         return None
     result = read_result(path)
-    names = [log.field(key.TTA_RULES, "ruleset") for log in result.runs]
+    names = [log.field(keys.TTA_RULES, "ruleset") for log in result.runs]
     ruleset = ruleset_called(names[0]) if names and isinstance(names[0], str) else None
     if ruleset is None:
         return None
-    findings = engine.judge(result, ruleset, catalog.checks().values(), datetime.now(UTC).date())
+    findings = engine.judge(result, ruleset, registry.checks().values(), datetime.now(UTC).date())
     errors = sum(finding.counts for finding in findings)
     return "valid" if errors == 0 else f"invalid: {errors} findings of severity error"
 

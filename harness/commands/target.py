@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.base.text_table import aligned
 from harness.errors import ExitStatus, UsageError, printable
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
@@ -56,7 +56,7 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     logs = _full_curves(paths)
-    names = {printable(log.value(key.SUBMISSION_BENCHMARK)) for log in logs}
+    names = {printable(log.value(keys.SUBMISSION_BENCHMARK)) for log in logs}
     name = names.pop()
     if names:
         raise UsageError(f"target: runs of several benchmarks: {', '.join(sorted([name, *names]))}")
@@ -77,7 +77,7 @@ def _full_curves(paths: list[Path]) -> list[RunLog]:
         for unreadable in result.unreadable:
             print(f"tta: {printable(unreadable.path)}: left out: {printable(unreadable.message)}", file=sys.stderr)
         for log in result.runs:
-            stop = log.first(key.RUN_STOP)
+            stop = log.first(keys.RUN_STOP)
             if stop is not None and stop.metadata.get("reason") == FULL_CURVE:
                 logs.append(log)
             else:
@@ -90,7 +90,7 @@ def _full_curves(paths: list[Path]) -> list[RunLog]:
 def _groups(logs: list[RunLog], rules: BenchmarkRules) -> list[_Group]:
     by_batch_size: dict[int, list[RunResult]] = {}
     for log in logs:
-        batch_size = log.value(key.GLOBAL_BATCH_SIZE)
+        batch_size = log.value(keys.GLOBAL_BATCH_SIZE)
         found = run_result(log, rules)
         if not isinstance(batch_size, int) or not found.evaluations:
             missing = "evaluation" if isinstance(batch_size, int) else "global_batch_size"

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from harness.commands._arguments import Parser, add_verb, path, positive, seed
-from harness.commands.energyverbs import add_power, wish
+from harness.commands.energyverbs import add_power, meter_request
 from harness.errors import ExitStatus, UsageError, printable
 
 if TYPE_CHECKING:
@@ -51,13 +51,14 @@ def add_run(verbs: Verbs) -> None:
 
 def _call_run(arguments: argparse.Namespace) -> ExitStatus:
     from harness.commands import run
+    from harness.run import benchmark
 
     if arguments.all:
         _refuse_with_all(arguments)
     elif arguments.workload is None:
         raise UsageError("the following arguments are required: WORKLOAD, or --all (see `tta run --help`)")
     return (run.run_all if arguments.all else run.run)(
-        run.Request(
+        benchmark.Request(
             workload=arguments.workload or "",
             suite=arguments.suite,
             division=arguments.division,
@@ -70,7 +71,7 @@ def _call_run(arguments: argparse.Namespace) -> ExitStatus:
             precision=arguments.precision,
             data=arguments.data,
             source=arguments.source,
-            power=wish(arguments),
+            power=meter_request(arguments),
             overrides=tuple(arguments.overrides),
             mlflow=arguments.mlflow,
             is_mirrored=not arguments.no_mlflow,

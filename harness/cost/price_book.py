@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from harness.cost.money import EXACT, cost_usd, rounded
 from harness.errors import RulesError, UsageError, printable, unknown_name
-from harness.submission.system import PRICE_KEY
+
+PRICE_KEY = "tta_price_sku"  # of a system description: the id of its list price
+
 
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "capacity_block", "on_prem")
 RANKED_PURCHASES = ("on_demand", "on_prem")  # a machine of one's own has no other list price

@@ -11,23 +11,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from harness.energy.clock_offset import NodeClock, node_clock
-from harness.energy.energyreading import EnergyReading, EnergySource, integrate
 from harness.energy.integral import MeterIntegral, integrate_meter
 from harness.energy.meter_selection import CLASSES, choose
-from harness.energy.run_energy import METHOD, EnergyLimits, EnergyPart, RunEnergy
+from harness.energy.run_energy import EnergyLimits, EnergyPart, RunEnergy
 from harness.errors import LogError
 from harness.log.power_format import MeterClass, MeterSpec, NodePower
-
-__all__ = [
-    "METHOD",
-    "EnergyLimits",
-    "EnergyPart",
-    "EnergyReading",
-    "EnergySource",
-    "RunEnergy",
-    "integrate",
-    "run_energy",
-]
 
 
 @dataclass(slots=True)

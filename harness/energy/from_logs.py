@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.energy.accounting import run_energy
-from harness.energy.plausibility import of_nobody, other_time
+from harness.energy.plausibility import outside_run, unattributed
 from harness.energy.run_energy import EnergyLimits, RunEnergy
 from harness.errors import LogError
-from harness.log import events as key
+from harness.log import keys
 from harness.log.power_format import NodePower, Sample
 from harness.log.run_log import RunLog
 
@@ -62,12 +62,12 @@ def window_ns(log: RunLog) -> tuple[int, int] | None:
     """`run_start` and `run_stop` in the time that the power logs have: the system's monotonic clock where one of them
     is ours, else wall time; None where the log does not say, or where the stop is not after the start.
     """
-    start, stops = log.first(key.RUN_START), log.all(key.RUN_STOP)
+    start, stops = log.first(keys.RUN_START), log.all(keys.RUN_STOP)
     if start is None or not stops:
         return None
     origin_ns = 0
     if any(node.dialect == "tta" for node in log.nodes):
-        mono_ns = log.field(key.TTA_CLOCK, "mono_ns")
+        mono_ns = log.field(keys.TTA_CLOCK, "mono_ns")
         if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
             return None
         edges, origin_ns = [start.elapsed_ns, stops[-1].elapsed_ns], mono_ns
@@ -82,7 +82,7 @@ def is_of_another_run(node: NodePower, log: RunLog) -> bool:
     """Whether a power log of ours bears the identity of another run, or none. MLPerf's bear none at all."""
     if node.dialect == "mlperf" or "unreadable" in node.defect_counts:
         return False
-    return node.run_id is None or node.run_id != log.field(key.TTA_FORMAT, "run_id")
+    return node.run_id is None or node.run_id != log.field(keys.TTA_FORMAT, "run_id")
 
 
 def _energy(log: RunLog, limits: EnergyLimits, num_nodes: int | None) -> RunEnergy:
@@ -95,8 +95,8 @@ def _energy(log: RunLog, limits: EnergyLimits, num_nodes: int | None) -> RunEner
         return _unplaced(log.nodes)
     doubts = {
         "other_run": any(is_of_another_run(node, log) for node in log.nodes),
-        "other_time": any(other_time(node, log, window) is not None for node in log.nodes),
-        "of_nobody": energy.joules is not None and any(of_nobody(node, log) is not None for node in log.nodes),
+        "other_time": any(outside_run(node, log, window) is not None for node in log.nodes),
+        "of_nobody": energy.joules is not None and any(unattributed(node, log) is not None for node in log.nodes),
     }
     return replace(energy, void=tuple(sorted({*energy.void, *(name for name, is_so in doubts.items() if is_so)})))
 
@@ -119,7 +119,7 @@ def _unplaced(nodes: Sequence[NodePower]) -> RunEnergy:
 
 def hosts_of(log: RunLog) -> set[str] | None:
     """The hosts the log names; None where it names none."""
-    world = log.value(key.TTA_WORLD)
+    world = log.value(keys.TTA_WORLD)
     ranks = world if isinstance(world, list) else []
     hosts = {host for rank in ranks if isinstance(rank, dict) and isinstance(host := rank.get("host"), str)}
     return hosts or None
@@ -129,7 +129,7 @@ def _on_one_clock(log: RunLog) -> tuple[NodePower, ...]:
     """The power logs, those of MLPerf's kind moved from wall time onto the monotonic clock where others are ours."""
     if all(node.dialect == "mlperf" for node in log.nodes):
         return log.nodes
-    start, mono_ns = log.first(key.RUN_START), log.field(key.TTA_CLOCK, "mono_ns")
+    start, mono_ns = log.first(keys.RUN_START), log.field(keys.TTA_CLOCK, "mono_ns")
     assert start is not None  # or there were no window
     assert start.elapsed_ns is not None
     if (wall_ns := _wall_ns(start.time_ms)) is None:

@@ -13,7 +13,7 @@ from harness.cost.price_book import whole_number
 from harness.energy.clock_offset import node_clock
 from harness.energy.meter_selection import PARTS
 from harness.energy.run_energy import EnergyPart
-from harness.log import events as key
+from harness.log import keys
 from harness.log.power_format import Component, NodePower
 from harness.log.run_log import RunLog
 
@@ -42,7 +42,7 @@ class Missing:
         return self.name == "accelerators_per_node" and self.metered > 0
 
 
-def other_time(node: NodePower, log: RunLog, window: tuple[int, int]) -> str | None:
+def outside_run(node: NodePower, log: RunLog, window: tuple[int, int]) -> str | None:
     """What the times of a power log of ours say against it; None where nothing does.
 
     window: run_start and run_stop on the referee's clock, of `loggedenergy.window_ns`.
@@ -50,7 +50,7 @@ def other_time(node: NodePower, log: RunLog, window: tuple[int, int]) -> str | N
     readings_ns = [sample.mono_ns for series in node.samples.values() for sample in series]
     if node.dialect != "tta" or not readings_ns:
         return None
-    clock, start = node_clock(node.offsets, *window), log.first(key.RUN_START)
+    clock, start = node_clock(node.offsets, *window), log.first(keys.RUN_START)
     assert start is not None  # or there were no window
     assert start.elapsed_ns is not None
     if is_brought(node):
@@ -71,13 +71,13 @@ def other_time(node: NodePower, log: RunLog, window: tuple[int, int]) -> str | N
     return None
 
 
-def of_nobody(node: NodePower, log: RunLog) -> str | None:
+def unattributed(node: NodePower, log: RunLog) -> str | None:
     """Why nobody can have written this log of a node beside a run of ours; None where somebody can."""
     if log.is_foreign or node.is_switch:
         return None
     if node.dialect == "mlperf":
         return "it does not say of which run it is: the harness did not write it"
-    stated = [log.field(key.TTA_ENERGY, name) for name in ("energy_j", "source")]
+    stated = [log.field(keys.TTA_ENERGY, name) for name in ("energy_j", "source")]
     if stated == [None, "none"] and not is_brought(node):
         why = "the referee says that nothing was metered"
         return f"{why}; its meters are {', '.join(sorted(node.specs))[:80]}"

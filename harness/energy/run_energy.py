@@ -43,9 +43,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every ruleset has EnergyLimits
-    from harness.energy.energyreading import EnergySource
     from harness.energy.integral import MeterIntegral
     from harness.log.power_format import Component, MeterClass, Scope
+from typing import Any, Literal
+
+EnergySource = Literal["measured", "estimated", "none"]
+
 
 METHOD = "tta-1"  # a number that the same logs give differently gets another name
 
@@ -131,3 +134,31 @@ class RunEnergy:
         if self.joules is None:
             return "none"
         return "estimated" if self.meter_class == "E" else "measured"
+
+
+def energy_value(energy: RunEnergy | None) -> dict[str, Any]:
+    """`energy` as it stands in the log; None: the run was not metered, or its clock never ran."""
+    if energy is None:
+        return {
+            "energy_j": None,
+            "source": "none",
+            "class": "N",
+            "scope": "none",
+            "u95_j": None,
+            "coverage": None,
+            "void": [],
+            "meters": [],
+            "method": METHOD,
+        }
+    is_known = energy.joules is not None
+    return {
+        "energy_j": energy.joules,
+        "source": energy.source,
+        "class": energy.meter_class if is_known else "N",
+        "scope": energy.scope,
+        "u95_j": energy.uncertainty_j,
+        "coverage": energy.coverage if energy.parts else None,
+        "void": list(energy.void),
+        "meters": sorted({part.meter for part in energy.parts if part.joules is not None}),
+        "method": energy.method,
+    }

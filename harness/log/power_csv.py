@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from harness.base import values
 from harness.errors import LogError, UsageError, printable
-from harness.log import events as key
-from harness.log import powerlines
+from harness.log import keys, power_format
 from harness.log.power_format import ClockOffset, MeterClass, MeterSpec, Sample, Scope
-from harness.log.powercollector import MAX_SAMPLES
+from harness.log.power_log import MAX_SAMPLES
 from harness.log.run_log import RunLog
 
 MAX_BYTES = 256 << 20
@@ -139,7 +139,7 @@ def _power(text: str, place: str) -> float | None:
     watts = float(text)
     if watts < 0:
         raise LogError(f"{place}: {shown} W is negative")
-    if not math.isfinite(watts) or watts > powerlines.MAX_NUMBER:
+    if not math.isfinite(watts) or watts > values.MAX_NUMBER:
         raise LogError(f"{place}: {shown} W is out of all reason")
     return watts
 
@@ -169,12 +169,12 @@ def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: fl
         LogError: the log does not say where its clock's zero is or on which hosts it ran, or the readings touch no
             part of the run.
     """
-    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
-    mono_ns = log.field(key.TTA_CLOCK, "mono_ns")
+    start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
+    mono_ns = log.field(keys.TTA_CLOCK, "mono_ns")
     if start is None or stop is None or start.elapsed_ns is None or stop.elapsed_ns is None:
-        raise LogError(f"{log.path}: has no {key.RUN_START} and {key.RUN_STOP}: nothing to lay readings over")
+        raise LogError(f"{log.path}: has no {keys.RUN_START} and {keys.RUN_STOP}: nothing to lay readings over")
     if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
-        raise LogError(f"{log.path}: has no {key.TTA_CLOCK}; it was made before power logs were")
+        raise LogError(f"{log.path}: has no {keys.TTA_CLOCK}; it was made before power logs were")
     hosts = _hosts(log)
     if node >= len(hosts):
         raise UsageError(f"--node {node}: the log names {len(hosts)} nodes: {printable(', '.join(hosts))}")
@@ -196,29 +196,31 @@ def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: fl
     def wall_ms(at_ns: int) -> int:
         return (at_ns + zero_ns) // 1_000_000
 
-    run_id = log.field(key.TTA_FORMAT, "run_id")
+    run_id = log.field(keys.TTA_FORMAT, "run_id")
     first_ns, last_ns = samples[0].mono_ns, samples[-1].mono_ns
     lines = [
-        powerlines.opening_line(
+        power_format.opening_line(
             wall_ms(first_ns), node=f"node_{node}", host=hosts[node], run_id=run_id if isinstance(run_id, str) else None
         ),
-        powerlines.meter_line(wall_ms(first_ns), spec),
-        powerlines.start_line(wall_ms(first_ns), first_ns),
+        power_format.meter_line(wall_ms(first_ns), spec),
+        power_format.start_line(wall_ms(first_ns), first_ns),
     ]
     for at_ns in (first_ns, last_ns):
         offset = ClockOffset(at_ns, 0, round(2 * clock_error_s * 1e9))
-        lines.append(powerlines.clock_offset_line(wall_ms(at_ns), offset))
-    lines += [powerlines.reading_line(wall_ms(sample.mono_ns), spec, sample, seq) for seq, sample in enumerate(samples)]
-    lines.append(powerlines.stop_line(wall_ms(last_ns), last_ns))
+        lines.append(power_format.clock_offset_line(wall_ms(at_ns), offset))
+    lines += [
+        power_format.reading_line(wall_ms(sample.mono_ns), spec, sample, seq) for seq, sample in enumerate(samples)
+    ]
+    lines.append(power_format.stop_line(wall_ms(last_ns), last_ns))
     return "".join(lines)
 
 
 def _hosts(log: RunLog) -> list[str]:
     """The hosts of the run in the order of their first rank."""
-    world = log.value(key.TTA_WORLD)
+    world = log.value(keys.TTA_WORLD)
     ranks = world if isinstance(world, list) else []
     found = [host for rank in ranks if isinstance(rank, dict) and isinstance(host := rank.get("host"), str)]
-    return [host for host in dict.fromkeys(found) if powerlines.text_of(host) is not None]
+    return [host for host in dict.fromkeys(found) if values.text_of(host) is not None]
 
 
 def _shown(wall_ns: int) -> str:

@@ -11,7 +11,9 @@ round trips that the referee asks for.
 
 Messages, one JSON object a line. From the referee: open {meters, sources, system}, clock {id}, start {period_s}, stop,
 close. `sources`: what is reached over a network, as `harness.metering.sources` has it. The line is neither encrypted
-nor is the referee known to the agent by more than its address: it belongs into a network whose machines trust each other.
+nor is the referee known to the agent by more than its address: it belongs into a network whose machines trust each
+other.
+
 To it: hello {node, token, host, machine}, opened {meters, reasons}, clock {id, mono_ns}, samples [[meter id, mono_ns,
 value], ...], stopped {id, cpu_s, mono_ns}. An answer bears the number of its question.
 """
@@ -32,7 +34,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.base.json_socket import Channel, ChannelClosed
+from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import TtaError, UsageError, WorkerError, printable
 from harness.log.power_format import TOKEN_VARIABLE, Sample
 from harness.metering.meters import Meter, open_meter, open_source
@@ -95,7 +97,7 @@ class MeterLoop:
 class Agent:
     """Serves one referee over `channel`."""
 
-    def __init__(self, channel: Channel, node: int, token: str) -> None:
+    def __init__(self, channel: JsonSocket, node: int, token: str) -> None:
         self._channel = channel
         self._node = node
         self._token = token
@@ -124,7 +126,7 @@ class Agent:
                 if command is not None and not self._obey(command):
                     return is_asked
                 self._send_samples()
-        except ChannelClosed:
+        except SocketClosed:
             return is_asked
         finally:
             self._stop_loops()
@@ -207,7 +209,7 @@ def machine_id(root: Path = Path("/")) -> str | None:
     return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
 
 
-def connect(address: str, patience_s: float) -> Channel:
+def connect(address: str, patience_s: float) -> JsonSocket:
     """The line to the referee at `HOST:PORT`, or at the path of a Unix socket; waits for it to listen.
 
     Raises:
@@ -216,7 +218,7 @@ def connect(address: str, patience_s: float) -> Channel:
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return Channel(_connection(address, max(1.0, deadline - time.monotonic())))
+            return JsonSocket(_connection(address, max(1.0, deadline - time.monotonic())))
         except OSError as error:
             if time.monotonic() >= deadline:
                 shown = printable(address)

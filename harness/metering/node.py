@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from harness.base import values
 from harness.base.clock import Clock, MonotonicClock
 from harness.errors import OutputError, TtaError, printable
-from harness.log import powerlines
+from harness.log import power_format
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 
 MAX_MESSAGE_BYTES = 1 << 20
@@ -42,7 +43,7 @@ class _Writing:
     offset_ns: int = 0
 
 
-class PowerNode:
+class AgentConnection:
     """One agent, and the thread that listens to it.
 
     specs, reasons: what it can read, and why not the rest. is_lost: it is gone for good. fault: why the log of this run
@@ -89,7 +90,7 @@ class PowerNode:
         if (answer := self._answer("opened", None, OPEN_S)) is None:
             raise TtaError(f"the power agent of {self.place} gave no answer")
         try:
-            specs = [powerlines.spec_of(item) for item in answer[0]["meters"][:MAX_METERS]]
+            specs = [power_format.spec_of(item) for item in answer[0]["meters"][:MAX_METERS]]
             reasons = dict(answer[0]["reasons"])
         except (ValueError, TypeError, KeyError) as error:
             why = printable(error, 200)
@@ -104,9 +105,9 @@ class PowerNode:
             OutputError: the log cannot be written.
         """
         self.fault, now_ms = None, clock.time_ms(clock.elapsed_ns())
-        lines = [powerlines.opening_line(now_ms, node=path.stem, host=self.host, machine=self.machine, run_id=run_id)]
+        lines = [power_format.opening_line(now_ms, node=path.stem, host=self.host, machine=self.machine, run_id=run_id)]
         asked = (replace(spec, period_s=period_s or spec.period_s) for spec in self.specs.values())
-        lines += (powerlines.meter_line(now_ms, spec) for spec in asked)
+        lines += (power_format.meter_line(now_ms, spec) for spec in asked)
         try:
             with contextlib.ExitStack() as undo:
                 stream = undo.enter_context(path.open("x", encoding="utf-8", buffering=1))
@@ -119,7 +120,7 @@ class PowerNode:
         offset = self.compare_clocks()
         began_ns = clock.origin_ns + clock.elapsed_ns() + (offset.offset_ns if offset else 0)
         with self._lock:
-            self._put(powerlines.start_line(clock.time_ms(clock.elapsed_ns()), began_ns))
+            self._put(power_format.start_line(clock.time_ms(clock.elapsed_ns()), began_ns))
         self._send({"do": "start", "period_s": period_s})
 
     @property
@@ -147,7 +148,7 @@ class PowerNode:
         if best is not None:
             with self._lock:
                 writing.offset_ns = best.offset_ns
-                self._put(powerlines.clock_offset_line(self._time_ms(writing, best.mono_ns), best))
+                self._put(power_format.clock_offset_line(self._time_ms(writing, best.mono_ns), best))
         return best
 
     def ask_stop(self) -> None:
@@ -164,8 +165,8 @@ class PowerNode:
             if answer is not None:
                 stopped_ns, cpu_s = answer[0]["mono_ns"], answer[0]["cpu_s"]
                 at_ms = self._time_ms(writing, stopped_ns)
-                self._put(powerlines.sampler_line(at_ms, stopped_ns, cpu_s))
-                self._put(powerlines.stop_line(at_ms, stopped_ns))
+                self._put(power_format.sampler_line(at_ms, stopped_ns, cpu_s))
+                self._put(power_format.stop_line(at_ms, stopped_ns))
             elif self.fault is None:
                 self.fault = "its agent is gone" if self.is_lost else "its agent gives no answer"
             self._close_log()
@@ -238,7 +239,7 @@ class PowerNode:
     def _take(self, message: Mapping[str, Any], at_ns: int) -> None:
         if "samples" in message:
             for meter_id, mono_ns, value in message["samples"]:
-                self._write(str(meter_id), Sample(_nanoseconds(mono_ns), powerlines.number_of(value)))
+                self._write(str(meter_id), Sample(_nanoseconds(mono_ns), values.number_of(value)))
             return
         for kind in ("opened", "clock", "stopped"):
             if kind in message:
@@ -246,7 +247,7 @@ class PowerNode:
                 if kind != "opened":
                     answer["mono_ns"] = _nanoseconds(answer["mono_ns"])
                 if kind == "stopped":
-                    answer["cpu_s"] = max(0.0, powerlines.number_of(answer["cpu_s"]) or 0.0)
+                    answer["cpu_s"] = max(0.0, values.number_of(answer["cpu_s"]) or 0.0)
                 self._answers.put((kind, {"id": None, **answer}, at_ns))
 
     def _write(self, meter_id: str, sample: Sample) -> None:
@@ -258,7 +259,7 @@ class PowerNode:
             writing.seq[meter_id] = 1 + (seq := writing.seq.get(meter_id, 0))
             if sample.value is not None:
                 writing.last[meter_id] = [*writing.last.get(meter_id, [])[-1:], sample]
-            self._put(powerlines.reading_line(self._time_ms(writing, sample.mono_ns), spec, sample, seq))
+            self._put(power_format.reading_line(self._time_ms(writing, sample.mono_ns), spec, sample, seq))
 
     def _put(self, line: str) -> None:
         """Writes a line, if the log is open and sound; a disk that is full ends the log, and nothing else."""

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.base.clock import Clock
-from harness.energy.energyreading import EnergySource
+from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
-from harness.metering.node import ANSWER_S, MAX_MESSAGE_BYTES, PowerNode
+from harness.metering.node import ANSWER_S, MAX_MESSAGE_BYTES, AgentConnection
 from harness.metering.sources import Source
 
 OWN_AGENT = (sys.executable, "-m", "harness.metering.agent")
@@ -41,7 +41,7 @@ _SOURCE_ROOT = Path(__file__).parents[2]
 class PowerRecorder:
     """All nodes of a run."""
 
-    def __init__(self, nodes: Sequence[PowerNode], own: subprocess.Popen[bytes]) -> None:
+    def __init__(self, nodes: Sequence[AgentConnection], own: subprocess.Popen[bytes]) -> None:
         self._nodes = sorted(nodes, key=lambda node: node.number)
         self._own = own
 
@@ -76,7 +76,7 @@ class PowerRecorder:
         if num_nodes > 1 and not os.environ.get(TOKEN_VARIABLE):
             raise UsageError(f"--power-nodes: the environment has no {TOKEN_VARIABLE}, by which the agents are known")
         token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
-        nodes: dict[int, PowerNode] = {}
+        nodes: dict[int, AgentConnection] = {}
         with contextlib.ExitStack() as undone:  # undone unless all is well
             is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_PATH_BYTES
             parent = None if is_short else "/tmp"  # noqa: S108
@@ -186,7 +186,7 @@ def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[b
     )
 
 
-def _close(nodes: Mapping[int, PowerNode]) -> None:
+def _close(nodes: Mapping[int, AgentConnection]) -> None:
     for node in nodes.values():
         node.close()
 
@@ -219,7 +219,7 @@ def _accept(
     listeners: Sequence[socket.socket],
     token: str,
     num_nodes: int,
-    nodes: dict[int, PowerNode],
+    nodes: dict[int, AgentConnection],
     own: subprocess.Popen[bytes],
 ) -> None:
     """Takes agents in until all nodes are there. Who does not know the token is sent away without a word."""
@@ -250,7 +250,7 @@ def _accept(
                 raise UsageError(
                     f"a power agent says it is node {hello['node']}; the nodes are 0 to {num_nodes - 1}, each once"
                 )
-            nodes[hello["node"]] = PowerNode(connection, stream, hello)
+            nodes[hello["node"]] = AgentConnection(connection, stream, hello)
 
 
 def _hello(stream: IO[bytes], token: str) -> dict[str, Any] | None:

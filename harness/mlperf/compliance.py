@@ -6,6 +6,7 @@ is the one that a formula sees, a line that breaks a demand counts as a line all
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -15,11 +16,59 @@ from typing import Any, Literal
 
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
-from harness.log.events import INIT_START, INIT_STOP, RUN_START, TRACKED_STATS, Event
+from harness.log.events import Event
+from harness.log.keys import EVAL_ACCURACY, INIT_START, INIT_STOP, RUN_START, TRACKED_STATS
 from harness.log.run_log import RunLog
-from harness.mlperf import demandwords
+from harness.mlperf import compliance
 from harness.mlperf.formula import Formula, Line
 from harness.mlperf.model import Join, KeyRule, Page, Round, RoundBenchmark
+
+_FIELD = re.compile(r"metadata\.(\w+)")
+_IF_THERE = re.compile(r"not has\(([\w.]+)\) or (.+)")  # the rounds' way to say "where it is there"
+_HAS = re.compile(r"has\(([\w.]+)\)")
+_PRESENT = re.compile(r"has\(metadata\.\w+\)(?: or has\(metadata\.\w+\))*")
+_NOT_MET = "is not met"
+
+
+def of_line(line: Event, demand: str, why: str, num_lines: int) -> str:
+    """That `line` is the first of `num_lines` that do not meet `demand`; why: as the formula says it."""
+    fields = list(dict.fromkeys(_FIELD.findall(demand)))
+    reason = "" if why == _NOT_MET else f" ({why.replace('metadata.', '')})"
+    if _PRESENT.fullmatch(demand):
+        absent = f"has no {fields[0]}" if len(fields) == 1 else f"has neither {' nor '.join(fields)}"
+        asked = "it must be there" if len(fields) == 1 else "one of them must be there"
+        return f"{line.key} {absent} in its metadata; {asked}{on(num_lines)}"
+    seen = f"is {shown(line.value)}"
+    if fields:
+        metadata = line.metadata
+        parts = [f"{name} {shown(metadata[name])}" if name in metadata else f"no {name}" for name in fields]
+        seen = f"has {' and '.join(parts)} in its metadata"
+    return f"{line.key} {seen}; it must be so that {_in_words(demand)}{reason}{on(num_lines)}"
+
+
+def _in_words(demand: str) -> str:
+    if match := _IF_THERE.fullmatch(demand):
+        demand = f"{match[2]}, where it has {match[1]}"
+    return _HAS.sub(r"it has \1", demand).replace("metadata.", "")
+
+
+def of_target(key: str, target: Formula, values: Sequence[Any]) -> str:
+    """That none of `values` reaches `target`."""
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    span = f"they lie from {min(numbers):g} to {max(numbers):g}" if numbers else f"the last is {shown(values[-1])}"
+    what = "evaluation" if key == EVAL_ACCURACY else key
+    return f"none of {len(values)} {what}s reaches the target, {target.text}; {span}"
+
+
+def on(num_lines: int) -> str:
+    """On how many lines, where it is more than one."""
+    return f", on {num_lines:,} lines" if num_lines > 1 else ""
+
+
+def shown(value: object) -> str:
+    """`value` so that a text can be told from a number."""
+    return printable(repr(value) if isinstance(value, str) else value, 60)
+
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
 _MEMO = "round"
@@ -85,15 +134,15 @@ class _Reading:
         for rule in page.keys.values():
             self._lines(rule, self.log.all(rule.key), joined(self.log, join) if join and join.into == rule.key else ())
         for (_, demand), broken in self.broken.items():
-            message = demandwords.of_line(broken.event, demand, broken.why, broken.num_lines)
+            message = compliance.of_line(broken.event, demand, broken.why, broken.num_lines)
             self._add("value", broken.event.lineno, message)
         for (key, why), broken in self.disordered.items():
-            self._add("order", broken.event.lineno, f"{key}: {why}{demandwords.on(broken.num_lines)}")
+            self._add("order", broken.event.lineno, f"{key}: {why}{compliance.on(broken.num_lines)}")
         self._init(self.round_.max_init_s.get(division) if division is not None else None)
         for key, rule in page.keys.items():
             self._count(rule)
             if rule.target is not None and key not in self.reached and self.values.get(key):
-                self._add("target", self.log.line_of(key), demandwords.of_target(key, rule.target, self.values[key]))
+                self._add("target", self.log.line_of(key), compliance.of_target(key, rule.target, self.values[key]))
             if rule.lists is not None:
                 self._lists(rule, *rule.lists)
         for group in dict.fromkeys(page.either):
@@ -178,11 +227,11 @@ class _Reading:
         elif count.at_most is not None and len(values) > count.at_most:
             second = self.log.all(rule.key)[1].lineno
             if all(value == values[0] for value in values):
-                always = demandwords.shown(values[0])
+                always = compliance.shown(values[0])
                 message = f"{rule.key} stands {len(values)} times, always {always}; it must be there once"
                 self._add("doubled", second, message)
             else:
-                different = list(dict.fromkeys(demandwords.shown(value) for value in values))
+                different = list(dict.fromkeys(compliance.shown(value) for value in values))
                 message = f"{rule.key} has {len(different)} values, {', '.join(different[:4])}; it must be there once"
                 self._add("differs", second, message)
 
@@ -200,7 +249,7 @@ class _Reading:
                 return  # the first is enough
 
     def _lists(self, rule: KeyRule, name: str, asked: tuple[str, ...]) -> None:
-        seen = [item if isinstance(item, str) else demandwords.shown(item) for item in self.listed.get(rule.key, [])]
+        seen = [item if isinstance(item, str) else compliance.shown(item) for item in self.listed.get(rule.key, [])]
         if sorted(seen) == sorted(asked):
             return
         absent, strange = sorted(set(asked) - set(seen)), sorted(set(seen) - set(asked))

@@ -1,4 +1,4 @@
-"""MLPerf's rounds as the frozen types of `harness.mlperf.model`, from the mappings of `harness.mlperf.roundfiles`."""
+"""MLPerf's rounds as the frozen types of `harness.mlperf.model`, from the mappings of `harness.mlperf.load`."""
 
 from __future__ import annotations
 
@@ -6,49 +6,214 @@ import hashlib
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
-from harness.base.typed_yaml import only
+import yaml
+
+from harness.base.typed_yaml import YAML_ERRORS, mapping_of, only
 from harness.errors import RulesError, printable, unknown_name
-from harness.findings import Severity
 from harness.mlperf import formula
 from harness.mlperf.formula import Formula
 from harness.mlperf.model import Count, Join, KeyRule, Page, Round, RoundBenchmark, RoundReference
-from harness.mlperf.roundfiles import PAGE, RULESET_FILE, RawRound, mapping_of, read_layers, read_round
-from harness.ruleset.model import RuleSet, Timing
-from harness.ruleset.waivers import read_waivers
-from harness.ruleset.whichround import Candidate
+
+KIND = "mlperf"
+RULESET_FILE = "ruleset.yaml"
+PAGE = {"keys", "either"}
+_TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *PAGE}
+_BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence", "distance"}
+_MAX_BYTES = 4 << 20
+_CIRCLE = "the rounds extend each other in a circle"
+
+
+class Layers(NamedTuple):
+    """A round before its benchmarks are read: `ruleset.yaml`, everything laid over, and the files of each benchmark.
+
+    files: by benchmark, the file of the first round that has one first. digests: of every `ruleset.yaml`.
+    """
+
+    top: dict[str, Any]
+    files: dict[str, tuple[Path, ...]]
+    digests: dict[str, str]
+
+
+class RawRound(NamedTuple):
+    """A round as mappings, everything laid over, with the digest of every file it was made from."""
+
+    top: dict[str, Any]
+    benchmarks: dict[str, dict[str, Any]]
+    digests: dict[str, str]
+
+
+def read_round(folder: Path) -> RawRound:
+    """The round in `folder`, laid over those it extends; of what it has no more, nothing is read.
+
+    Raises:
+        RulesError: a file is missing, is not YAML as rules have it, or extends what is not there or itself.
+    """
+    reader = _Reader()
+    layers = reader.layers(folder)
+    benchmarks = {name: reader.benchmark(files) for name, files in layers.files.items()}
+    return RawRound(layers.top, benchmarks, {**layers.digests, **reader.digests})
+
+
+def read_layers(folders: Iterable[Path]) -> list[Layers]:
+    """What `read_round` begins with, of several rounds, each file once.
+
+    Raises:
+        RulesError: as there.
+    """
+    reader = _Reader()
+    return [reader.layers(folder) for folder in folders]
+
+
+class _Reader:
+    """Reads each file once. `digests`: of the benchmarks' files."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        self._layers: dict[Path, Layers] = {}
+        self._benchmarks: dict[tuple[Path, ...], dict[str, Any]] = {}
+
+    def layers(self, folder: Path, above: tuple[Path, ...] = ()) -> Layers:
+        """Of the round in `folder`, which those `above` extend."""
+        if folder in self._layers:
+            return self._layers[folder]
+        path = folder / RULESET_FILE
+        top, digest = _load(path)
+        only(top, _TOP, str(path))
+        if folder in above:
+            raise RulesError(f"{path}: extends: {_CIRCLE}")
+        gone = mapping_of(top.pop("benchmarks", {}), f"{path}: benchmarks")
+        files, digests = dict[str, tuple[Path, ...]](), {f"{folder.name}/{RULESET_FILE}": digest}
+        if (parent := top.pop("extends", None)) is not None:
+            base = self.layers(_sibling(folder, parent, str(path)), (*above, folder))
+            top, files, digests = _laid(_inherited(base.top), top), dict(base.files), {**base.digests, **digests}
+        for name, content in gone.items():
+            if content is not None or name not in files:
+                raise RulesError(f"{path}: benchmarks: {name}: can only be null, of a benchmark of the round before")
+            del files[name]
+        for file in sorted(folder.glob("*.yaml")):
+            if file.name != RULESET_FILE:
+                files[file.stem] = (*files.get(file.stem, ()), file)
+        self._layers[folder] = Layers(top, files, digests)
+        return self._layers[folder]
+
+    def benchmark(self, files: tuple[Path, ...], above: tuple[Path, ...] = ()) -> dict[str, Any]:
+        """The last of `files`, laid over the one that it names, else over those before it."""
+        if files in self._benchmarks:
+            return self._benchmarks[files]
+        *before, file = files
+        content, self.digests[f"{file.parent.name}/{file.name}"] = _load(file)
+        only(content, _BENCHMARK, str(file))
+        if file in above:
+            raise RulesError(f"{file}: extends: {_CIRCLE}")
+        base = tuple(before)
+        if (named := content.pop("extends", None)) is not None:
+            parent, _, name = str(named).partition("/")
+            known = self.layers(_sibling(file.parent, parent, str(file))).files
+            if name not in known:
+                raise RulesError(f"{file}: extends: {unknown_name('benchmark', name, known)}")
+            base = known[name]
+        below = self.benchmark(base, (*above, file)) if base else {}
+        self._benchmarks[files] = _laid(below, content)
+        return self._benchmarks[files]
+
+
+def _inherited(top: dict[str, Any]) -> dict[str, Any]:
+    """What a round takes over: not the waivers, each of which is for one case."""
+    return {name: content for name, content in top.items() if name != "waivers"}
+
+
+def _sibling(folder: Path, name: object, place: str) -> Path:
+    rounds = sorted(path.parent.name for path in folder.parent.glob(f"*/{RULESET_FILE}"))
+    if not isinstance(name, str) or name not in rounds:
+        raise RulesError(f"{place}: extends: {unknown_name('round', str(name), rounds)}")
+    return folder.parent / name
+
+
+def _laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`; neither is changed."""
+    merged = dict(base)
+    for name, content in over.items():
+        if content is None:
+            merged.pop(name, None)
+        elif isinstance(content, dict):
+            below = merged.get(name)
+            merged[name] = _laid(below if isinstance(below, dict) else {}, content)
+        else:
+            merged[name] = content
+    return merged
+
+
+def is_round(path: Path) -> bool:
+    """Whether a ruleset.yaml has the line `kind: mlperf`, without reading it as YAML."""
+    try:
+        return path.is_file() and f"kind: {KIND}".encode() in path.read_bytes()[:_MAX_BYTES].splitlines()
+    except OSError:
+        return False
+
+
+_TAG = "tag:yaml.org,2002:"
+# PyYAML may have been built without libyaml; its own loader reads the same, slower.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """PyYAML's safe loader, without aliases and with each name once.
+
+    Not OmegaConf's: a round is some hundred files, of which OmegaConf would take seconds to make its objects.
+    """
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self.seen: set[int] = set()  # nodes; an alias is a node that is there already
+
+    def get_single_data(self) -> Any:
+        node = self.get_single_node()
+        return None if node is None else self._made(node)
+
+    def _made(self, node: Any) -> Any:
+        """What PyYAML's constructor makes of the node, without its bookkeeping for aliases, which are refused."""
+        if id(node) in self.seen:
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: an alias; rules are plain values")
+        self.seen.add(id(node))
+        if node.id == "mapping" and node.tag == _TAG + "map":
+            return self._mapping(node)
+        if node.id == "sequence" and node.tag == _TAG + "seq":
+            return [self._made(item) for item in node.value]
+        if node.id != "scalar":
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the tag {printable(node.tag, 60)!r}")
+        return node.value if node.tag == _TAG + "str" else self.construct_object(node)
+
+    def _mapping(self, node: Any) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            name, line = self._made(key_node), key_node.start_mark.line + 1
+            if not isinstance(name, str):
+                raise yaml.YAMLError(f"line {line}: {printable(name, 60)} is not a name; write it in quotes")
+            if name in mapping:
+                raise yaml.YAMLError(f"line {line}: {printable(name, 60)!r} stands twice")
+            mapping[name] = self._made(value_node)
+        return mapping
+
+
+def _load(path: Path) -> tuple[dict[str, Any], str]:
+    try:
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
+        if data is None:
+            raise RulesError(f"{path}: there is no such file, or it has more than 4 MiB")
+        content = yaml.load(data, _Loader)  # noqa: S506  (a safe loader)
+    except OSError as error:
+        raise RulesError(f"{path}: cannot be read: {error.strerror}") from None
+    except YAML_ERRORS as error:
+        raise RulesError(f"{path}: not YAML: {' '.join(printable(error, 400).split())}") from None
+    return mapping_of(content, str(path)), hashlib.sha256(data).hexdigest()
+
 
 ROUNDS_FOLDER = "mlperf_training"
 _KEY = {"count", "each", "first", "target", "after", "before", "lists"}
 _REFERENCE = {"global_batch_size", "unit", "points", "hyperparameters"}
 _COUNTS = {"once": Count(1, 1), "optional": Count(0, 1), "any": Count()}
-
-
-def load_round(folder: Path, version: str) -> RuleSet:
-    """The ruleset of a round in `folder`: a round, the codes in force, no benchmarks of ours.
-
-    Raises:
-        RulesError: a file is missing, is no such file, or says what cannot be.
-    """
-    raw = read_round(folder)
-    place = str(folder / RULESET_FILE)
-    codes = mapping_of(raw.top.get("codes"), f"{place}: codes")
-    for code, severity in codes.items():
-        if severity not in list(Severity):
-            raise RulesError(f"{place}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
-    found = _round(raw, version, folder)
-    digest = hashlib.sha256(repr(sorted(raw.digests.items())).encode())
-    return RuleSet(
-        version=version,
-        digest=digest.hexdigest(),
-        divisions=tuple(found.divisions),
-        timing=Timing(max_init_s=dict(found.max_init_s)),
-        codes={str(code): str(severity) for code, severity in codes.items()},
-        benchmarks={},
-        waivers=read_waivers(raw.top.get("waivers"), codes, f"{place}: waivers"),
-        round=found,
-    )
 
 
 def _round(raw: RawRound, version: str, folder: Path) -> Round:
@@ -79,20 +244,6 @@ def _date(content: object, place: str) -> str:
     except ValueError:
         pass
     raise RulesError(f"{place}: published is {printable(content)!r}; it must be 'YYYY-MM-DD', in quotes")
-
-
-def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
-    """Of the rulesets in `folders`, by name, the rounds of MLPerf's, with what tells them apart.
-
-    Raises:
-        RulesError: a file of a round is missing or is no such file.
-    """
-    rounds = [(name, folder) for name, folder in folders if folder.parent.name == ROUNDS_FOLDER]
-    read = read_layers(folder for _, folder in rounds)
-    return [
-        Candidate(name, _date(layers.top.get("published"), str(folder / RULESET_FILE)), frozenset(layers.files))
-        for (name, folder), layers in zip(rounds, read, strict=True)
-    ]
 
 
 def _page(content: object, below: Page, place: str) -> Page:

@@ -12,17 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.base import values as base_values
 from harness.base.stats import trimmed_mean
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
-from harness.log.logpass import UNREAD
-from harness.log.run_log import RunLog
+from harness.log.run_log import UNREAD, RunLog
 from harness.mlperf import compliance
 from harness.mlperf.compliance import Kind
 from harness.mlperf.formula import Line
 from harness.mlperf.model import Join, Round, RoundBenchmark
 from harness.mlperf.rcp import RoundVerdict, judge
-from harness.scoring import timeline
 from harness.submission.result import Result
 
 # What MLCommons' checker refuses a log for: MLP001 to MLP010 without MLP005, which is a warning there as well.
@@ -98,7 +97,7 @@ def _of(logs: Sequence[RunLog], round_: Round) -> RoundScore:
     division = next((log.value("submission_division") for log in logs if log.first("submission_division")), None)
     benchmark = round_.benchmark(name)
     runs = tuple(run_of(log, benchmark, round_) for log in logs)
-    sizes = {repr(size): size for size in (last_value(log, key.GLOBAL_BATCH_SIZE) for log in logs)}
+    sizes = {repr(size): size for size in (last_value(log, keys.GLOBAL_BATCH_SIZE) for log in logs)}
     batch_size = next(iter(sizes.values())) if len(sizes) == 1 else None
     code = rules = None
     if benchmark is not None and is_closed(division) and benchmark.convergence:
@@ -138,7 +137,7 @@ def olympic(seconds: Sequence[float | None], benchmark: RoundBenchmark | None) -
 
 
 def run_of(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> RoundRun:
-    stop = log.all(key.RUN_STOP)[-1] if log.all(key.RUN_STOP) else None
+    stop = log.all(keys.RUN_STOP)[-1] if log.all(keys.RUN_STOP) else None
     status = stop.metadata.get("status") if stop is not None else None
     amount = amount_of(log, benchmark) if status == "success" else None
     return RoundRun(
@@ -176,10 +175,10 @@ def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:
 
 def seconds_of(log: RunLog) -> float | None:
     """From the last run_start before the first run_stop to that; of a run without length, or with neither, None."""
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if stop is None:
         return None
-    starts = [start for start in log.all(key.RUN_START) if start.lineno < stop.lineno]
+    starts = [start for start in log.all(keys.RUN_START) if start.lineno < stop.lineno]
     if not starts:
         return None
     seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that the round's checks look at, and MLPerf's
@@ -188,24 +187,24 @@ def seconds_of(log: RunLog) -> float | None:
 
 def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
     """Epochs or samples at the last evaluation before run_stop; of Stable Diffusion at the first that passes."""
-    stop = log.all(key.RUN_STOP)[-1] if log.all(key.RUN_STOP) else None
+    stop = log.all(keys.RUN_STOP)[-1] if log.all(keys.RUN_STOP) else None
     if benchmark is None or stop is None:
         return None
     if benchmark.join is not None:
         return _first_passing(log, benchmark, benchmark.join, stop)
     amount = evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
-        amount = timeline.number(last_value(log, TRAIN_SAMPLES))
+        amount = base_values.number(last_value(log, TRAIN_SAMPLES))
     return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
 
 
 def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
     """Where the last evaluation before the last run_stop says that it is."""
-    stops = log.all(key.RUN_STOP)
+    stops = log.all(keys.RUN_STOP)
     lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
     unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    return timeline.number(last.metadata.get(unit)) if last is not None else None
+    return base_values.number(last.metadata.get(unit)) if last is not None else None
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:
@@ -213,7 +212,7 @@ def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmar
 
     Some logs of BERT do, and say in train_samples how many it took; rcp_checker has --bert_train_samples for them.
     """
-    batch_size = timeline.number(last_value(log, key.GLOBAL_BATCH_SIZE))
+    batch_size = base_values.number(last_value(log, keys.GLOBAL_BATCH_SIZE))
     in_samples = any(item.unit == "samples" for item in benchmark.convergence)
     return in_samples and amount is not None and batch_size is not None and amount < batch_size
 
@@ -222,7 +221,7 @@ def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Eve
     target = benchmark.target()
     passing = []
     for line in compliance.joined(log, join):
-        where = timeline.number(line.value.get(join.by))
+        where = base_values.number(line.value.get(join.by))
         if line.lineno < stop.lineno and where is not None and target is not None and target.holds(Line(line.value)):
             passing.append(where)
     return min(passing, default=None)

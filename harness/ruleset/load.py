@@ -12,27 +12,19 @@ from harness.base.typed_yaml import build, list_of, load_yaml, only
 from harness.energy.run_energy import EnergyLimits
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
-from harness.mlperf.load import load_round, round_candidates
-from harness.mlperf.roundfiles import KIND, is_round
+from harness.mlperf.load import KIND, is_round
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
-from harness.ruleset.overrides import parse_overrides
 from harness.ruleset.signers import read_signers
 from harness.ruleset.waivers import read_waivers
 
 if TYPE_CHECKING:
     from harness.cost.price_book import PriceBook, PriceBooks
 
-__all__ = [
-    "PRICES_FILE",
-    "PRICES_FOLDER",
-    "RULESET_FILE",
-    "load_books",
-    "load_prices",
-    "load_ruleset",
-    "load_yaml",
-    "parse_overrides",
-    "round_candidates",
-]
+from collections.abc import Iterable
+
+from harness.base.typed_yaml import mapping_of
+from harness.mlperf.load import ROUNDS_FOLDER, _date, _round, read_layers, read_round
+from harness.ruleset.detect import Candidate
 
 RULESET_FILE = "ruleset.yaml"
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
@@ -212,3 +204,43 @@ def load_books(folder: Path) -> PriceBooks:
 
     paths = [folder / PRICES_FILE, *sorted((folder / PRICES_FOLDER).glob("*.yaml"))]
     return gather([load_prices(path) for path in paths], str(folder))
+
+
+def load_round(folder: Path, version: str) -> RuleSet:
+    """The ruleset of a round in `folder`: a round, the codes in force, no benchmarks of ours.
+
+    Raises:
+        RulesError: a file is missing, is no such file, or says what cannot be.
+    """
+    raw = read_round(folder)
+    place = str(folder / RULESET_FILE)
+    codes = mapping_of(raw.top.get("codes"), f"{place}: codes")
+    for code, severity in codes.items():
+        if severity not in list(Severity):
+            raise RulesError(f"{place}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
+    found = _round(raw, version, folder)
+    digest = hashlib.sha256(repr(sorted(raw.digests.items())).encode())
+    return RuleSet(
+        version=version,
+        digest=digest.hexdigest(),
+        divisions=tuple(found.divisions),
+        timing=Timing(max_init_s=dict(found.max_init_s)),
+        codes={str(code): str(severity) for code, severity in codes.items()},
+        benchmarks={},
+        waivers=read_waivers(raw.top.get("waivers"), codes, f"{place}: waivers"),
+        round=found,
+    )
+
+
+def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
+    """Of the rulesets in `folders`, by name, the rounds of MLPerf's, with what tells them apart.
+
+    Raises:
+        RulesError: a file of a round is missing or is no such file.
+    """
+    rounds = [(name, folder) for name, folder in folders if folder.parent.name == ROUNDS_FOLDER]
+    read = read_layers(folder for _, folder in rounds)
+    return [
+        Candidate(name, _date(layers.top.get("published"), str(folder / RULESET_FILE)), frozenset(layers.files))
+        for (name, folder), layers in zip(rounds, read, strict=True)
+    ]

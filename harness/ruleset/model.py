@@ -86,7 +86,7 @@ class Waiver:
     """A finding that the rulebook's owner accepts: what, where, who, why, until when.
 
     `path` is a pattern over the finding's place in the tree of submissions, name by name from the submitter on (see
-    `harness.ruleset.waiving`); `until` is the last day, YYYY-MM-DD.
+    `harness.ruleset.waivers`); `until` is the last day, YYYY-MM-DD.
     """
 
     code: str

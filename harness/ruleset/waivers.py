@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 from harness.base.typed_yaml import list_of
 from harness.errors import RulesError, printable, unknown_name
 from harness.ruleset.model import Waiver
+from harness.submission import layout
 
 _BELOW = ("results", "systems", "benchmarks", "*")  # what a submitter has in the tree
 _FORM = "as in <submitter>/results/<system>/<benchmark>"
@@ -57,3 +60,34 @@ def _dates_as_texts(content: object) -> object:
     if isinstance(content, dict):
         return {name: value.isoformat() if isinstance(value, date) else value for name, value in content.items()}
     return content
+
+
+def tree_of(result: Path) -> Path | None:
+    """The tree in which `result`, a folder or a log in it, lies at <submitter>/results/<system>/<benchmark>.
+
+    None where it lies elsewhere: nobody has submitted it, and no waiver speaks of it. So it is with a tree within the
+    results of a submitter, who could put results under the name of another there, to come by their waivers.
+    """
+    place = result.absolute()
+    folder = next((folder for folder in (place, place.parent) if layout.is_place(folder)), None)
+    if folder is None or not folder.parents[2].name:
+        return None
+    tree = folder.parents[3]
+    for above in (tree, *tree.parents):
+        if above.name == layout.RESULTS and (above.parent / layout.SYSTEMS).is_dir():
+            return None
+    return tree
+
+
+def speaks_of(waiver: Waiver, tree: Path | None, path: str) -> bool:
+    """Whether what is found at `path` lies in the tree where the waiver says, or below."""
+    place = Path(path).absolute()
+    if tree is None or not place.is_relative_to(tree):
+        return False
+    names, patterns = place.relative_to(tree).parts, waiver.path.split("/")
+    return len(names) >= len(patterns) and all(map(fnmatchcase, names, patterns))
+
+
+def fits(waiver: Waiver, tree: Path | None, code: str, path: str) -> bool:
+    """Whether the waiver is for a finding of this code at `path`; its last day may be past."""
+    return waiver.code == code and speaks_of(waiver, tree, path)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.base.files import sha256_of
 from harness.errors import DataError, OutputError
-from harness.submission.result import sha256_of
 from harness.workload import Workload
 
 METADATA_NAME = "metadata.json"

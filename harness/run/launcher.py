@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from harness.base.json_socket import Channel, ChannelClosed
+from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.plan import WorkerLost, WorkerTimeout
 
@@ -42,7 +42,7 @@ class LaunchedWorker:
         is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_FOLDER_BYTES
         self._folder = Path(tempfile.mkdtemp(prefix="tta-", dir=None if is_short else "/tmp"))  # noqa: S108
         self._process: subprocess.Popen[bytes] | None = None
-        self._channel: Channel | None = None
+        self._channel: JsonSocket | None = None
         self._oom_kills = _oom_kills()
 
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ class LaunchedWorker:
             while self._channel is None:
                 on_tick()
                 try:
-                    self._channel = Channel(listener.accept()[0])
+                    self._channel = JsonSocket(listener.accept()[0])
                 except TimeoutError:
                     if self._process.poll() is not None:
                         raise self._lost("the worker did not start") from None
@@ -81,7 +81,7 @@ class LaunchedWorker:
         assert self._channel is not None
         try:
             self._channel.send(command)
-        except ChannelClosed:
+        except SocketClosed:
             raise self._lost("the worker ended before it was asked to") from None
         return self._wait(on_tick, timeout_s)
 
@@ -92,7 +92,7 @@ class LaunchedWorker:
             remaining_s = deadline - time.monotonic()
             try:
                 answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
-            except ChannelClosed:
+            except SocketClosed:
                 raise self._lost("the worker ended in the middle of its work") from None
             if answer is not None:
                 return answer

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.base.clock import Clock, MonotonicClock
 from harness.errors import OutputError, printable
+from harness.run.accelerators import find_nvml, read_accelerators
 from harness.submission.system import Accelerators, ClockFacts, Interface, Machine, Processor, Storage, size
 
 TRAINING_PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "datasets", "accelerate", "mlflow")
@@ -298,3 +299,12 @@ def _clean(text: str | None) -> str | None:
 
 def _shown(path: Path) -> str | None:
     return _clean(read_text(path))
+
+
+def look(folder: Path | None = None) -> Machine:
+    """The facts of this machine; `folder` is where runs will be written, the current folder if None.
+
+    Raises:
+        OutputError: `folder` is not there.
+    """
+    return read_host(folder or Path(), read_accelerators(nvml=find_nvml()))

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness import __version__
-from harness.base.clock import Clock
-from harness.energy.energyreading import EnergySource
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.run_energy import EnergyLimits, EnergySource
 from harness.errors import WorkerError
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import digest_of
-from harness.log.power_format import NodePower
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.submission import module as open_module
 from harness.workload import HyperparameterValue
@@ -92,29 +89,29 @@ class Plan:
         """Key, value and metadata of every event that is written before anything is done."""
         rules, system = self.rules, self.system
         origin = {
-            "version": key.FORMAT_VERSION,
+            "version": keys.FORMAT_VERSION,
             "harness": __version__,
             "run_id": self.run_id,
             "result_id": self.result_id,
             "index": self.index,
         }
-        yield key.TTA_FORMAT, origin, None
+        yield keys.TTA_FORMAT, origin, None
         terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}
-        prices = {} if self.prices_digest is None else {key.PRICES_FIELD: self.prices_digest}
-        yield key.TTA_RULES, {**terms, **prices}, None
-        yield key.SUBMISSION_BENCHMARK, rules.name, None
-        yield key.SUBMISSION_DIVISION, self.division, None
-        yield key.SUBMISSION_ORG, system.get("submitter"), None
-        yield key.SUBMISSION_PLATFORM, system.get("system_name"), None
-        yield key.SUBMISSION_STATUS, system.get("status"), None
-        yield key.TTA_SYSTEM, {"name": system.get("system_name"), "digest": digest_of(dict(system))}, None
-        yield key.TTA_CONFIG, self.config, {"digest": digest_of(self.config)}
-        yield key.SEED, self.seed, None
-        yield key.TRAIN_SAMPLES, rules.train_examples, None
-        yield key.EVAL_SAMPLES, rules.eval_examples, None
+        prices = {} if self.prices_digest is None else {keys.PRICES_FIELD: self.prices_digest}
+        yield keys.TTA_RULES, {**terms, **prices}, None
+        yield keys.SUBMISSION_BENCHMARK, rules.name, None
+        yield keys.SUBMISSION_DIVISION, self.division, None
+        yield keys.SUBMISSION_ORG, system.get("submitter"), None
+        yield keys.SUBMISSION_PLATFORM, system.get("system_name"), None
+        yield keys.SUBMISSION_STATUS, system.get("status"), None
+        yield keys.TTA_SYSTEM, {"name": system.get("system_name"), "digest": digest_of(dict(system))}, None
+        yield keys.TTA_CONFIG, self.config, {"digest": digest_of(self.config)}
+        yield keys.SEED, self.seed, None
+        yield keys.TRAIN_SAMPLES, rules.train_examples, None
+        yield keys.EVAL_SAMPLES, rules.eval_examples, None
         for name, value in self.hyperparameters.items():
             yield name, value, None
-        yield key.TTA_DATA, dict(self.data), None
+        yield keys.TTA_DATA, dict(self.data), None
 
 
 @dataclass(slots=True)
@@ -177,29 +174,3 @@ class Worker(Protocol):
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
     def stop(self, grace_s: float) -> None: ...
-
-
-class Power(Protocol):
-    """What the referee needs of the meters; scripted in tests. Nothing here raises, and nothing changes a run: what
-    goes wrong is told to a person, and shows in the logs.
-
-    source: what readings are expected. num_nodes: how many nodes are metered; 0 without a meter.
-    """
-
-    @property
-    def source(self) -> EnergySource: ...
-    @property
-    def num_nodes(self) -> int: ...
-
-    def begin(self, clock: Clock, run_id: str) -> None:
-        """Starts the readings of one run; returns when every meter has its first, or after some seconds."""
-        ...
-
-    def watts(self) -> float | None:
-        """What all nodes draw now; None while that is not known."""
-        ...
-
-    def end(self) -> tuple[NodePower, ...]:
-        """A last reading of every meter; then the logs are closed, and are returned as they can be read back. A second
-        call does nothing and returns nothing."""
-        ...

@@ -12,7 +12,7 @@ import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO, cast
 
-from harness.base.streams import Unheard
+from harness.base.streams import TolerantStream
 from harness.errors import printable
 from harness.run.plan import Outcome, Plan, Progress, View
 
@@ -47,7 +47,7 @@ class LineView:
     """One plain line an evaluation, and one a minute."""
 
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
-        self._stream = Unheard(stream)
+        self._stream = TolerantStream(stream)
         self._usd_per_hour = usd_per_hour
         self._last_ns = 0
 
@@ -77,7 +77,7 @@ class LiveView:
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
         from rich.console import Console
 
-        self._console = Console(file=cast(TextIO, Unheard(stream)), highlight=False, markup=False, emoji=False)
+        self._console = Console(file=cast(TextIO, TolerantStream(stream)), highlight=False, markup=False, emoji=False)
         self._usd_per_hour = usd_per_hour
         self._live: Live | None = None
         self._drawn_ns = 0

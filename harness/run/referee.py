@@ -22,13 +22,13 @@ from typing import Any
 
 from harness.base.clock import Clock
 from harness.energy.accounting import run_energy
-from harness.energy.energyevent import energy_value
-from harness.energy.run_energy import RunEnergy
+from harness.energy.run_energy import RunEnergy, energy_value
 from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError, printable
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import digest_of
 from harness.log.writer import LogWriter
-from harness.run.plan import Outcome, Plan, Power, Progress, View, Worker, WorkerLost, WorkerTimeout
+from harness.metering.session import Power
+from harness.run.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, WorkerTimeout
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
@@ -112,34 +112,34 @@ class Referee:
         for name, value, metadata in self.plan.header():
             self.log.event(name, value, metadata)
         is_cleared, how = self.drop_caches()
-        self.log.event(key.CACHE_CLEAR, is_cleared, how)
-        self.log.event(key.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
+        self.log.event(keys.CACHE_CLEAR, is_cleared, how)
+        self.log.event(keys.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
 
     def _run(self) -> None:
         plan = self.plan
         self._progress.power_source = self.power.source
         self.power.begin(self.clock, plan.run_id)  # before the worker starts: no reading comes late for run_start
         world = self.worker.start(self._tick, START_LIMIT_S)
-        self.log.event(key.TTA_WORLD, world)
+        self.log.event(keys.TTA_WORLD, world)
         self._refuse_wrong_world(world)
         opened = self._ask(plan.opening, START_LIMIT_S)
 
         self._progress.phase = "initialising"
-        begin_ns = self.log.start(key.INIT_START)
+        begin_ns = self.log.start(keys.INIT_START)
         self._ask({"do": "prepare"}, plan.timing.max_init_s[plan.division])
-        self._ledger_ns["init"] = self.log.stop(key.INIT_STOP) - begin_ns
+        self._ledger_ns["init"] = self.log.stop(keys.INIT_STOP) - begin_ns
         resolved = self._resolved(opened.get("config"))
-        self.log.event(key.TTA_RESOLVED, resolved, {"digest": digest_of(resolved)})
+        self.log.event(keys.TTA_RESOLVED, resolved, {"digest": digest_of(resolved)})
 
         self._progress.phase = "training"
-        self._progress.run_start_ns = self.log.start(key.RUN_START, {"samples_count": 0})
-        begin_ns = self.log.start(key.TTA_DATA_OPEN_START)
+        self._progress.run_start_ns = self.log.start(keys.RUN_START, {"samples_count": 0})
+        begin_ns = self.log.start(keys.TTA_DATA_OPEN_START)
         answer = self._ask({"do": "start", "data_dir": str(plan.data_dir)}, self._remaining_s())
-        self._ledger_ns["data"] += self.log.stop(key.TTA_DATA_OPEN_STOP) - begin_ns
+        self._ledger_ns["data"] += self.log.stop(keys.TTA_DATA_OPEN_STOP) - begin_ns
         touched = answer.get("touched_early")
         if not isinstance(touched, list):
             raise WorkerError("the worker did not say which files it has opened")
-        self.log.event(key.TTA_DATA_TOUCHED_EARLY, touched)
+        self.log.event(keys.TTA_DATA_TOUCHED_EARLY, touched)
         self._train()
 
     def _train(self) -> None:
@@ -164,14 +164,14 @@ class Referee:
 
     def _block(self, samples: int, num_samples: int) -> int:
         """Trains one block and returns the samples seen by its end."""
-        begin_ns = self.log.start(key.BLOCK_START, {"samples_count": samples})
+        begin_ns = self.log.start(keys.BLOCK_START, {"samples_count": samples})
         answer = self._ask({"do": "train", "num_samples": num_samples}, self._remaining_s())
         trained = _count(answer, "num_samples")
         if trained < num_samples:
             raise WorkerError(f"a block of {num_samples:,} samples was asked for; the worker trained on {trained:,}")
         samples += trained
         self._progress.samples = samples
-        end_ns = self.log.stop(key.BLOCK_STOP, {"samples_count": samples})
+        end_ns = self.log.stop(keys.BLOCK_STOP, {"samples_count": samples})
         loss, wait_s = _number(answer, "mean_loss"), _number(answer, "data_wait_s")
         block_s = (end_ns - begin_ns) / 1e9
         if not 0 <= wait_s <= block_s:
@@ -182,20 +182,20 @@ class Referee:
             raise _End("aborted", "diverged", f"the mean training loss is {loss} after {samples:,} samples")
         throughput = trained / block_s
         stats = {"train_loss": loss, "data_wait_s": wait_s, "throughput": throughput}
-        self.log.event(key.TRACKED_STATS, stats, {"samples_count": samples})
+        self.log.event(keys.TRACKED_STATS, stats, {"samples_count": samples})
         self._progress.samples_per_s = throughput
         return samples
 
     def _evaluate(self, samples: int) -> float:
-        begin_ns = self.log.start(key.EVAL_START, {"samples_count": samples})
+        begin_ns = self.log.start(keys.EVAL_START, {"samples_count": samples})
         answer = self._ask({"do": "evaluate"}, self._remaining_s())
-        self._ledger_ns["eval"] += self.log.stop(key.EVAL_STOP, {"samples_count": samples}) - begin_ns
+        self._ledger_ns["eval"] += self.log.stop(keys.EVAL_STOP, {"samples_count": samples}) - begin_ns
         quality = _number(answer, "value")
         if not math.isfinite(quality):
             raise _End("aborted", "diverged", f"the quality is {quality} after {samples:,} samples")
         signed = {"signature": printable(answer["signature"], 200)} if answer.get("signature") else {}
         metadata = {"samples_count": samples, "num_examples": _count(answer, "num_examples"), **signed}
-        elapsed_ns = self.log.event(key.EVAL_ACCURACY, quality, metadata)
+        elapsed_ns = self.log.event(keys.EVAL_ACCURACY, quality, metadata)
         progress, metric = self._progress, self.plan.rules.metric
         progress.quality = quality
         if progress.best is None or metric.is_reached(quality, progress.best):
@@ -206,7 +206,7 @@ class Referee:
     def _footer(self, end: _End) -> Outcome:
         progress, start_ns = self._progress, self._progress.run_start_ns
         stop_ns = self.log.event(
-            key.RUN_STOP,
+            keys.RUN_STOP,
             None,
             {
                 "status": end.status,
@@ -217,12 +217,12 @@ class Referee:
             "INTERVAL_END",
         )
         run_ns = 0 if start_ns is None else stop_ns - start_ns
-        self.log.event(key.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
+        self.log.event(keys.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
         other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
         ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
-        self.log.event(key.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
+        self.log.event(keys.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
         self.log.event(
-            key.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
+            keys.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
         )
         run_s = None if start_ns is None else run_ns / 1e9
         return Outcome(end.status, end.reason, end.evidence, progress.samples, progress.quality, run_s)

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
+from harness.base.files import sha256_of
 from harness.errors import LogError, OutputError, printable
-from harness.log import events as key
-from harness.log import run_log
+from harness.log import keys, run_log
 from harness.log.power_files import POWER_FOLDER
 from harness.run.plan import Plan
 from harness.submission import module as open_module
-from harness.submission.result import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME, sha256_of
+from harness.submission.layout import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME
 
 
 def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, run_log.RunLog]:
@@ -54,12 +54,12 @@ def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
             log = run_log.read(path)
         except LogError:
             log = None
-        if log is not None and log.first(key.TTA_END) is not None:
-            if log.value(key.SUBMISSION_BENCHMARK) != plan.rules.name:
+        if log is not None and log.first(keys.TTA_END) is not None:
+            if log.value(keys.SUBMISSION_BENCHMARK) != plan.rules.name:
                 raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
-            if log.field(key.TTA_CONFIG, "module") != plan.config["module"]:
+            if log.field(keys.TTA_CONFIG, "module") != plan.config["module"]:
                 raise OutputError(
-                    f"{path}: was run with {_named(log.field(key.TTA_CONFIG, 'module'))}, which is not the one given "
+                    f"{path}: was run with {_named(log.field(keys.TTA_CONFIG, 'module'))}, which is not the one given "
                     f"now, {_named(plan.config['module'])}; give that, or choose another --out"
                 )
             done[int(match[1])] = log

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from harness.base.json_socket import Channel, ChannelClosed
+from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.submission import module as open_module
 from harness.workload import RunConfig, Session
@@ -149,10 +149,10 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
     """The session, with the parts of a module in it where there is one, and what it runs with, for the log."""
-    from harness.ruleset import catalog
+    from harness.run import workloads
 
     config = RunConfig(**command["config"])
-    workload = catalog.workload(config.workload)
+    workload = workloads.workload(config.workload)
     told = dataclasses.asdict(config)
     del told["parts"]  # functions; the log has the module that they come from
     told["module"] = None
@@ -186,7 +186,7 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> d
             raise WorkerError(f"unknown command {other!r}")
 
 
-def serve(channel: Channel | None, ranks: Ranks, opened: OpenedFiles) -> None:
+def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None:
     """Answers commands until told to close, or until the referee is gone."""
     session: Session | None = None
     while True:
@@ -214,7 +214,7 @@ def serve(channel: Channel | None, ranks: Ranks, opened: OpenedFiles) -> None:
             return
 
 
-def _next(channel: Channel | None) -> dict[str, Any] | None:
+def _next(channel: JsonSocket | None) -> dict[str, Any] | None:
     return None if channel is None else channel.receive(timeout_s=None)
 
 
@@ -224,13 +224,13 @@ def main(socket_path: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     opened = OpenedFiles()
     ranks = Ranks()
-    channel = Channel.connect(Path(socket_path)) if ranks.rank == 0 else None
+    channel = JsonSocket.connect(Path(socket_path)) if ranks.rank == 0 else None
     world = ranks.gather(ranks.describe())
     try:
         if channel is not None:
             channel.send({"world": world})
         serve(channel, ranks, opened)
-    except ChannelClosed:
+    except SocketClosed:
         return 1
     finally:
         if ranks.world_size > 1:

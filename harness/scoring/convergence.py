@@ -17,12 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import kept, student_quantile, trimmed_mean
+from harness.base.stats import kept, trimmed_mean
+from harness.mlperf.rcp import ROUNDING, Point, acceptable_mean, interpolate, prune
 from harness.ruleset.model import ReferenceConvergence
 
 Spread = Literal["code", "text"]
-CONFIDENCE = 0.95  # one-sided; the rules' p-value of 0.05
-ROUNDING = 1e-9  # relative: an interpolated mean is not exact, and equal to the limit passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +44,6 @@ class Verdict:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The reference at one batch size: trimmed mean and standard deviation of samples to target.
-
-    num_points: how many values the mean counts as in the t-test.
-    """
-
-    batch_size: int
-    mean: float
-    spread: float
-    num_points: int
-
-
 def reference_points(reference: Iterable[ReferenceConvergence], drop: int = 1, spread: Spread = "code") -> list[Point]:
     """One point a batch size, ascending; a batch size of which fewer than two runs are kept is left out."""
     by_batch_size: dict[int, list[int]] = {}
@@ -75,41 +61,6 @@ def _point(batch_size: int, values: list[int], drop: int, spread: Spread) -> Poi
     centre = math.fsum(spread_over) / len(spread_over)
     deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
     return Point(batch_size, trimmed_mean(values, drop), deviation, len(values) - 2 * drop)
-
-
-def prune(points: Sequence[Point]) -> list[Point]:
-    """The points without those that a neighbouring batch size makes implausible.
-
-    Larger batches do not converge in fewer samples: what is smaller than the fastest batch size goes. Then
-    what is slower than the line between its neighbours goes, in one sweep from small to large. The sweep
-    does not go back, so what is left need not be convex; rcp_checker does the same.
-    """
-    fastest = min(points, key=lambda point: point.mean)
-    rest = [point for point in points if point.batch_size >= fastest.batch_size]
-    i = 1
-    while i < len(rest) - 1:
-        if rest[i].mean > interpolate(rest[i - 1], rest[i + 1], rest[i].batch_size, rest[i].num_points).mean:
-            del rest[i]
-        else:
-            i += 1
-    return rest
-
-
-def interpolate(low: Point, high: Point, batch_size: int, num_points: int) -> Point:
-    """The point at `batch_size` on the line between two; mean and spread linear in the batch size."""
-    share = (batch_size - low.batch_size) / (high.batch_size - low.batch_size)
-    mean = low.mean + (high.mean - low.mean) * share
-    return Point(batch_size, mean, low.spread + (high.spread - low.spread) * share, num_points)
-
-
-def acceptable_mean(point: Point, num_submitted: int) -> float:
-    """The smallest mean of `num_submitted` kept runs that is not significantly below the reference's, in samples.
-
-    Solved for the mean, Student's two-sample t-test with equal variances gives
-    mean - t(0.95, n_ref + n_sub - 2) * s * sqrt(1 / n_ref + 1 / n_sub); rcp_checker finds it by bisection.
-    """
-    quantile = student_quantile(point.num_points + num_submitted - 2, CONFIDENCE)
-    return max(0.0, point.mean - quantile * point.spread * math.sqrt(1 / point.num_points + 1 / num_submitted))
 
 
 def judge_convergence(

@@ -15,7 +15,7 @@ from itertools import product
 from harness.cost.money import EXACT, billed_seconds, cost_usd, rounded
 from harness.cost.price_book import NoPrice, PriceBook, Quote
 from harness.errors import InputError, UsageError
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import derive_ledger
@@ -93,10 +93,10 @@ def paces(logs: Sequence[RunLog]) -> list[Pace]:
     """
     found = []
     for log in logs:
-        ledger, counts = derive_ledger(log), [event.samples_count or 0 for event in log.all(key.BLOCK_STOP)]
-        starts, stops = log.first(key.TTA_DATA_OPEN_START), log.first(key.TTA_DATA_OPEN_STOP)
+        ledger, counts = derive_ledger(log), [event.samples_count or 0 for event in log.all(keys.BLOCK_STOP)]
+        starts, stops = log.first(keys.TTA_DATA_OPEN_START), log.first(keys.TTA_DATA_OPEN_STOP)
         open_s = None if starts is None or stops is None else log.seconds(starts, stops)
-        begin, end, num_evals = log.first(key.RUN_START), log.first(key.RUN_STOP), len(log.all(key.EVAL_STOP))
+        begin, end, num_evals = log.first(keys.RUN_START), log.first(keys.RUN_STOP), len(log.all(keys.EVAL_STOP))
         if begin is None or end is None or not counts or not num_evals:
             continue
         train_s = log.seconds(begin, end) - ledger["eval"] - (open_s or 0.0)

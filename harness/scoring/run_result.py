@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from harness.cost.money import MAX_SECONDS, cost_usd
-from harness.energy.energyreading import EnergySource
 from harness.energy.from_logs import energy_of, idle_w
-from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
 from harness.errors import LogError
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.power_format import MeterClass
 from harness.log.run_log import RunLog
@@ -115,7 +114,7 @@ def run_result(
         decisive = in_time[decided]
     qualities = [item.quality for item in evaluations]
     best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
-    seed = log.value(key.SEED)
+    seed = log.value(keys.SEED)
     return RunResult(
         path=str(log.path),
         seed=seed if isinstance(seed, int) and not isinstance(seed, bool) else None,
@@ -161,7 +160,7 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
         LogError: a waiting time is no finite number, or a time stamp lies beyond all measure.
     """
     ledger: dict[str, float] = {}
-    init_start, init_stops = log.first(key.INIT_START), log.all(key.INIT_STOP)
+    init_start, init_stops = log.first(keys.INIT_START), log.all(keys.INIT_STOP)
     if init_start is not None and init_stops:
         ledger["init"] = _seconds(log, init_start, init_stops[-1])
     start, stop = _window(log)
@@ -170,11 +169,11 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
     run_s = _seconds(log, start, stop)
 
     block_s, waiting_s = _training(log, run_s)
-    opening = _intervals(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
+    opening = _intervals(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
     ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *interval) for interval in opening)
     ledger["train"] = block_s - waiting_s
     ledger["eval"] = math.fsum(
-        _inside(log, run_s, *interval) for interval in _intervals(log, key.EVAL_START, key.EVAL_STOP)
+        _inside(log, run_s, *interval) for interval in _intervals(log, keys.EVAL_START, keys.EVAL_STOP)
     )
     ledger["checkpoint"] = 0.0
     ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
@@ -183,14 +182,14 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
 
 def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:
     """Seconds of an interval that lie in the timed region of `run_s` seconds."""
-    start = log.first(key.RUN_START)
+    start = log.first(keys.RUN_START)
     assert start is not None
     return max(0.0, min(_seconds(log, start, end), run_s) - max(_seconds(log, start, begin), 0.0))
 
 
 def _training(log: RunLog, run_s: float) -> tuple[float, float]:
     """Seconds of the timed blocks, and those of them in which training waited for data."""
-    blocks = _intervals(log, key.BLOCK_START, key.BLOCK_STOP)
+    blocks = _intervals(log, keys.BLOCK_START, keys.BLOCK_STOP)
     lengths_s = [_inside(log, run_s, *block) for block in blocks]
     wait_s = _waits(log, [end for _, end in blocks])
     waiting_s = math.fsum(min(max(waited_s, 0.0), s) for waited_s, s in zip(wait_s, lengths_s, strict=True))
@@ -206,8 +205,8 @@ def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
 
 def _window(log: RunLog) -> tuple[Event | None, Event | None]:
     """First `run_start`, last `run_stop`: where a log has several, the longest time it can mean."""
-    stops = log.all(key.RUN_STOP)
-    return log.first(key.RUN_START), stops[-1] if stops else None
+    stops = log.all(keys.RUN_STOP)
+    return log.first(keys.RUN_START), stops[-1] if stops else None
 
 
 def _seconds(log: RunLog, start: Event, stop: Event) -> float:
@@ -224,9 +223,9 @@ def _number(log: RunLog, event: Event, value: object, what: str) -> float:
 
 
 def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
-    start = log.first(key.RUN_START)
+    start = log.first(keys.RUN_START)
     found = []
-    for event in log.all(key.EVAL_ACCURACY) if start is not None else ():
+    for event in log.all(keys.EVAL_ACCURACY) if start is not None else ():
         assert start is not None
         seconds = _seconds(log, start, event)
         if seconds < 0:
@@ -271,7 +270,7 @@ def _waits(log: RunLog, block_ends: list[Event]) -> list[float]:
     """Seconds waited for data in each block, by the `tracked_stats` between its end and the end of the next."""
     waits = [0.0] * len(block_ends)
     index = -1
-    for event in log.all(key.TRACKED_STATS):
+    for event in log.all(keys.TRACKED_STATS):
         while index + 1 < len(block_ends) and block_ends[index + 1].lineno < event.lineno:
             index += 1
         if index >= 0 and isinstance(event.value, dict) and "data_wait_s" in event.value:
@@ -288,7 +287,7 @@ def _status(stop: Event | None) -> tuple[str, str | None]:
 
 
 def _why_not(log: RunLog, rules: BenchmarkRules, status: str, reason: str | None, decided: int | None) -> str | None:
-    for name in (key.RUN_START, key.RUN_STOP):
+    for name in (keys.RUN_START, keys.RUN_STOP):
         num_events = len(log.all(name))
         if num_events != 1:
             return f"the log has {num_events} {name!r}; there must be one" if num_events else f"it has no {name!r}"

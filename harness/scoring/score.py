@@ -13,33 +13,14 @@ from decimal import Decimal
 
 from harness.base.stats import p_not_slower, trimmed_interval, trimmed_mean
 from harness.cost.money import mean_cost_usd
-from harness.energy.energyrank import Place
-from harness.energy.energyreading import EnergySource
-from harness.energy.run_energy import EnergyLimits
-from harness.energy.score import ScoreEnergy, rank_energies, score_energy
+from harness.energy.run_energy import EnergyLimits, EnergySource
+from harness.energy.score import ScoreEnergy, score_energy
 from harness.errors import InputError
-from harness.findings import Finding
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Verdict, judge_convergence
-from harness.scoring.run_result import Evaluation, RunResult, derive_ledger, run_result
-from harness.submission.billing import Bill
-
-__all__ = [
-    "Evaluation",
-    "Leaderboard",
-    "Row",
-    "RunResult",
-    "Score",
-    "ScoreEnergy",
-    "Table",
-    "derive_ledger",
-    "is_slower",
-    "leaderboard",
-    "run_result",
-    "score",
-]
+from harness.scoring.run_result import RunResult, run_result
 
 SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower beyond this doubt
 
@@ -82,57 +63,6 @@ class Score:
     def energy_source(self) -> EnergySource:
         """ "measured", "estimated" (modelled beyond what the rules permit) or "none"."""
         return "none" if self.energy is None else self.energy.source
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a leaderboard table.
-
-    band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
-    category, submitted: as claimed; empty where nobody has claimed the result yet.
-    num_warnings: without those that are waived. findings: all that was found, waived ones too.
-    bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
-    electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
-    energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
-    signer: whose valid signature the manifest has, by the ruleset's list; None for any other and for none.
-    """
-
-    band: int | None
-    submitter: str
-    system: str
-    category: str
-    submitted: str
-    path: str
-    score: Score
-    num_errors: int
-    num_warnings: int
-    findings: tuple[Finding, ...] = ()
-    bill: Bill | None = None
-    electricity_usd: Decimal | None = None
-    energy_place: Place | None = None
-    signer: str | None = None
-
-    @property
-    def is_ranked(self) -> bool:
-        return self.num_errors == 0 and self.score.seconds is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of one benchmark in one division, ranked ones first."""
-
-    benchmark: str
-    division: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
-    """All tables, under one ruleset."""
-
-    ruleset: str
-    ruleset_digest: str
-    tables: tuple[Table, ...]
 
 
 def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), why_not: str | None = None) -> Score:
@@ -191,7 +121,7 @@ def score(
         )
     verdict = None
     if division != "open" and rules.reference_convergence:
-        batch_size, *others = [log.value(key.GLOBAL_BATCH_SIZE) for log in logs]
+        batch_size, *others = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
         if not isinstance(batch_size, int) or any(other != batch_size for other in others):
             why_not = "the runs name no common global_batch_size, by which to find their reference"
             return replace(without, why_not=why_not)
@@ -239,43 +169,6 @@ def _place(run: RunResult) -> tuple[float, float]:
 
 def _time(run: RunResult) -> float:
     return math.inf if run.seconds is None else run.seconds
-
-
-def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
-    """Groups rows into tables and gives them their rank bands.
-
-    The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
-    than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
-    With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
-    By energy, rows whose intervals overlap the leader's share its rank; see `harness.energy.energyrank`.
-    """
-    tables: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
-    return Leaderboard(
-        ruleset,
-        ruleset_digest,
-        tuple(Table(*name, rows=_ranked(tables[name])) for name in sorted(tables)),
-    )
-
-
-def _ranked(rows: list[Row]) -> tuple[Row, ...]:
-    def place(row: Row) -> tuple[bool, float, str, str, str]:
-        seconds = math.inf if row.score.seconds is None else row.score.seconds
-        return not row.is_ranked, seconds, row.submitter, row.system, row.path
-
-    placed: list[Row] = []
-    leader: Row | None = None
-    for row in sorted(rows, key=place):
-        if not row.is_ranked:
-            placed.append(replace(row, band=None))
-        elif leader is None or is_slower(row.score, leader.score):
-            leader = replace(row, band=len(placed) + 1)
-            placed.append(leader)
-        else:
-            placed.append(replace(row, band=leader.band))
-    places = rank_energies([row.score.energy if row.is_ranked else None for row in placed])
-    return tuple(replace(row, energy_place=place) for row, place in zip(placed, places, strict=True))
 
 
 def is_slower(other: Score, leader: Score) -> bool:

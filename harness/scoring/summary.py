@@ -12,11 +12,12 @@ from harness.base.text_table import aligned
 from harness.energy.run_energy import EnergyLimits
 from harness.energy.score import ScoreEnergy, score_energy
 from harness.errors import LogError
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring import timeline
 from harness.scoring.run_result import RunResult, run_result
-from harness.submission.result import RESULT_PATTERN, Result
+from harness.submission.layout import RESULT_PATTERN
+from harness.submission.result import Result
 
 NOTE = (
     "quality: lowest and highest of the runs, at the evaluation that decided. samples, seconds: to target, mean and "
@@ -84,7 +85,7 @@ def summarise(
     reached = [run for run in runs if run.seconds is not None]
     qualities = [run.quality for run in runs if run.quality is not None]
     waits = [run.data_wait_fraction for run in runs if run.data_wait_fraction is not None]
-    division = next((value for log in own if isinstance(value := log.value(key.SUBMISSION_DIVISION), str)), "closed")
+    division = next((value for log in own if isinstance(value := log.value(keys.SUBMISSION_DIVISION), str)), "closed")
     return Summary(
         benchmark=rules.name,
         division=division,
@@ -112,7 +113,7 @@ def best_baseline(rules: BenchmarkRules) -> tuple[str, float] | None:
 
 def reference_variation(rules: BenchmarkRules) -> float | None:
     """Standard deviation / mean of the reference's samples to target at the default batch size; None below two runs."""
-    batch_size = rules.hyperparameters[key.GLOBAL_BATCH_SIZE].default
+    batch_size = rules.hyperparameters[keys.GLOBAL_BATCH_SIZE].default
     samples = [
         number
         for point in rules.reference_convergence

@@ -6,11 +6,11 @@ cannot is the finding of one check.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.log import events as key
+from harness.base.values import number
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
@@ -44,32 +44,21 @@ def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...
     return tuple(found)
 
 
-def number(value: object) -> float | None:
-    """`value` if it is a finite number and no truth value, else None."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        as_float = float(value)
-    except OverflowError:
-        return None
-    return as_float if math.isfinite(as_float) else None
-
-
 def status(log: RunLog) -> str:
     """How the run says it ended; "started" where it says nothing."""
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     said = None if stop is None else stop.metadata.get("status")
     return said if isinstance(said, str) else STARTED
 
 
 def is_full_curve(log: RunLog) -> bool:
     """Whether the run was made to go on past the target, as reference runs are."""
-    return log.field(key.TTA_CONFIG, "full_curve") is True
+    return log.field(keys.TTA_CONFIG, "full_curve") is True
 
 
 def run_s(log: RunLog) -> float | None:
     """Seconds from the first `run_start` to the first `run_stop`; None where one of them is missing."""
-    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     return None if start is None or stop is None else log.seconds(start, stop)
 
 
@@ -78,17 +67,17 @@ def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
     opened: Event | None = None
     block: tuple[Event, Event] | None = None
     for event in log.events:
-        if event.key == key.BLOCK_START:
+        if event.key == keys.BLOCK_START:
             opened = event
-        elif event.key == key.BLOCK_STOP and opened is not None:
+        elif event.key == keys.BLOCK_STOP and opened is not None:
             block, opened = (opened, event), None
-        elif event.key == key.TRACKED_STATS and block is not None:
+        elif event.key == keys.TRACKED_STATS and block is not None:
             yield event, *block
 
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
     """The evaluations that have a finite quality, in the order of the file."""
-    return tuple((event, value) for event in log.all(key.EVAL_ACCURACY) if (value := number(event.value)) is not None)
+    return tuple((event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := number(event.value)) is not None)
 
 
 def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
@@ -116,11 +105,11 @@ def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
 
 def batch_size(log: RunLog) -> int | None:
     """The run's global batch size; None where it is not a whole number from 1 up."""
-    value = log.value(key.GLOBAL_BATCH_SIZE)
+    value = log.value(keys.GLOBAL_BATCH_SIZE)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def hyperparameters(log: RunLog) -> dict[str, object] | None:
     """The hyperparameters in `tta_config`; None where it has no such mapping."""
-    found = log.field(key.TTA_CONFIG, "hyperparameters")
+    found = log.field(keys.TTA_CONFIG, "hyperparameters")
     return found if isinstance(found, dict) else None

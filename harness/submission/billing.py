@@ -24,11 +24,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.cost.money import EXACT, billed_seconds, rounded
-from harness.cost.price_book import PURCHASES, NoPrice, PriceBook, PriceBooks, Quote
+from harness.base.files import small_file
+from harness.cost.price_book import PURCHASES
 from harness.errors import SubmissionError, printable, unknown_name
-from harness.scoring.cost import book_of
-from harness.submission.result import Result, small_file
 
 BILLING_NAME = "billing.yaml"
 MAX_ATTEMPTS = 10_000
@@ -69,25 +67,6 @@ class Billing:
     attempts: tuple[Attempt, ...]
     quantities: tuple[Quantity, ...]
     notes: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """The declared use at the organiser's prices; US dollars.
-
-    usd: nodes at the on-demand list price, with granularity and minimum of each, storage and traffic; None where a
-    price is not known, and `why_not` says which. compute_usd: the nodes alone. seconds: of all nodes, as billed.
-    paid_usd: the nodes at the price of `purchase`, where the book has it: information, never ranked.
-    """
-
-    declared: Billing
-    usd: Decimal | None
-    compute_usd: Decimal | None
-    paid_usd: Decimal | None
-    seconds: Decimal | None
-    price_id: str | None
-    price_digest: str | None
-    why_not: str | None = None
 
 
 def read_billing(path: Path) -> Billing:
@@ -196,66 +175,3 @@ def _interruptions(record: Mapping[str, Any], purchase: str, path: Path) -> int 
 
 def _notes(record: Mapping[str, Any], path: Path) -> str:
     return _text(record, "notes", str(path), "")
-
-
-def bill_of(result: Result, books: PriceBooks | None) -> Bill | None:
-    """What the declared use of a result costs; None where nothing is declared, or what is cannot be read."""
-    if BILLING_NAME not in result.files:
-        return None
-    try:
-        declared = read_billing(result.path / BILLING_NAME)
-    except SubmissionError:
-        return None  # CST006 says what is wrong with it
-    book = NoPrice("book", "the ruleset has no price book") if books is None else book_of(result, books)
-    if isinstance(book, NoPrice):
-        return Bill(declared, None, None, None, None, None, None, book.why)
-    quote = book.quote_of(result.system or {})
-    if isinstance(quote, NoPrice):
-        return Bill(declared, None, None, None, None, None, book.digest, quote.why)
-    return _bill(declared, book, quote)
-
-
-def _bill(declared: Billing, book: PriceBook, quote: Quote) -> Bill:
-    compute, seconds = _compute(declared, quote)
-    paid = None
-    if declared.purchase != quote.listed.purchase:
-        row = f"{quote.row.provider}/{quote.row.sku}/{quote.row.region}/{declared.purchase}"
-        bought = book.quote(row, _gpus_of(quote), is_ranked=False)
-        paid = _compute(declared, bought)[0] if isinstance(bought, Quote) else None
-    if compute is None:
-        why = f"how the time of {quote.listed.id!r} is billed is not known"
-        return Bill(declared, None, None, None, None, quote.listed.id, book.digest, why)
-    total, why_not = compute, None
-    for item in declared.quantities:
-        found = book.row(item.price)
-        if found is None or found.unit != item.unit or found.as_of is None:
-            why_not = f"{printable(item.price, 120)!r} is no dated price of a {item.unit}"
-            break
-        total = EXACT.add(total, EXACT.multiply(item.amount, found.usd_per_hour))
-    return Bill(
-        declared=declared,
-        usd=None if why_not else rounded(total),
-        compute_usd=rounded(compute),
-        paid_usd=None if paid is None else rounded(paid),
-        seconds=seconds,
-        price_id=quote.listed.id,
-        price_digest=book.digest,
-        why_not=why_not,
-    )
-
-
-def _gpus_of(quote: Quote) -> int | None:
-    """How many accelerators a node has, by the quote of a row that is of one accelerator."""
-    is_of_one = quote.listed.unit == "gpu-h"
-    return int(quote.usd_per_hour / quote.listed.usd_per_hour) if is_of_one else quote.listed.num_accelerators
-
-
-def _compute(declared: Billing, quote: Quote) -> tuple[Decimal | None, Decimal | None]:
-    """USD, not rounded, and seconds of all attempts as billed; None where the row does not say how it is billed."""
-    granularity_s, minimum_s = quote.listed.granularity_s, quote.listed.minimum_s
-    if granularity_s is None or minimum_s is None:
-        return None, None
-    seconds = Decimal(0)
-    for attempt in declared.attempts:
-        seconds = EXACT.add(seconds, billed_seconds(attempt.seconds, granularity_s, minimum_s))
-    return EXACT.divide(EXACT.multiply(seconds, quote.usd_per_hour), Decimal(3600)), seconds

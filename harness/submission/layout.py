@@ -11,8 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.base import strict_json
+from harness.base.files import small_file
 from harness.errors import SubmissionError, printable
-from harness.submission.claim import small_file
+
+SYSTEM_NAME = "system.json"
+CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
+RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
+
 
 LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # beside each other: what lies deeper is no log, whatever its name
 NUMBERED_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")

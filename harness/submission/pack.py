@@ -14,20 +14,13 @@ from pathlib import Path
 
 import yaml
 
+from harness.base.files import sha256_of, small_file
 from harness.errors import OutputError, SubmissionError, UsageError, printable
 from harness.log.power_files import POWER_PATTERN
 from harness.submission.billing import BILLING_NAME
-from harness.submission.result import (
-    CLAIM_NAME,
-    MANIFEST_NAME,
-    NAME_PATTERN,
-    Claim,
-    FileEntry,
-    Result,
-    manifest_text,
-    sha256_of,
-    small_file,
-)
+from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, Claim, FileEntry, manifest_text
+from harness.submission.layout import NAME_PATTERN
+from harness.submission.result import Result
 
 STAGING_PREFIX = ".tta-staging-"  # find_results passes over folders whose names begin with a dot
 

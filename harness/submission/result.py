@@ -14,60 +14,32 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.base import files as base_files
 from harness.base import strict_json
+from harness.base.files import MAX_SMALL_FILE_BYTES, sha256_of, small_file
 from harness.errors import LogError, SubmissionError, printable
-from harness.log import events as key
-from harness.log import power_files, run_log
+from harness.log import keys, power_files, run_log
 from harness.log.run_log import RunLog
 from harness.submission import layout
 from harness.submission import module as open_module
 from harness.submission.claim import (
     CLAIM_NAME,
     MANIFEST_NAME,
-    MAX_SMALL_FILE_BYTES,
     Claim,
     Envelope,
     FileEntry,
     Unreadable,
-    line_of,
-    manifest_text,
     read_claim,
     read_envelope,
     read_manifest,
-    sha256_of,
-    small_file,
 )
+from harness.submission.layout import CODE_NAME, NAME_PATTERN, RESULT_PATTERN, SYSTEM_NAME
 
-__all__ = [
-    "CLAIM_NAME",
-    "CODE_NAME",
-    "MANIFEST_NAME",
-    "NAME_PATTERN",
-    "RESULT_PATTERN",
-    "SYSTEM_NAME",
-    "Claim",
-    "FileEntry",
-    "Result",
-    "Unreadable",
-    "find_results",
-    "line_of",
-    "manifest_text",
-    "named_module",
-    "read_result",
-    "sha256_of",
-    "small_file",
-]
-
-SYSTEM_NAME = "system.json"
-CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
-RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
-NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
 MAX_FILES = 10_000
 MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
 MAX_RESULT_BYTES = 64 << 30  # a file with holes in it can claim to have millions of gigabytes, and all are read
@@ -240,7 +212,7 @@ def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
 def named_module(log: RunLog) -> open_module.Module | None:
     """The module that a log says it was run with; None where it names none, or nothing that could be one."""
     try:
-        return open_module.recorded(log.field(key.TTA_CONFIG, "module"))
+        return open_module.recorded(log.field(keys.TTA_CONFIG, "module"))
     except ValueError:
         return None
 
@@ -302,3 +274,22 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
         unreadable.append(Unreadable(path, "the system description is not a JSON object"))
         return None, None
     return record, hashlib.sha256(data).hexdigest()
+
+
+_KINDS = {"link": "is a symbolic link", "other": "is a pipe, socket or device", "folder": "cannot be listed"}
+
+
+def parts(result: Result) -> Iterator[Unreadable]:
+    """What could not be read, and what bears a log's name and is no file."""
+    yield from result.unreadable
+    for name, entry in result.files.items():
+        if RESULT_PATTERN.fullmatch(name) and entry.kind in _KINDS:
+            yield Unreadable(result.path / name, _KINDS[entry.kind])
+
+
+def refuse_without_runs(result: Result) -> None:
+    """Raises:
+    SubmissionError: not one log of it could be read, so there is nothing to go on with.
+    """
+    if not result.runs:
+        raise SubmissionError(f"{result.path}: no run log (result_<k>.txt) in it can be read")

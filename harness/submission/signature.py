@@ -20,7 +20,8 @@ from pathlib import Path
 from harness.errors import MissingDependencyError, SubmissionError, UsageError, printable
 from harness.ruleset.model import RuleSet
 from harness.submission.claim import MANIFEST_NAME, SIGNATURE_NAME, Envelope
-from harness.submission.result import NAME_PATTERN, Result
+from harness.submission.layout import NAME_PATTERN
+from harness.submission.result import Result
 
 NAMESPACE = "tta-submission"
 MAX_SIGNATURE_BYTES = 1 << 16  # one with a key of 16,384 bits has 6 KiB

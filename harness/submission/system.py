@@ -1,4 +1,4 @@
-"""A machine's facts, and MLPerf's system description made from them. Pure; `harness.run.machine_face` reads the facts.
+"""A machine's facts, and MLPerf's system description made from them. Pure; `harness.run.machine` reads the facts.
 
 None is "could not be seen", never "there is none".
 """
@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.cost.price_book import PRICE_KEY
 from harness.errors import UsageError, printable, unknown_name
-from harness.submission.result import NAME_PATTERN
+from harness.submission.layout import NAME_PATTERN
 
 # MLPerf's field names in its own order. Source: mlperf_logging, system_desc_checker.
 FIELDS = (
@@ -48,8 +49,8 @@ FIELDS = (
     "operating_system",
     "sw_notes",
 )
-# Ours: watts of one whole node, idle and under full load, as a person declares them; the id of a list price.
-IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY = "tta_idle_power_w", "tta_max_power_w", "tta_price_sku"
+# `tta`'s own fields: watts of one whole node, idle and under full load, as declared.
+IDLE_POWER_KEY, MAX_POWER_KEY = "tta_idle_power_w", "tta_max_power_w"
 OPTIONAL_FIELDS = (IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY)
 # Short words for the four statuses that MLPerf accepts since 4.1.
 STATUSES = {

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import MissingDependencyError, OutputError, printable
-from harness.submission.result import SYSTEM_NAME
+from harness.submission.layout import SYSTEM_NAME
 from harness.tracking.follower import Follower, logs_in
 from harness.tracking.mirror import DONE
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from harness.log.events import canonical_json
-from harness.tracking.record import PHASES, RunPicture
+from harness.tracking.record import PHASES, MlflowRun
 
 VIEW = "tta"
 _RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "cost_list", "reached")
@@ -25,7 +25,7 @@ energy may rank, and among whom, the board says.
 """
 
 
-def experiment_tags(picture: RunPicture) -> dict[str, str]:
+def experiment_tags(picture: MlflowRun) -> dict[str, str]:
     """The tags of the picture's experiment."""
     target = "see the rules"
     if picture.rules is not None and picture.target is not None:
@@ -58,7 +58,7 @@ def page(uri: str, experiment_id: str) -> str:
     )
 
 
-def is_newer(picture: RunPicture, tags: Mapping[str, str]) -> bool:
+def is_newer(picture: MlflowRun, tags: Mapping[str, str]) -> bool:
     """Whether the picture knows better than an experiment's `tags`: later rules, or the first target."""
     has_first_target = picture.target is not None and "tta.target" not in tags
     return has_first_target or _version(picture.ruleset) > _version(tags.get("tta.rules_version", ""))

@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.base.files import small_file
+from harness.base.values import mapping
 from harness.cost.price_book import PriceBook
 from harness.errors import InputError, LogError, OutputError, RulesError
-from harness.log.events import PRICES_FIELD
+from harness.log.keys import PRICES_FIELD
 from harness.log.tail import Tail
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import RESULT_PATTERN, small_file
-from harness.tracking.picturetotals import COST_BILLED, COST_LIST, add_billed, add_cost, add_energy
-from harness.tracking.powertail import PowerFollowing, billed_beside, energy_beside, power_files
-from harness.tracking.record import ENERGY, RunPicture
-from harness.tracking.sanitize import mapping
+from harness.submission.layout import RESULT_PATTERN
+from harness.tracking.power_record import PowerFollowing, billed_beside, energy_beside, power_files
+from harness.tracking.record import COST_BILLED, COST_LIST, ENERGY, MlflowRun, add_billed, add_cost, add_energy
 
 if TYPE_CHECKING:
     from harness.tracking.store import Held, Store
@@ -43,7 +43,7 @@ def ruleset_called(name: str) -> RuleSet | None:
         return None  # whoever judges says so; a curve without its target is still a curve
 
 
-def _prices(picture: RunPicture) -> PriceBook | None:
+def _prices(picture: MlflowRun) -> PriceBook | None:
     """The price book that the log names; the first of its ruleset where it names none."""
     ruleset, digest = ruleset_called(picture.ruleset), picture.tags.get(f"tta.{PRICES_FIELD}")
     if ruleset is None or ruleset.prices is None:
@@ -79,7 +79,7 @@ class _Followed:
     """One log, and how far it is in the store."""
 
     tail: Tail
-    picture: RunPicture
+    picture: MlflowRun
     power: PowerFollowing
     held: Held | None = None
     is_done: bool = False
@@ -120,7 +120,7 @@ class Follower:
         """Takes in what the logs have to say since the last time; costs a look at each file if there is nothing."""
         for path in self.logs():
             if path not in self._followed:
-                self._followed[path] = _Followed(Tail(path), RunPicture(rules_of), PowerFollowing(path))
+                self._followed[path] = _Followed(Tail(path), MlflowRun(rules_of), PowerFollowing(path))
         for followed in self._followed.values():
             if followed.is_done:
                 continue

@@ -8,19 +8,32 @@ added up is decided by what a node declares, as `harness.energy.meter_selection`
 
 from __future__ import annotations
 
+import contextlib
 import math
+import stat
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
+from harness.base.values import mapping, number, whole
+from harness.cost.price_book import PriceBooks
+from harness.energy.from_logs import energy_of
 from harness.energy.integral import MeterIntegral
 from harness.energy.meter_selection import choose
-from harness.log import powerlines
-from harness.log.events import POWER_READING, Event
+from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.errors import InputError, LogError
+from harness.log import power_files as log_power_files
+from harness.log import power_format, power_log, run_log
+from harness.log.events import Event
+from harness.log.keys import POWER_READING
+from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import MeterSpec, NodePower
-from harness.scoring.timeline import number
-from harness.tracking.picturevalues import Point
-from harness.tracking.record import RunPicture
-from harness.tracking.sanitize import mapping, whole, word
+from harness.log.tail import Tail
+from harness.scoring.cost import bill_of
+from harness.submission.billing import BILLING_NAME
+from harness.submission.result import read_result
+from harness.tracking.record import MlflowRun, Point
+from harness.tracking.sanitize import word
 
 WATTS = "power/watts"
 MAX_NODE_METRICS = 16  # nodes that have a curve of their own beside the sum
@@ -84,33 +97,33 @@ class PowerPicture:
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _next_second: int | None = None
 
-    def take(self, name: str, event: Event, picture: RunPicture) -> None:
+    def take(self, name: str, event: Event, picture: MlflowRun) -> None:
         """Adds what one line of the power log `name` says. What is odd is passed over: checks say what is wrong."""
         node = self._nodes.setdefault(name, _Node())
-        if event.key == powerlines.METER:
+        if event.key == power_format.METER:
             try:
-                spec = powerlines.spec_of(event.value)
+                spec = power_format.spec_of(event.value)
             except ValueError:
                 return
             if node.chosen is None and len(node.specs) < MAX_METERS:
                 node.specs.setdefault(spec.id, spec)
-        elif event.key == powerlines.CLOCK_OFFSET and node.offset_ns is None:
+        elif event.key == power_format.CLOCK_OFFSET and node.offset_ns is None:
             offset_ns = mapping(event.value).get("offset_ns")
             if isinstance(offset_ns, int) and abs(offset_ns) < 1 << 63:
                 node.offset_ns = offset_ns
-        elif event.key in (POWER_READING, powerlines.ENERGY_COUNTER):
+        elif event.key in (POWER_READING, power_format.ENERGY_COUNTER):
             self._reading(node, event, picture)
 
-    def _reading(self, node: _Node, event: Event, picture: RunPicture) -> None:
+    def _reading(self, node: _Node, event: Event, picture: MlflowRun) -> None:
         meter, value = event.metadata.get("meter", _MLPERF), number(event.value)
         if node.chosen is None:
             node.chosen = {name: _Series() for name in _chosen(node.specs)} or {_MLPERF: _Series()}
         series = node.chosen.get(meter) if isinstance(meter, str) else None
         at_s = _seconds(event, node, picture)
         if series is not None and value is not None and value >= 0 and at_s is not None:
-            series.take(at_s, value, is_counter=event.key == powerlines.ENERGY_COUNTER)
+            series.take(at_s, value, is_counter=event.key == power_format.ENERGY_COUNTER)
 
-    def tell(self, picture: RunPicture, *, is_last: bool) -> None:
+    def tell(self, picture: MlflowRun, *, is_last: bool) -> None:
         """Adds the seconds that are complete to `picture`; with `is_last` all."""
         nodes = {name: node for name, node in sorted(self._nodes.items()) if node.chosen is not None}
         ends = {name: end for name, node in nodes.items() if (end := node.last_s) is not None}
@@ -128,7 +141,7 @@ class PowerPicture:
             self._second(second, nodes, picture)
         self._next_second = max(self._next_second, until)
 
-    def _second(self, second: int, nodes: dict[str, _Node], picture: RunPicture) -> None:
+    def _second(self, second: int, nodes: dict[str, _Node], picture: MlflowRun) -> None:
         assert picture.clock is not None
         by_node: dict[str, float | None] = {}
         for name, node in nodes.items():
@@ -148,7 +161,7 @@ class PowerPicture:
                 picture.points.append(Point(f"{WATTS}_{word(name)}", round(power_w, 3), time_ms, second))
 
 
-def _seconds(event: Event, node: _Node, picture: RunPicture) -> float | None:
+def _seconds(event: Event, node: _Node, picture: MlflowRun) -> float | None:
     """Seconds on the referee's clock since its zero; None where the run's log has not said where that is."""
     if picture.clock is None:
         return None
@@ -167,3 +180,74 @@ def _chosen(specs: dict[str, MeterSpec]) -> tuple[str, ...]:
     seen = MeterIntegral(1.0, 1.0, None, 1.0, 0.0, None, 0)
     node = NodePower("node_0", Path(), None, specs, {})
     return choose(node, dict.fromkeys(specs, seen)).chosen
+
+
+MAX_LOGS = 1_024
+
+
+@dataclass(slots=True)
+class PowerFollowing:
+    """The power logs of the run whose log is `log`, and how far they were read."""
+
+    log: Path
+    _tails: dict[str, Tail] = field(default_factory=dict)
+    _lost: set[str] = field(default_factory=set)
+    _picture: PowerPicture = field(default_factory=PowerPicture)
+
+    def read(self, picture: MlflowRun) -> None:
+        """Takes in what is new and adds the seconds that are complete to `picture`."""
+        if picture.clock is None:
+            return  # nothing can be laid over the run yet
+        for path in _logs(self.log.parent / POWER_FOLDER / self.log.stem):
+            self._tails.setdefault(path.stem, Tail(path))
+        for name, tail in self._tails.items():
+            if name in self._lost:
+                continue
+            try:
+                for event in tail.events():
+                    self._picture.take(name, event, picture)
+            except LogError:
+                self._lost.add(name)
+        self._picture.tell(picture, is_last=False)
+
+    def finish(self, picture: MlflowRun) -> None:
+        """Adds what is left: no more lines will come."""
+        self.read(picture)
+        self._picture.tell(picture, is_last=True)
+
+
+def energy_beside(log: Path, limits: EnergyLimits | None) -> RunEnergy | None:
+    """The energy of a run by the power logs beside its log; None where there are none, or the log cannot be read."""
+    if not _logs(log.parent / POWER_FOLDER / log.stem):
+        return None
+    try:
+        return energy_of(log_power_files.with_power(run_log.read(log), idle=()), limits or EnergyLimits())
+    except LogError:
+        return None
+
+
+def billed_beside(log: Path, prices: PriceBooks | None) -> Decimal | None:
+    """What the whole result is declared to have taken, at list prices; None where nothing is, or cannot be read."""
+    if not (log.parent / BILLING_NAME).is_file():
+        return None
+    try:
+        bill = bill_of(read_result(log.parent), prices)
+    except (InputError, OSError):
+        return None
+    return None if bill is None else bill.usd
+
+
+def power_files(log: Path) -> dict[str, Path]:
+    """The power logs of the run and of the idle baseline, by the names of the tags with their SHA-256."""
+    power = log.parent / POWER_FOLDER
+    files = {f"tta.power/{path.stem}_sha256": path for path in _logs(power / log.stem)}
+    return files | {f"tta.power/idle/{path.stem}_sha256": path for path in _logs(power / IDLE_FOLDER)}
+
+
+def _logs(folder: Path) -> list[Path]:
+    """The power logs in a folder; none where it is none, or it or the one above it is a link."""
+    with contextlib.suppress(OSError):
+        if all(stat.S_ISDIR(place.lstat().st_mode) for place in (folder.parent, folder)):
+            paths = [folder / name for name in power_log.log_names(entry.name for entry in folder.iterdir())[:MAX_LOGS]]
+            return [path for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+    return []

@@ -9,13 +9,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 
-from harness.log import events as key
+from harness.base.values import mapping, number, whole
+from harness.cost.price_book import Cost
+from harness.energy.run_energy import RunEnergy
+from harness.log import keys
 from harness.log.events import Event, digest_of
 from harness.ruleset.model import BenchmarkRules
-from harness.scoring.timeline import number
-from harness.tracking.picturevalues import ClockZero, DataSet, Point
-from harness.tracking.sanitize import clean, flat, mapping, param_name, whole, word
+from harness.tracking.sanitize import clean, flat, param_name, word
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of a metric. time_ms: wall time of the referee's clock. step: samples trained on."""
+
+    name: str
+    value: float
+    time_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockZero:
+    """Where the referee's clock is zero: on the system's monotonic clock, and on the wall's."""
+
+    mono_ns: int
+    wall_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The data that the run trained on."""
+
+    name: str
+    digest: str
+    num_files: int | None
+    num_bytes: int | None
+
 
 SCHEMA = "1"
 MAX_POINTS_PER_METRIC = 10_000  # as many events of a key as the reader of logs keeps
@@ -38,7 +69,7 @@ RulesOf = Callable[[str, str], BenchmarkRules | None]
 
 
 @dataclass(slots=True)
-class RunPicture:
+class MlflowRun:
     """The picture so far. `rules_of(ruleset, benchmark)` gives the rules of a benchmark, or None.
 
     params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
@@ -136,7 +167,7 @@ class RunPicture:
 
     def _rules(self, event: Event) -> None:
         value = mapping(event.value)
-        for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (key.PRICES_FIELD,) * 2):
+        for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (keys.PRICES_FIELD,) * 2):
             self.tag(tag, value.get(name))
         self.ruleset = self.tags.get("tta.rules_version", "")
 
@@ -267,26 +298,52 @@ class RunPicture:
             self.points.append(Point(name, finite, time_ms, self._samples if step is None else step))
 
 
-_TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
-    key.TTA_FORMAT: RunPicture._format,
-    key.TTA_CLOCK: RunPicture._clock,
-    key.INIT_START: RunPicture._initialising,
-    key.TTA_RULES: RunPicture._rules,
-    key.SUBMISSION_BENCHMARK: RunPicture._benchmark,
-    key.SUBMISSION_DIVISION: lambda picture, event: picture.tag("division", event.value),
-    key.SUBMISSION_ORG: lambda picture, event: picture.tag("submitter", event.value),
-    key.SUBMISSION_PLATFORM: lambda picture, event: picture.tag("system", event.value),
-    key.TTA_CONFIG: RunPicture._configuration,
-    key.TTA_RESOLVED: RunPicture._resolved,
-    key.SEED: lambda picture, event: picture._param("seed", event.value),
-    key.TTA_SYSTEM: RunPicture._system,
-    key.TTA_WORLD: RunPicture._world,
-    key.TTA_DATA: RunPicture._data,
-    key.RUN_START: RunPicture._started,
-    key.TRACKED_STATS: RunPicture._tracked,
-    key.EVAL_ACCURACY: RunPicture._evaluated,
-    key.RUN_STOP: RunPicture._stopped,
-    key.TTA_ENERGY: RunPicture._energy,
-    key.TTA_LEDGER: RunPicture._ledger,
-    key.TTA_END: lambda picture, event: picture._close(),
+_TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
+    keys.TTA_FORMAT: MlflowRun._format,
+    keys.TTA_CLOCK: MlflowRun._clock,
+    keys.INIT_START: MlflowRun._initialising,
+    keys.TTA_RULES: MlflowRun._rules,
+    keys.SUBMISSION_BENCHMARK: MlflowRun._benchmark,
+    keys.SUBMISSION_DIVISION: lambda picture, event: picture.tag("division", event.value),
+    keys.SUBMISSION_ORG: lambda picture, event: picture.tag("submitter", event.value),
+    keys.SUBMISSION_PLATFORM: lambda picture, event: picture.tag("system", event.value),
+    keys.TTA_CONFIG: MlflowRun._configuration,
+    keys.TTA_RESOLVED: MlflowRun._resolved,
+    keys.SEED: lambda picture, event: picture._param("seed", event.value),
+    keys.TTA_SYSTEM: MlflowRun._system,
+    keys.TTA_WORLD: MlflowRun._world,
+    keys.TTA_DATA: MlflowRun._data,
+    keys.RUN_START: MlflowRun._started,
+    keys.TRACKED_STATS: MlflowRun._tracked,
+    keys.EVAL_ACCURACY: MlflowRun._evaluated,
+    keys.RUN_STOP: MlflowRun._stopped,
+    keys.TTA_ENERGY: MlflowRun._energy,
+    keys.TTA_LEDGER: MlflowRun._ledger,
+    keys.TTA_END: lambda picture, event: picture._close(),
 }
+
+COST_LIST, COST_BILLED = "result/cost_list", "result/cost_billed"
+
+
+def add_energy(picture: MlflowRun, energy: RunEnergy) -> None:
+    """Adds what the power logs come to; joules that are not known are absent."""
+    picture.total(ENERGY, energy.joules)
+    picture.total("result/energy_u95_j", energy.uncertainty_j)
+    picture.total("result/power_mean_w", energy.mean_w)
+    picture.total("result/coverage", energy.coverage)
+    picture.total("result/est_share", energy.share_estimated)
+    picture.tag("energy.class", energy.meter_class)
+    picture.tag("energy.scope", energy.scope)
+    picture.tag("energy.void", ", ".join(energy.void))
+
+
+def add_cost(picture: MlflowRun, cost: Cost) -> None:
+    """Adds what the run cost at list price, and by which price of which book."""
+    if picture.total(COST_LIST, float(cost.usd)):
+        picture.tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}")
+        picture.tag("price_book", cost.price_digest)
+
+
+def add_billed(picture: MlflowRun, usd: Decimal | None) -> None:
+    """Adds what the whole result is declared to have taken, at list prices; the same on each of its runs."""
+    picture.total(COST_BILLED, None if usd is None else float(usd))

@@ -7,23 +7,10 @@ characters and names with slashes.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from harness.log.events import digest_of
-from harness.scoring.timeline import number
 
 MAX_WORD_CHARS = 100  # MLflow's limit is 250, and an experiment's name has two words
-
-
-def whole(value: object) -> int | None:
-    """A count or a time as every store can hold it."""
-    found = number(value)
-    return None if found is None or not 0 <= found < 2**53 else int(found)
-
-
-def mapping(value: object) -> dict[str, Any]:
-    """The value if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def clean(value: object) -> str:

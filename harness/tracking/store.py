@@ -16,16 +16,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.base.files import sha256_of
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
-from harness.submission.result import sha256_of
-from harness.tracking import sqlitefile
+from harness.tracking import store
 from harness.tracking.experiment_view import experiment_tags, is_newer, page
-from harness.tracking.picturevalues import Point
-from harness.tracking.record import RunPicture
+from harness.tracking.record import MlflowRun, Point
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
+import fcntl
+import time
+from contextlib import closing
+
+PATIENCE_S = 60.0  # the first start of a store migrates for 4 to 12 s, longer on a busy machine
+_POLL_S = 0.05
+
+
+def path_in(uri: str) -> Path | None:
+    """The file that an SQLAlchemy URI names; None for a store that is no SQLite file."""
+    match = re.fullmatch(r"sqlite(?:\+pysqlite)?:///([^?]+)(?:\?.*)?", uri)
+    return Path(match.group(1)).absolute() if match else None
+
+
+@contextmanager
+def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Holds the lock beside the file.
+
+    Raises:
+        TimeoutError: another process has held it for `patience_s` seconds.
+        OSError: the lock cannot be made.
+    """
+    with open(f"{path}.lock", "a") as stream:
+        give_up = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"another process has held {path}.lock for {patience_s:g} s") from None
+                time.sleep(_POLL_S)
+        yield
+
+
+def set_write_ahead(path: Path) -> None:
+    """Makes readers and the writer no longer wait for each other; stays set in the file.
+
+    Raises:
+        sqlite3.Error: there is no such folder, or the file is no database.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+
 
 # MLflow's own defaults (7 tries, 120 s each, waits that double) block one call to a dead server for 246 s.
 _ENVIRONMENT = {
@@ -77,11 +120,11 @@ class Store:
             os.environ.setdefault(name, value)
         self.name = printable(_without_passwords(uri.partition("?")[0]))
         self._experiments: dict[str, str] = {}
-        self._sqlite = sqlitefile.path_in(uri)
+        self._sqlite = store.path_in(uri)
         client, self._errors = _import()
         with self._sentences(), self._alone():
             if self._sqlite is not None:
-                sqlitefile.set_write_ahead(self._sqlite)
+                store.set_write_ahead(self._sqlite)
             self._client: MlflowClient = client(tracking_uri=uri)
             self._client.search_experiments(max_results=1)
 
@@ -100,7 +143,7 @@ class Store:
         with self._sentences():
             self._client.search_experiments(max_results=1)
 
-    def bring(self, picture: RunPicture, log: Path) -> Held:
+    def bring(self, picture: MlflowRun, log: Path) -> Held:
         """The run of `picture`, found by its `tta.run_id` or made.
 
         Raises:
@@ -122,7 +165,7 @@ class Store:
             )
             return Held(run.info.run_id, is_new=True, tags=dict(run.data.tags))
 
-    def add(self, picture: RunPicture, held: Held, files: Mapping[str, Path] | None = None) -> Added:
+    def add(self, picture: MlflowRun, held: Held, files: Mapping[str, Path] | None = None) -> Added:
         """Adds what the store does not hold yet, and notes in `held` what it holds now.
 
         Args:
@@ -143,7 +186,7 @@ class Store:
                 held.status, held.end_ms = picture.status, picture.end_ms
         return Added(added.params, added.metrics, num_artifacts)
 
-    def _add_batch(self, picture: RunPicture, held: Held, is_final: bool) -> Added:
+    def _add_batch(self, picture: MlflowRun, held: Held, is_final: bool) -> Added:
         from mlflow.entities import Metric, Param, RunTag
 
         params = {name: value for name, value in picture.params.items() if name not in held.params}
@@ -171,7 +214,7 @@ class Store:
         held.num_points = num_points
         return Added(len(params), len(points))
 
-    def _add_data(self, picture: RunPicture, held: Held) -> None:
+    def _add_data(self, picture: MlflowRun, held: Held) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         data = picture.data
@@ -189,7 +232,7 @@ class Store:
         self._client.log_inputs(held.mlflow_id, datasets=inputs)
         held.has_data = True
 
-    def _add_artifacts(self, picture: RunPicture, held: Held, files: Mapping[str, Path]) -> int:
+    def _add_artifacts(self, picture: MlflowRun, held: Held, files: Mapping[str, Path]) -> int:
         """Uploads what is not there with the same digest; the digest is noted only after the upload.
 
         `tta.power/idle/node_0_sha256` lies in `tta/power/idle`, `tta.log_sha256` in `tta`.
@@ -215,7 +258,7 @@ class Store:
                 self._client.set_tag(held.mlflow_id, name, value)
             held.tags[name] = value
 
-    def _held(self, run: Run, picture: RunPicture, log: Path) -> Held:
+    def _held(self, run: Run, picture: MlflowRun, log: Path) -> Held:
         tags = dict(run.data.tags)
         digest = tags.get("tta.log_sha256")
         if digest is not None and tags.get("tta.state") != "started" and digest != sha256_of(log):
@@ -239,7 +282,7 @@ class Store:
             has_data=bool(run.inputs and run.inputs.dataset_inputs),
         )
 
-    def _experiment(self, picture: RunPicture) -> str:
+    def _experiment(self, picture: MlflowRun) -> str:
         """The id of the picture's experiment, made or brought up to newer rules where that is needed."""
         name = picture.experiment
         if name in self._experiments:
@@ -267,7 +310,7 @@ class Store:
 
     def _alone(self) -> AbstractContextManager[None]:
         """An SQLite store for ourselves: migrations bear no company, and a run must not be made twice."""
-        return nullcontext() if self._sqlite is None else sqlitefile.locked(self._sqlite)
+        return nullcontext() if self._sqlite is None else store.locked(self._sqlite)
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

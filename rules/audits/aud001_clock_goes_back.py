@@ -22,13 +22,13 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_back_s",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     steps = [(after, (before.time_ms - after.time_ms) / 1e3) for before, after in itertools.pairwise(run.course)]
     back = [(event, back_s) for event, back_s in steps if back_s > rule["max_back_s"]]
     if back:

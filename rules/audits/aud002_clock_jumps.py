@@ -23,13 +23,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_factor", "min_s")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     pieces = [(after, after.at_s - before.at_s) for before, after in itertools.pairwise(run.curve)]
     if len(pieces) < 4:
         return

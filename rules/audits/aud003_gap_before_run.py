@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("max_s",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    stop = run.log.first(key.INIT_STOP)
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
+    stop = run.log.first(keys.INIT_STOP)
     if stop is None or run.start is None:
         return
     gap_s = run.log.seconds(stop, run.start)

@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("near_fraction",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    start, stop, limit_s = run.log.first(key.INIT_START), run.log.first(key.INIT_STOP), run.standard.max_init_s
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
+    start, stop, limit_s = run.log.first(keys.INIT_START), run.log.first(keys.INIT_STOP), run.standard.max_init_s
     if start is None or stop is None or limit_s is None:
         return
     init_s = run.log.seconds(start, stop)

@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import MIN_TIME_MS, RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("min_events", "max_fraction")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     times = [event for event in run.log.events if event.time_ms >= MIN_TIME_MS]
     whole = [event for event in times if event.time_ms % 1000 == 0]
     if len(times) >= rule["min_events"] and len(whole) > rule["max_fraction"] * len(times):

@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import MIN_TIME_MS, RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_ahead_days",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     latest_ms = run.standard.today_ms + rule["max_ahead_days"] * 86_400_000
     early = [event for event in run.log.events if event.time_ms < MIN_TIME_MS]
     late = [event for event in run.log.events if event.time_ms > latest_ms]

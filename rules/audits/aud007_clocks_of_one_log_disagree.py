@@ -24,14 +24,14 @@ from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.log_text import Stamp
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_apart_s", "min_stamps")
 ZONE_S = 900  # the finest difference between two time zones
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     stamps = run.text.stamps
     if len(stamps) < rule["min_stamps"]:
         return

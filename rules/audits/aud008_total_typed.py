@@ -22,16 +22,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from harness.base.values import number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.scoring.timeline import number
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_apart_fraction", "max_launch_s")
 NAMES = ("duration", "TTT", "time_to_train", "training_time", "run_duration")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if run.run_s is None or run.stop is None:
         return
     first_ms, last_ms = run.wall_ms or (0.0, 0.0)
@@ -52,7 +52,7 @@ def _number(value: object) -> float | None:
     return number(value)
 
 
-def _told(run: RunFacts, line: int, seconds: float, words: str) -> Trace:
+def _told(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:
     assert run.run_s is not None
     message = f"{words} {seconds:.1f} s; from run_start to run_stop there are {run.run_s:.1f} s"
     return trace(run.path, line, message, abs(seconds - run.run_s) / max(seconds, run.run_s), stated_s=seconds)

@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log.logpass import UNREAD
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log.run_log import UNREAD
 
 SCOPE = "log"
 LIMITS = ()
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     num_unread, num_read = run.log.num_unread, len(run.log.events)
     if num_unread:
         first = min((one for kind in UNREAD for one in run.log.defects_of(kind)), key=lambda defect: defect.lineno)

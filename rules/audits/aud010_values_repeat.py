@@ -22,13 +22,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_same_fraction")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     values = [point.value for point in run.curve]
     if len(values) < rule["min_evaluations"]:
         return

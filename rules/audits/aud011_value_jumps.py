@@ -22,13 +22,13 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_range_fraction")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     curve = run.curve
     if len(curve) < rule["min_evaluations"]:
         return

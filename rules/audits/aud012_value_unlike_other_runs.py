@@ -23,20 +23,20 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("min_others", "max_spreads", "min_relative")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     at: dict[float, list[float]] = {}
     for run in subject.runs:
         for point in run.curve:
             if point.position is not None:
                 at.setdefault(point.position, []).append(point.value)
     for run in subject.runs:
-        worst: tuple[float, Trace] | None = None
+        worst: tuple[float, Evidence] | None = None
         for point in run.curve:
             others = list(at.get(point.position, [])) if point.position is not None else []
             if len(others) <= rule["min_others"]:

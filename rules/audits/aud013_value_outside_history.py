@@ -22,15 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("margin_fraction",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    band = run.bands.get(str(run.log.value(key.SUBMISSION_BENCHMARK)))
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
+    band = run.bands.get(str(run.log.value(keys.SUBMISSION_BENCHMARK)))
     if band is None:
         return
     margin = rule["margin_fraction"] * (band[1] - band[0])

@@ -29,8 +29,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Point, RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 from harness.mlperf.formula import Line
 
 SCOPE = "result"
@@ -38,7 +38,7 @@ LIMITS = ("max_relative", "max_longer", "min_evaluations", "min_runs", "max_off_
 NEAR = 2  # times the reference's distance; beyond it the ends of its runs say little about a schedule
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for run in subject.runs:
         yield from _distances(run, rule)
         yield from _begins_late(run, rule)
@@ -62,7 +62,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
             )
 
 
-def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     pairs = _steps(run)
     if not pairs:
         return
@@ -114,10 +114,10 @@ def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
     demand = run.standard.distance
     if demand is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
         return []
-    return [found for found in distances if demand.holds(Line(found, earlier={key.GLOBAL_BATCH_SIZE: run.batch}))]
+    return [found for found in distances if demand.holds(Line(found, earlier={keys.GLOBAL_BATCH_SIZE: run.batch}))]
 
 
-def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     """A first evaluation that is not at a number of distances, nor up to a batch before: all are counted too far."""
     usual, points = _usual(run, rule), [point for point in run.curve if point.position is not None]
     if run.standard.distance is None or usual is None or run.standard.reference_unit != "samples":
@@ -146,7 +146,7 @@ def _usual(run: RunFacts, rule: SignalRule) -> float | None:
     return steps[len(steps) // 2]
 
 
-def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     demand, usual = run.standard.distance, _usual(run, rule)
     assert demand is not None
     if usual is None or _demanded(run, [usual]):
@@ -162,7 +162,7 @@ def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
     )
 
 
-def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     """Evaluations at distances that the reference's runs, which ended at evaluations, cannot have had."""
     ends = sorted(set(run.standard.reference))
     least = min((after - before for before, after in itertools.pairwise(ends)), default=0.0)

@@ -22,13 +22,13 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ()
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     twice, back = [], []
     if len({point.position for point in run.evaluations}) <= 2 < len(run.evaluations) / 2:
         return  # the field does not count: each evaluation says the same epoch

@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("max_missing_fraction",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    starts = [event for event in run.log.all(key.EVAL_START) if run.stop is None or event.lineno < run.stop.lineno]
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
+    starts = [event for event in run.log.all(keys.EVAL_START) if run.stop is None or event.lineno < run.stop.lineno]
     missing = len(starts) - len(run.evaluations)
     if starts and missing > 1 and missing > rule["max_missing_fraction"] * len(starts):
         yield trace(

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from harness.checker.audit import similarity
 from harness.checker.audit.facts import RunDigest, Tree, grouped
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "tree"
 LIMITS = ("max_off_steps", "max_off_time_steps", "min_time_step_ms")
@@ -44,7 +44,7 @@ NUM_NEIGHBOURS = 8  # runs of other results with the nearest value, at each of t
 NUM_PLACES = 3
 
 
-def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
+def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     told: set[object] = set()
     for name, words in KINDS.items():
         for group in grouped(tree.runs, name):
@@ -81,7 +81,7 @@ def _is_independent(run: RunDigest, other: RunDigest) -> bool:
     return run.result != other.result and (not run.seeds or run.seeds != other.seeds)
 
 
-def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Trace | None:
+def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Evidence | None:
     limit = rule["max_off_steps"]
     if (curve := similarity.alike(run.qualities, other.qualities, limit)) is not None:
         message = (

@@ -21,21 +21,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("min_seed",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     told = dict(run.text.seeds)
     drawn = {seed for seed in told if seed >= rule["min_seed"]}
     if run.seeds and drawn and not drawn & set(run.seeds):
         seed = min(drawn, key=lambda seed: told[seed])
         yield trace(
             run.path,
-            run.log.line_of(key.SEED),
+            run.log.line_of(keys.SEED),
             f"the log's seed is {run.seeds[0]}; the program was started with {seed} (line {told[seed]})",
             1.0,
             logged=list(run.seeds),

@@ -26,13 +26,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Point, RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("min_pieces", "max_faster", "max_slower", "max_first_faster")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     yield from _first_piece(run, rule)
     pieces = list(itertools.pairwise(run.curve))[1:]
     speeds = [(after, speed) for before, after in pieces if (speed := _speed(before, after)) is not None]
@@ -57,7 +57,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
             )
 
 
-def _first_piece(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _first_piece(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     """The run up to its first evaluation, which has more to do than any other piece."""
     speeds = [speed for before, after in itertools.pairwise(run.curve) if (speed := _speed(before, after)) is not None]
     if len(speeds) < 2 or run.start is None:

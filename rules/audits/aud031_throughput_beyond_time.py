@@ -22,16 +22,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from harness.base.values import number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
-from harness.scoring.timeline import intervals, number
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
+from harness.scoring.timeline import intervals
 
 SCOPE = "log"
 LIMITS = ("max_above", "max_below")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     stated, line = [], None
     for event in run.log.all("tracked_stats"):
         value = number(event.value.get("throughput")) if isinstance(event.value, dict) else None
@@ -59,6 +60,6 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
 
 def _other_s(run: RunFacts) -> float:
     """Seconds of the run in which no samples are trained, where the log has both edges of them."""
-    edges = ((key.EVAL_START, key.EVAL_STOP), (key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP))
+    edges = ((keys.EVAL_START, keys.EVAL_STOP), (keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP))
     found = [item for start, stop in edges for item in intervals(run.log, start, stop)]
     return sum(run.log.seconds(item.start, item.stop) for item in found if item.stop is not None)

@@ -23,13 +23,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_faster", "max_slower")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     speeds = [(run, speed) for run in subject.runs if (speed := _speed(run))]  # one of 5e-324 samples has none
     if len(speeds) < rule["min_runs"]:
         return

@@ -24,21 +24,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.values import number
 from harness.checker.audit.facts import Point, RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.scoring.timeline import number
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_relative", "max_ratio_off")
 STEPS = ("step", "step_num", "curr_global_step")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     yield from _batches(run, rule)
     yield from _steps(run, rule)
 
 
-def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     batch = run.batch
     if not batch or batch < 1:
         return
@@ -57,7 +57,7 @@ def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
         yield trace(run.path, event.lineno, message, strength, lines=len(off))
 
 
-def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     """Evaluations whose position is another number of steps than that of most others, by each field that has steps."""
     for name, stated in _stated(run).items():
         usual = sorted(ratio for _, _, ratio in stated)[len(stated) // 2]

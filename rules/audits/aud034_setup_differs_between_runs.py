@@ -24,16 +24,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "result"
 LIMITS = ("min_runs",)
-SETTINGS = (key.GLOBAL_BATCH_SIZE, key.TRAIN_SAMPLES, key.EVAL_SAMPLES, "gradient_accumulation_steps")
+SETTINGS = (keys.GLOBAL_BATCH_SIZE, keys.TRAIN_SAMPLES, keys.EVAL_SAMPLES, "gradient_accumulation_steps")
 PREFIXES = ("opt_", "lars_", "sgd_", "lora_")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if len(subject.runs) < rule["min_runs"]:
         return
     stated = [(run, _settings(run)) for run in subject.runs]

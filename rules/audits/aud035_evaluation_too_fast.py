@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from harness.base.values import number
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 from harness.log.events import Event
-from harness.scoring.timeline import number
 
 SCOPE = "result"
 LIMITS = (
@@ -40,7 +40,7 @@ LEAST_S = 0.001  # what clocks of milliseconds tell apart
 Timed = list[tuple[float, Event]]
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     timed = [(run, found) for run in subject.runs if (found := _evaluations(run))]
     for run, found in timed:
         yield from _faster_than_training(run, found, rule)
@@ -52,8 +52,8 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
             yield from _shorter(run, found, usual, "the runs of this result", rule)
 
 
-def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iterator[Trace]:
-    num_samples, speed = number(run.log.value(key.EVAL_SAMPLES)), _training_speed(run, found)
+def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iterator[Evidence]:
+    num_samples, speed = number(run.log.value(keys.EVAL_SAMPLES)), _training_speed(run, found)
     if num_samples is None or speed is None:
         return
     factor, limit = num_samples / _median(found) / speed, _limit("max_faster", run, rule)
@@ -69,7 +69,7 @@ def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iter
         )
 
 
-def _shorter(run: RunFacts, found: Timed, usual: float, words: str, rule: SignalRule) -> Iterator[Trace]:
+def _shorter(run: RunFacts, found: Timed, usual: float, words: str, rule: SignalRule) -> Iterator[Evidence]:
     """Evaluations that are much shorter than is usual, where they make the run shorter by more than nothing."""
     limit = _limit("max_shorter", run, rule)
     short = [(seconds, event) for seconds, event in found if seconds * limit < usual]
@@ -97,9 +97,9 @@ def _evaluations(run: RunFacts) -> Timed:
     """Seconds of each evaluation, from its start to the next stop, with the line of the stop."""
     found, start = [], None
     for event in run.log.events:
-        if event.key == key.EVAL_START:
+        if event.key == keys.EVAL_START:
             start = start or event
-        elif event.key == key.EVAL_STOP and start is not None:
+        elif event.key == keys.EVAL_STOP and start is not None:
             found.append((max(run.log.seconds(start, event), LEAST_S), event))
             start = None
     return found
@@ -113,7 +113,7 @@ def _training_speed(run: RunFacts, found: Timed) -> float | None:
     """Samples a second up to the end of the last evaluation, the time of evaluations left out; None: not countable."""
     if run.final is None or run.final.position is None or run.start is None:
         return None
-    each = {"samples": 1.0, "epochs": number(run.log.value(key.TRAIN_SAMPLES))}.get(run.final.unit)
+    each = {"samples": 1.0, "epochs": number(run.log.value(keys.TRAIN_SAMPLES))}.get(run.final.unit)
     seconds = run.log.seconds(run.start, found[-1][1]) - sum(seconds for seconds, _ in found)
     speed = run.final.position * (each or 0.0) / max(seconds, LEAST_S)
     return speed if speed > 0 else None

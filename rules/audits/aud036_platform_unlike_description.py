@@ -27,8 +27,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 from harness.submission import layout
 
 SCOPE = "result"
@@ -39,15 +39,15 @@ WORD = re.compile(r"[a-z0-9]+")
 BETWEEN = re.compile(r"(?<![0-9])[^a-z0-9]+|[^a-z0-9]+(?![0-9])")  # what stands between words, but not two numbers
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
-    stated = Counter(value for run in subject.runs if isinstance(value := run.log.value(key.SUBMISSION_PLATFORM), str))
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
+    stated = Counter(value for run in subject.runs if isinstance(value := run.log.value(keys.SUBMISSION_PLATFORM), str))
     for platform, times in stated.items():
         odd = _odd(platform, subject)
         if odd:
-            run = next(run for run in subject.runs if run.log.value(key.SUBMISSION_PLATFORM) == platform)
+            run = next(run for run in subject.runs if run.log.value(keys.SUBMISSION_PLATFORM) == platform)
             yield trace(
                 run.path,
-                run.log.line_of(key.SUBMISSION_PLATFORM),
+                run.log.line_of(keys.SUBMISSION_PLATFORM),
                 f"the platform is {platform!r}: {odd} ({times} of {len(subject.runs)} runs say so)",
                 1.0,
                 platform=platform,

@@ -22,13 +22,13 @@ import re
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ()
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     numbered = {number: run for run in subject.runs if (number := _number(run)) is not None}
     if len(numbered) < 2:
         return

@@ -24,13 +24,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "min_usual_fraction", "max_pause_runs")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     spans = [(run, run.wall_ms) for run in subject.by_time if run.wall_ms is not None]
     if len(spans) < rule["min_runs"]:
         return

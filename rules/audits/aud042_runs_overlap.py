@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunDigest, Tree
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "tree"
 LIMITS = ("min_fraction",)
 
 
-def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
+def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     places: dict[str, list[tuple[float, float, RunDigest]]] = {}
     for run in tree.runs:
         if run.span_ms is not None:

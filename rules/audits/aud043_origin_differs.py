@@ -29,9 +29,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
-from harness.log import events as key
+from harness.log import keys
 
 SCOPE = "result"
 LIMITS = ("min_runs",)
@@ -48,7 +48,7 @@ def _files(run: RunFacts) -> object:
 
 
 def _ranks(run: RunFacts) -> list[dict[str, Any]]:
-    world = run.log.value(key.TTA_WORLD)
+    world = run.log.value(keys.TTA_WORLD)
     return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
 
 
@@ -63,10 +63,10 @@ def _of_ranks(*names: str) -> Callable[[RunFacts], object]:
 
 
 KINDS: tuple[tuple[str, Callable[[RunFacts], object], float], ...] = (
-    ("the organisation", _stated(key.SUBMISSION_ORG), 1.0),
-    ("the platform", _stated(key.SUBMISSION_PLATFORM), 0.9),
-    ("the division", _stated(key.SUBMISSION_DIVISION), 0.9),
-    ("the benchmark", _stated(key.SUBMISSION_BENCHMARK), 1.0),
+    ("the organisation", _stated(keys.SUBMISSION_ORG), 1.0),
+    ("the platform", _stated(keys.SUBMISSION_PLATFORM), 0.9),
+    ("the division", _stated(keys.SUBMISSION_DIVISION), 0.9),
+    ("the benchmark", _stated(keys.SUBMISSION_BENCHMARK), 1.0),
     ("the folder of the program", _files, 0.6),
     ("the user in paths", lambda run: tuple(sorted(run.text.users)), 0.6),
     ("the hosts", lambda run: tuple(sorted(run.text.hosts)), 0.2),
@@ -76,7 +76,7 @@ KINDS: tuple[tuple[str, Callable[[RunFacts], object], float], ...] = (
 )
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     num_nodes = subject.result.num_nodes
     many = [run for run in subject.runs if num_nodes is not None and len(run.text.hosts) > num_nodes]
     if many:
@@ -88,7 +88,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
     if busy:
         run, num = busy[0]
         message = f"a rank computes with {num} threads; the description has {processors} processors in a node"
-        line = run.log.line_of(key.TTA_WORLD)
+        line = run.log.line_of(keys.TTA_WORLD)
         yield trace(run.path, line, f"{message} ({len(busy)} of {len(subject.runs)} runs do)", 0.7, threads=num)
     if len(subject.runs) < rule["min_runs"]:
         return

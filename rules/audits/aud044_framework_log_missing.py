@@ -24,13 +24,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("max_below_fraction", "min_others")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for run in subject.runs:
         if run.is_ours:
             continue  # the harness writes the log; no other program can

@@ -23,13 +23,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "min_spread_fraction")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     times = [run.run_s for run in subject.runs if run.run_s is not None]
     if len(times) < rule["min_runs"]:
         return

@@ -25,13 +25,13 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_t", "max_variance_ratio")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     points = subject.standard.reference
     unit = subject.standard.reference_unit
     reached = [position for run in subject.runs if (position := _reached(run, unit)) is not None]

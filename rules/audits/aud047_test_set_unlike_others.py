@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.checker.audit.facts import RunDigest, Tree, grouped
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
 
 SCOPE = "tree"
@@ -33,7 +33,7 @@ LIMITS = ("min_others", "min_agreeing_fraction", "max_apart_days", "max_less", "
 DAY_MS = 86_400_000
 
 
-def check(tree: Tree, rule: SignalRule) -> Iterator[Trace]:
+def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     first = {run.result: run for run in reversed(tree.runs)}  # runs that differ are another signal's
     for group in grouped(first.values(), "benchmark"):
         for run, mine, others in _beside(group, rule["max_apart_days"] * DAY_MS):

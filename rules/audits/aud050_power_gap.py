@@ -23,13 +23,13 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ("max_gap_s",)
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     for node in run.log.nodes:
         if node.start_ns is not None and node.start_ns == node.stop_ns:
             yield trace(node.path, None, "the power measurement starts and stops at one instant", 0.5, kind="instant")

@@ -22,16 +22,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from harness.base.values import number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.scoring.timeline import number
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ()
 _NAME = re.compile(r"(?i)(?:^|_)(?:energy|joules?|kwh|watts?|cost|usd|dollars?|price)(?:_|$)")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if run.log.nodes:
         return
     for event in run.log.events:

@@ -20,18 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.values import number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
-from harness.scoring.timeline import number
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "log"
 LIMITS = ("max_relative", "max_s")
 PHASES = ("data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
-    event = run.log.first(key.TTA_LEDGER)
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
+    event = run.log.first(keys.TTA_LEDGER)
     if event is None or not isinstance(event.value, dict):
         return
     parts = [number(event.value.get(phase)) for phase in PHASES]

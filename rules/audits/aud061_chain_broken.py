@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 
 SCOPE = "log"
 LIMITS = ()
 KINDS = ("chain", "sequence", "backwards", "wall", "unchained")
 
 
-def check(run: RunFacts, rule: SignalRule) -> Iterator[Trace]:
+def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     broken = sorted((d for kind in KINDS for d in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
     if broken:
         message = f"{broken[0].message}; {len(broken)} breaks in all"

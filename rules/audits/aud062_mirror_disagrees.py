@@ -24,20 +24,20 @@ from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.mlflow_db import MirrorRun
-from harness.checker.audit.signals import SignalRule, Trace, trace
-from harness.log import events as key
+from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.log import keys
 
 SCOPE = "result"
 LIMITS = ("max_relative",)
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     mirror = {run.run_id: run for run in subject.mirror}
-    shown = {run.log.field(key.TTA_FORMAT, "run_id"): run for run in subject.runs}
+    shown = {run.log.field(keys.TTA_FORMAT, "run_id"): run for run in subject.runs}
     for run_id, run in shown.items():
         if run_id in mirror:
             yield from _compared(run, mirror[run_id], rule["max_relative"])
-    results = {run.log.field(key.TTA_FORMAT, "result_id") for run in subject.runs} - {None}
+    results = {run.log.field(keys.TTA_FORMAT, "result_id") for run in subject.runs} - {None}
     hidden = [run for run in subject.mirror if run.tags.get("tta.submission_id") in results and run.run_id not in shown]
     if hidden:
         names = ", ".join(run.run_id for run in hidden[:5])
@@ -45,7 +45,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
         yield trace(subject.path, None, message, 1.0, runs=len(hidden))
 
 
-def _compared(run: RunFacts, other: MirrorRun, max_relative: float) -> Iterator[Trace]:
+def _compared(run: RunFacts, other: MirrorRun, max_relative: float) -> Iterator[Evidence]:
     curves = [values for name, values in other.metrics.items() if _is_quality(name)]
     if len(curves) == 1:
         for point in run.curve:

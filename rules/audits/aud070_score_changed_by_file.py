@@ -22,11 +22,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.base.files import small_file
+from harness.base.values import number
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import SubmissionError
-from harness.scoring.timeline import number
-from harness.submission.claim import small_file
 
 SCOPE = "result"
 LIMITS = ()
@@ -34,7 +34,7 @@ SCALING = "scaling.json"
 BYPASSES = ("package_checker_params", "rcp-bypass", "rcp_bypass", "seed-checker-bypass")
 
 
-def check(subject: Subject, rule: SignalRule) -> Iterator[Trace]:
+def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for name in subject.result.files:
         last = name.rpartition("/")[2]
         if last in BYPASSES:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.checker.report import text as report_text
 from harness.errors import LogError, RulesError, TtaError
-from harness.log import logpass, run_log
+from harness.log import run_log
+from harness.log import run_log as log_run_log
 from harness.log.events import Event, format_line
 from harness.log.parse import parse_line
 from harness.mlperf import formula
@@ -27,7 +28,7 @@ from harness.submission import result as results
 from tests import fabricate, mlperflog
 from tests.rules.box import TODAY, codes
 
-CHECKS = list(catalog.checks().values())
+CHECKS = list(registry.checks().values())
 RULESET = fabricate.ruleset(codes())
 ROUND = rulesets.load_ruleset(catalog.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
 LOG = fabricate.text_of(fabricate.events()).encode()
@@ -51,8 +52,8 @@ def reader(data: bytes, place: Path) -> None:
     path = place / "result_0.txt"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logpass, "events_of", lambda texts, linenos: None)
-        patch.setattr(logpass, "has_no_time", lambda text: False)
+        patch.setattr(log_run_log, "events_of", lambda texts, linenos: None)
+        patch.setattr(log_run_log, "has_no_time", lambda text: False)
         strictly = _read(path)
     log = _read(path)
     assert _all_of(log) == _all_of(strictly)

@@ -29,7 +29,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.errors import LogError
 from harness.findings import Finding, Rule, Severity
 from harness.log import run_log
@@ -97,7 +97,7 @@ class Ours:
     def __init__(self, version: str) -> None:
         name = f"mlperf_training/{version}"
         self.ruleset: RuleSet = load.load_ruleset(catalog.ruleset_folder(name), name)
-        self.checks: list[Rule] = [rule for rule in catalog.checks().values() if rule.scope == "log"]
+        self.checks: list[Rule] = [rule for rule in registry.checks().values() if rule.scope == "log"]
         in_force = {rule.code for rule in self.checks} & set(self.ruleset.codes)
         self.ruleset = dataclasses.replace(
             self.ruleset, codes={code: severity for code, severity in self.ruleset.codes.items() if code in in_force}

@@ -31,14 +31,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
-from harness.checker import engine
+from harness.base import values
+from harness.checker import engine, registry
 from harness.errors import TtaError
 from harness.findings import Rule
 from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import Round
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from harness.scoring import timeline
 from harness.submission import layout
 from harness.submission.result import Result, find_results, read_result
 
@@ -64,7 +64,7 @@ class Mine:
     def __init__(self, ruleset: RuleSet) -> None:
         assert ruleset.round is not None
         self.ruleset, self.round = ruleset, ruleset.round
-        self.checks: list[Rule] = list(catalog.checks().values())
+        self.checks: list[Rule] = list(registry.checks().values())
 
     def opinion(self, result: Result, today: date) -> Opinion:
         findings = engine.judge(result, self.ruleset, self.checks, today)
@@ -176,7 +176,7 @@ def in_epochs(result: Result, round_: Round) -> bool:
         return False
     counts = [log.all("eval_accuracy")[-1].metadata.get("epoch_num") for log in result.runs if log.all("eval_accuracy")]
     return any(
-        mlperf_score.counts_in_epochs(timeline.number(count), log, benchmark)
+        mlperf_score.counts_in_epochs(values.number(count), log, benchmark)
         for count, log in zip(counts, result.runs, strict=False)
     )
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
+from harness.checker import registry
 from harness.checker.audit import engine, read
 from harness.checker.audit.facts import Subject, Tree
 from harness.checker.audit.rules import load_audit
@@ -53,7 +54,7 @@ def main() -> int:
     parser.add_argument("--dump", type=Path, metavar="FILE", help="every suspicion as a line of JSON")
     parser.add_argument("--out", type=Path, metavar="FILE", help="put the table into docs/audit.md, between its marks")
     arguments = parser.parse_args()
-    rules, signals = load_audit(catalog.audit_file()), catalog.signals()
+    rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.fits(signals)
     totals: Counter[tuple[str, str]] = Counter()
     alarms: Counter[tuple[str, str, str]] = Counter()

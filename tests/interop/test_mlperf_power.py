@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.log import power_log, powerlines
+from harness.log import power_format, power_log
 from harness.log.power_format import Sample
 from tests.interop.mlperf_energy import published_node_joules
 from tests.powertrace import WALL_MS, mlperf_log, ns, spec
@@ -20,10 +20,10 @@ RULESET = "4.0.0"
 def test_power_log_with_one_meter_is_read_by_mlperfs_program(tmp_path: Path) -> None:
     """300 W for two minutes, in our lines with our keys between: 36,000 J by MLPerf's program."""
     path = tmp_path / "node_0.txt"
-    lines = [powerlines.opening_line(WALL_MS, node="node_0", host="h"), powerlines.meter_line(WALL_MS, spec())]
-    lines.append(powerlines.start_line(WALL_MS, 0))
-    lines += [powerlines.reading_line(WALL_MS + 1000 * at, spec(), Sample(ns(at), 300.0), at) for at in range(121)]
-    lines.append(powerlines.stop_line(WALL_MS + 120_000, ns(120)))
+    lines = [power_format.opening_line(WALL_MS, node="node_0", host="h"), power_format.meter_line(WALL_MS, spec())]
+    lines.append(power_format.start_line(WALL_MS, 0))
+    lines += [power_format.reading_line(WALL_MS + 1000 * at, spec(), Sample(ns(at), 300.0), at) for at in range(121)]
+    lines.append(power_format.stop_line(WALL_MS + 120_000, ns(120)))
     path.write_text("".join(lines))
 
     events, errors = mlp_parser.parse_file(str(path), RULESET)

@@ -271,11 +271,10 @@ def all_judged(place: Path) -> list[Judged]:
 
 def mutate_check(path: Path, judged: Sequence[Judged]) -> tuple[int, int]:
     """A mutant is killed where, in any case of any check, it finds more, less, or at another place. Texts are free."""
-    from harness.checker import engine
-    from harness.ruleset import catalog
+    from harness.checker import engine, registry
 
     code = path.name[:6].upper()
-    rule = catalog.check(code)
+    rule = registry.check(code)
     shown = [item for item in judged if code in item.ruleset.codes]
 
     def passes() -> bool:

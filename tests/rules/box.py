@@ -14,14 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.checker import engine
+from harness.base import files, typed_yaml
+from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.log import run_log
 from harness.log.events import digest_of
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring.run_result import derive_ledger
-from harness.submission import result as results
+from harness.submission import claim as submission_claim
+from harness.submission import result as submission_result
 from tests import fabricate
 from tests.fabricate import Step, find
 
@@ -31,7 +33,7 @@ TODAY = date(2025, 12, 1)
 @cache
 def codes() -> dict[str, str]:
     """The codes of version 1, without its benchmarks."""
-    content = load.load_yaml(catalog.ruleset_folder("v1") / load.RULESET_FILE)
+    content = typed_yaml.load_yaml(catalog.ruleset_folder("v1") / load.RULESET_FILE)
     return dict(content["codes"])
 
 
@@ -89,7 +91,7 @@ class Box:
 
     def claim(self, **changes: str) -> None:
         """Changes fields of the claim; None of them takes a field out."""
-        path = self.folder / results.CLAIM_NAME
+        path = self.folder / submission_claim.CLAIM_NAME
         fields = dict(line.split(": ", 1) for line in path.read_text().splitlines())
         fields.update({name: json.dumps(value) for name, value in changes.items()})
         path.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
@@ -104,11 +106,11 @@ class Box:
             for steps in self.runs:
                 find(steps, "tta_system").value["digest"] = digest_of(system)
             self.write()
-            self.claim(system_sha256=results.sha256_of(self.system_path))
+            self.claim(system_sha256=files.sha256_of(self.system_path))
 
     def judge(self) -> list[Finding]:
-        result = results.read_result(self.folder)
-        return engine.judge(result, self.ruleset, catalog.checks().values(), TODAY)
+        result = submission_result.read_result(self.folder)
+        return engine.judge(result, self.ruleset, registry.checks().values(), TODAY)
 
 
 def drop(steps: list[Step], key: str, nth: int | None = None) -> None:

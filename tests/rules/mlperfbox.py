@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
@@ -52,7 +52,7 @@ class MlperfBox(Box):
         self.is_written = True
 
     def judge(self) -> list[Finding]:
-        return engine.judge(result.read_result(self.log()), self.ruleset, catalog.checks().values(), TODAY)
+        return engine.judge(result.read_result(self.log()), self.ruleset, registry.checks().values(), TODAY)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
@@ -83,7 +83,7 @@ class RoundBox(Box):
         return results.read_result(self.folder)
 
     def judge(self) -> list[Finding]:
-        return engine.judge(self.result(), self.ruleset, catalog.checks().values(), TODAY)
+        return engine.judge(self.result(), self.ruleset, registry.checks().values(), TODAY)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.checker.audit import read
 from harness.checker.audit.facts import Standard
 from harness.errors import InputError
@@ -42,7 +42,7 @@ Seen = Counter[tuple[str, str]]
 def seen(folder: Path, ruleset: RuleSet | None, standard: Standard | None = None) -> Seen:
     """What checks and audit say of the result in `folder`, by code and file."""
     found: Seen = Counter()
-    checks = catalog.checks().values()
+    checks = registry.checks().values()
     for path, logs in read.find([folder]):
         try:
             result = read.read(path, logs)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.log.events import TOKEN
 from harness.ruleset import catalog, load
 from harness.submission import result
@@ -189,7 +189,7 @@ def real() -> str:
 
 def codes_of(log: Lines, path: Path) -> set[str]:
     path.write_text("".join((line if isinstance(line, str) else TOKEN + json.dumps(line)) + "\n" for line in log))
-    findings = engine.judge(result.read_result(path), ruleset(), catalog.checks().values(), TODAY)
+    findings = engine.judge(result.read_result(path), ruleset(), registry.checks().values(), TODAY)
     return {finding.code for finding in findings}
 
 

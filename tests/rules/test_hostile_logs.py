@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness.checker import engine
+from harness.checker import engine, registry
 from harness.errors import LogError
-from harness.ruleset import catalog
 from harness.submission import result as results
 from harness.submission.billing import BILLING_NAME
-from harness.submission.result import CLAIM_NAME
+from harness.submission.claim import CLAIM_NAME
 from tests import fabricate, mlperflog
 from tests.fabricate import Step
 from tests.rules.box import TODAY, Box, codes
@@ -25,7 +24,7 @@ VALUES: list[Any] = [None, True, -1, 10**400, 9e99, "", "\x1b[31m\ud800", [], [N
 STEPS = fabricate.events()
 
 
-CHECKS = list(catalog.checks().values())
+CHECKS = list(registry.checks().values())
 
 
 def judge(path: Path) -> list[str]:
@@ -145,7 +144,7 @@ def test_any_key_of_a_log_of_mlperfs_can_be_missing(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
-    "code", [code for code in catalog.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
+    "code", [code for code in registry.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
 )
 def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, code: str) -> None:
     """Under rules of ours it finds nothing in a result of MLPerf's with hardly a line."""
@@ -154,7 +153,7 @@ def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, cod
         entries[:] = [entry for entry in entries if entry.key in ("submission_benchmark", "run_stop")]
     box.put("scaling.json", "{}")
     result = box.result()
-    rule = catalog.checks()[code]
+    rule = registry.checks()[code]
 
     for subject in result.runs if rule.scope == "log" else (result,):
         assert list(rule.check(subject, None, fabricate.ruleset(codes()))) == []

@@ -26,9 +26,9 @@ import pytest
 
 from harness import cli
 from harness.base import files
+from harness.base.files import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
 from harness.errors import SubmissionError, TtaError
 from harness.submission import result as results
-from harness.submission.claim import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
 from tests import fabricate
 from tests.fabricate import Step
 from tests.rules_folder import write_ruleset

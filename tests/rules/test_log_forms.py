@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.checker import registry
 from harness.findings import Fault
-from harness.log import events as key
-from harness.log import run_log
-from harness.ruleset import catalog
+from harness.log import keys, run_log
 from tests import fabricate
 from tests.fabricate import Step, find
 from tests.rules.box import drop, put
 
 RUN = fabricate.events(mono_ns=fabricate.MONO_NS)
-KEYS = list(dict.fromkeys(step.key for step in RUN if not step.key.startswith(key.HYPERPARAMETER_PREFIX)))
+KEYS = list(dict.fromkeys(step.key for step in RUN if not step.key.startswith(keys.HYPERPARAMETER_PREFIX)))
 VALUES = [
     *(f"submission_{name}" for name in ("benchmark", "division", "org", "platform", "status")),
     *("seed", "train_samples", "eval_samples", "cache_clear", "tta_world", "tta_data_touched_early"),
@@ -53,7 +52,7 @@ def faults(place: Path, code: str, damage: Callable[[list[Step]], object]) -> li
     damage(steps)
     log = run_log.read(fabricate.write_log(place / "result_0.txt", steps))
     rules = fabricate.benchmark_rules()
-    return list(catalog.check(code).check(log, rules, fabricate.ruleset({}, rules)))
+    return list(registry.check(code).check(log, rules, fabricate.ruleset({}, rules)))
 
 
 @pytest.mark.parametrize(
@@ -109,4 +108,4 @@ def test_every_key_stands_once_but_those_of_blocks_and_evaluations(tmp_path: Pat
         put(steps, Step(0, name, step.value, dict(step.metadata), step.event_type), name)
 
     found = faults(tmp_path, "LOG012", damage)
-    assert [fault.evidence["key"] for fault in found] == ([] if name in key.BODY_KEYS else [name])
+    assert [fault.evidence["key"] for fault in found] == ([] if name in keys.BODY_KEYS else [name])

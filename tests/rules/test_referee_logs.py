@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.checker import engine
-from harness.energy.energyevent import energy_value
+from harness.checker import engine, registry
 from harness.energy.from_logs import energy_of
+from harness.energy.run_energy import energy_value
 from harness.errors import DataError, Interrupted
-from harness.ruleset import catalog
 from harness.run.plan import WorkerLost
 from harness.submission import result as results
 from tests import fabricate
@@ -28,7 +27,7 @@ BLOCK = {"ok": True, "num_samples": 1000, "data_wait_s": 0.1}
 def found(path: Path, rules: Any = None) -> dict[str, str]:
     """Code and severity of what is found on a single log."""
     ruleset = fabricate.ruleset(codes(), rules)
-    findings = engine.judge(results.read_result(path), ruleset, catalog.checks().values(), TODAY)
+    findings = engine.judge(results.read_result(path), ruleset, registry.checks().values(), TODAY)
     return {finding.code: finding.message for finding in findings}
 
 
@@ -67,7 +66,7 @@ def test_what_the_referee_adds_up_is_what_the_judge_adds_up(tmp_path: Path) -> N
     log = replace(log, nodes=nodes)
     result = replace(results.read_result(tmp_path / "log"), runs=(log,), num_nodes=1)
 
-    findings = engine.judge(result, fabricate.ruleset(codes(), rules), catalog.checks().values(), TODAY)
+    findings = engine.judge(result, fabricate.ruleset(codes(), rules), registry.checks().values(), TODAY)
     energy = energy_of(log, fabricate.ruleset({}).energy, 1)
 
     assert energy is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.log.events import Event
-from harness.mlperf import demandwords
+from harness.mlperf import compliance
 from harness.mlperf.formula import Line, parse
 from tests import foreign
 from tests.auditing import audit
@@ -64,15 +64,15 @@ def test_a_demand_that_is_not_met(demand: str, value: Any, metadata: dict[str, A
     assert why is not None
     event = Event(0, "POINT_IN_TIME", "x", value, metadata, 1)
 
-    assert demandwords.of_line(event, demand, why, 1) == words
-    assert demandwords.of_line(event, demand, why, 2) == f"{words}, on 2 lines"
-    assert demandwords.of_line(event, demand, why, 1200) == f"{words}, on 1,200 lines"
+    assert compliance.of_line(event, demand, why, 1) == words
+    assert compliance.of_line(event, demand, why, 2) == f"{words}, on 2 lines"
+    assert compliance.of_line(event, demand, why, 1200) == f"{words}, on 1,200 lines"
 
 
 def test_a_long_value_is_cut_at_sixty_characters() -> None:
     """Its quotes among them."""
-    assert demandwords.shown("x" * 58) == f"'{'x' * 58}'"
-    assert demandwords.shown("x" * 59) == f"'{'x' * 58}…"
+    assert compliance.shown("x" * 58) == f"'{'x' * 58}'"
+    assert compliance.shown("x" * 59) == f"'{'x' * 58}…"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.rulebook import FAMILIES, SCOPES, in_force, rulebook
 from harness.findings import Rule
 from harness.ruleset import catalog, load
@@ -16,8 +17,8 @@ from tests.fabricate import ruleset
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED: dict[str, Rule] = {
-    **catalog.checks(),
-    **{code: signal.as_rule for code, signal in catalog.signals().items()},
+    **registry.checks(),
+    **{code: signal.as_rule for code, signal in registry.signals().items()},
 }
 
 
@@ -59,12 +60,12 @@ def test_every_check_is_in_force_somewhere() -> None:
     """A check that no ruleset of the harness has in force checks nothing."""
     in_some = {code for name, folder in catalog.ruleset_folders() for code in load.load_ruleset(folder, name).codes}
 
-    assert sorted(set(catalog.checks()) - in_some) == []
+    assert sorted(set(registry.checks()) - in_some) == []
 
 
 def test_rulesets_that_agree_are_named_as_a_span() -> None:
     """Severity first; where a severity changes, a new span begins."""
-    rule = catalog.checks()["LOG001"]
+    rule = registry.checks()["LOG001"]
     severities = {"v1": "error", "r/1": None, "r/2": "note", "r/3": "note", "r/4": "error"}
     rulesets = [
         ruleset({} if severity is None else {"LOG001": severity}, version=name) for name, severity in severities.items()
@@ -76,7 +77,7 @@ def test_rulesets_that_agree_are_named_as_a_span() -> None:
 
 def test_the_rulebook_links_to_each_document() -> None:
     """As the Markdown of code hosts makes anchors of headings."""
-    text = rulebook([catalog.checks()["LOG001"], catalog.checks()["TIM001"]], [ruleset({"LOG001": "error"})])
+    text = rulebook([registry.checks()["LOG001"], registry.checks()["TIM001"]], [ruleset({"LOG001": "error"})])
 
     for anchor in re.findall(r"\]\(#(.*?)\)", text):
         code, _, name = anchor.partition("-")

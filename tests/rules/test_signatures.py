@@ -18,8 +18,8 @@ from harness import cli
 from harness.errors import MissingDependencyError, RulesError, SubmissionError, UsageError
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from harness.submission import result as results
-from harness.submission import signature
+from harness.submission import claim, signature
+from harness.submission import result as submission_result
 from harness.submission.claim import Envelope
 from harness.submission.result import Result
 from tests import fabricate
@@ -31,7 +31,7 @@ from tests.rules_folder import write_ruleset
 def signed(place: Path, name: str = "acme") -> Result:
     folder = fabricate.write_submission(place / "tree", 1)
     signing.sign(folder, name)
-    return results.read_result(folder)
+    return submission_result.read_result(folder)
 
 
 def law(allowed: bytes | None) -> RuleSet:
@@ -195,7 +195,7 @@ def test_what_we_sign_can_be_verified_by_hand(tmp_path: Path) -> None:
 
     arguments = ["-Y", "check-novalidate", "-n", "tta-submission", "-s", str(path)]
     assert b"Good" in signing.ssh_keygen(*arguments, data=manifest.read_bytes())
-    assert path.name not in results.manifest_text(results.read_result(result).files)
+    assert path.name not in claim.manifest_text(submission_result.read_result(result).files)
 
 
 def _broken(folder: Path) -> None:
@@ -280,7 +280,7 @@ def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
         'Good "tta-submission" signature for acme',
         'Good "tta-submission" signature',
     ]
-    assert signature.verdict(results.read_result(folder), law(line.encode())).state == "valid"
+    assert signature.verdict(submission_result.read_result(folder), law(line.encode())).state == "valid"
     lines = shell(chain).splitlines()
     previous, digests = lines[::2], lines[1::2]
     assert previous[0] == f'"prev": "{"0" * 64}"'

@@ -45,7 +45,7 @@ NOT_FOUND_IN_A_ROUND = {"all runs are of another accelerator"}
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tamper", ROOT / "scripts" / "tamper.py")
+    spec = importlib.util.spec_from_file_location("tamper", ROOT / "tests" / "rules" / "tamper.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

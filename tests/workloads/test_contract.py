@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 from harness.errors import DataError, UsageError
-from harness.log import events as key
-from harness.log import run_log
+from harness.log import keys, run_log
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
-from harness.run import data_cache
+from harness.run import data_cache, workloads
 from harness.scoring import timeline
 from harness.workload import RunConfig, Session, Workload
 from tests.rules_folder import write_ruleset
@@ -31,7 +30,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 ROOT = Path(__file__).parents[2]
-NAMES = catalog.workload_names()
+NAMES = workloads.workload_names()
 RULESET = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
 HEAVY = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "sklearn", "numpy", "gymnasium")
 MAX_LOG_BYTES = 100_000
@@ -49,7 +48,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], data_c
     """The mini data of a workload, made once for all tests (and for all processes of xdist)."""
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "contract_data"
-    return lambda name: data_cache.prepare(catalog.workload(name), "mini", cache)
+    return lambda name: data_cache.prepare(workloads.workload(name), "mini", cache)
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def opened(prepared: Callable[[str], data_cache.DataSet]) -> Iterator[Callable[.
     sessions: list[Session] = []
 
     def open_session(name: str, seed: int = 3, **changed: Any) -> Session:
-        sessions.append(catalog.workload(name).open(config(name, prepared(name), seed, **changed)))
+        sessions.append(workloads.workload(name).open(config(name, prepared(name), seed, **changed)))
         return sessions[-1]
 
     yield open_session
@@ -109,7 +108,7 @@ def test_naming_it_imports_no_machine_learning_library(name: str) -> None:
 @every_workload
 def test_it_and_the_rules_agree_on_what_is_measured(name: str) -> None:
     """Name, metric and direction; both suites; the parts every open submission may bring."""
-    workload = catalog.workload(name)
+    workload = workloads.workload(name)
 
     assert isinstance(workload, Workload)
     assert workload.name == name
@@ -147,11 +146,11 @@ def test_reference_points_are_what_the_committed_runs_say(name: str) -> None:
     found: dict[int, list[int]] = {}
     for path in sorted(folder.glob("*/result_*.txt"), key=lambda path: (path.parent.name, int(path.stem[7:]))):
         log = run_log.read(path)
-        batch = int(log.value(key.GLOBAL_BATCH_SIZE))
+        batch = int(log.value(keys.GLOBAL_BATCH_SIZE))
         samples = timeline.samples_to_target(log, rules)
         assert samples is not None, f"{path} does not reach {rules.target}"
         assert path.stat().st_size < MAX_LOG_BYTES
-        assert log.field(key.TTA_RULES, "terms_digest") in terms, f"{path}: made under other rules"
+        assert log.field(keys.TTA_RULES, "terms_digest") in terms, f"{path}: made under other rules"
         found.setdefault(batch, []).append(samples)
 
     written: dict[int, list[int]] = {}
@@ -180,9 +179,9 @@ def test_mini_data_have_the_digest_of_the_rules(name: str, prepared: Callable[[s
 def test_mini_makes_its_own_data(name: str, tmp_path: Path) -> None:
     """A source that would be ignored is refused, and so is a suite that does not exist."""
     with pytest.raises(UsageError):
-        catalog.workload(name).prepare_data("mini", tmp_path, tmp_path)
+        workloads.workload(name).prepare_data("mini", tmp_path, tmp_path)
     with pytest.raises(UsageError, match="did you mean 'standard'"):
-        catalog.workload(name).prepare_data("standrd", tmp_path, None)
+        workloads.workload(name).prepare_data("standrd", tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,7 +193,7 @@ def test_standard_source_that_is_not_there_is_one_sentence(name: str, tmp_path: 
     (tmp_path / "empty").mkdir()
     for source in (tmp_path / "empty", tmp_path / "nowhere"):
         with pytest.raises((DataError, UsageError), match=str(source) if name != "reinforcement_learning" else "."):
-            catalog.workload(name).prepare_data("standard", data_dir, source)
+            workloads.workload(name).prepare_data("standard", data_dir, source)
 
 
 @every_workload
@@ -234,7 +233,7 @@ def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str
     run = config(name, prepared(name))
 
     with pytest.raises(DataError):
-        catalog.workload(name).open(dataclasses.replace(run, metadata={}))
+        workloads.workload(name).open(dataclasses.replace(run, metadata={}))
 
 
 # ---- its hyperparameters
@@ -253,7 +252,7 @@ def test_recipes_of_the_rules_are_accepted(
     for recipe in [{}, *recipes]:
         rules.resolve(recipe, "closed")
         if suite == "mini":
-            catalog.workload(name).open(config(name, prepared(name), **recipe))
+            workloads.workload(name).open(config(name, prepared(name), **recipe))
 
 
 @every_workload
@@ -261,7 +260,7 @@ def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[s
     """Unknown, missing, of the wrong kind, not finite; and what devices cannot share."""
     data = prepared(name)
     run = config(name, data)
-    workload = catalog.workload(name)
+    workload = workloads.workload(name)
     values = dict(run.hyperparameters)
     for wrong in (
         {**values, "global_batchsize": 3},
@@ -434,7 +433,7 @@ def test_real_referee_runs_it_to_a_target(
     assert done.returncode == 0, done.stderr
     log = run_log.read(tmp_path / "result" / "result_0.txt")
     assert [event.samples_count for event, _ in timeline.qualities(log)] == [batch_of(name)]
-    assert log.value(key.TTA_DATA_TOUCHED_EARLY) == []
+    assert log.value(keys.TTA_DATA_TOUCHED_EARLY) == []
     checked = run_cli(["check", "result", "--ruleset", str(law), "--format", "json"], tmp_path)
     found = [finding for result in json.loads(checked.stdout)["results"] for finding in result["findings"]]
     assert [finding for finding in found if finding["severity"] == "error"] == []
@@ -472,7 +471,7 @@ def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callab
     """`tta baseline` gives what the rules publish; the tolerance is for other versions of the libraries."""
     rules = rules_of(name)
 
-    found = catalog.workload(name).baselines("mini", prepared(name).path)
+    found = workloads.workload(name).baselines("mini", prepared(name).path)
 
     assert found == pytest.approx(rules.baselines, rel=0.05, abs=0.01)
 
@@ -491,7 +490,7 @@ def test_real_referee_ends_it_at_the_budget(
 
     assert done.returncode == 1, done.stderr
     log = run_log.read(tmp_path / "result" / "result_0.txt")
-    stop = log.one(key.RUN_STOP)
+    stop = log.one(keys.RUN_STOP)
     assert stop.metadata["status"] == "aborted"
     assert stop.metadata["reason"] == "budget"
     assert [event.samples_count for event, _ in timeline.qualities(log)] == [batch_of(name), 2 * batch_of(name)]

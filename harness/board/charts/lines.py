@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.board.charts.scales import Scale, finite, span, tick_label
-from harness.board.charts.svg import CROSS, Label, px, svg
+from harness.board.charts.scales import CROSS, Label, Scale, finite, px, span, svg, tick_label
 
 NUM_STYLES = 8  # colours; a series beyond them has the same colour and another dash
 NUM_DASHES = 3

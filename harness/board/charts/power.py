@@ -21,8 +21,7 @@ from harness.board.charts.lines import (
     x_grid,
     y_axis,
 )
-from harness.board.charts.scales import Scale, span, tick_label
-from harness.board.charts.svg import Label, px, svg
+from harness.board.charts.scales import Label, Scale, px, span, svg, tick_label
 from harness.board.pages.power_trace import PowerLine, PowerTrace, Step
 
 _UPPER, _LOWER, _BETWEEN = 190, 170, 26

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from markupsafe import Markup, escape
 
 LOG_FROM_RATIO = 20.0  # beyond it the small values of a linear axis fall on one spot
 
@@ -114,3 +116,35 @@ def pareto_front(points: Iterable[tuple[float, float]]) -> list[int]:
         if not is_beaten:
             front.append(index)
     return sorted(front, key=lambda index: listed[index])
+
+
+CROSS = "M-3.5-3.5 3.5 3.5M-3.5 3.5 3.5-3.5"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a chart is called, said at length, and marked with in the page (`key`: letters, digits and hyphens)."""
+
+    key: str
+    title: str
+    description: str
+
+
+def svg(label: Label, kind: str, width: float, height: float, body: Sequence[Markup]) -> Markup:
+    return Markup(
+        '<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{key}-t {key}-d">'
+        '<title id="{key}-t">{title}</title><desc id="{key}-d">{description}</desc>{body}</svg>'
+    ).format(
+        kind=kind,
+        width=width,
+        height=height,
+        key=escape(label.key),
+        title=label.title,
+        description=label.description,
+        body=Markup().join(body),
+    )
+
+
+def px(value: float) -> str:
+    """A coordinate with two decimals at most, so that equal numbers give equal text everywhere."""
+    return f"{finite(value):.2f}".rstrip("0").rstrip(".")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from harness.board.charts.lines import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, axes
-from harness.board.charts.scales import Scale, axis, pareto_front
-from harness.board.charts.svg import CROSS, Label, px, svg
+from harness.board.charts.scales import CROSS, Label, Scale, axis, pareto_front, px, svg
 
 Interval = tuple[float, float]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.board.charts.scales import Scale
-from harness.board.charts.svg import CROSS, Label, px, svg
+from harness.board.charts.scales import CROSS, Label, Scale, px, svg
 
 WIDTH, HEIGHT = 190, 26
 _LEAST_REACH = 0.005  # a scale finer than half a per cent would show nothing but the clock's own noise

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from harness.board.derive.formulas import Formula, kind_of
 from harness.board.derive.numbers import Derived, Place, numbers
-from harness.board.derive.stated import Typed
+from harness.board.derive.stated import Stated
 from harness.board.mlperf_table import RoundRow, document
 from harness.findings import Finding
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf.score import RoundRun
 from harness.submission import layout
@@ -70,14 +70,14 @@ def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) ->
     return found
 
 
-def typed_in_round(result: Result, row: RoundRow) -> list[Typed]:
+def typed_in_round(result: Result, row: RoundRow) -> list[Stated]:
     """The factor in a result's scaling.json, beside the one that the logs make."""
     if row.claimed is None:
         return []
     factor = None if row.score.raw_seconds is None else row.score.factor
     path = str(result.path / layout.SCALING_NAME)
     name = f"{layout.SCALING_NAME}: {layout.FACTOR_NAME}"
-    return [Typed(name, row.claimed, factor, path, None, (1e-6, 0.0), "the result has no score")]
+    return [Stated(name, row.claimed, factor, path, None, (1e-6, 0.0), "the result has no score")]
 
 
 def _places(
@@ -89,17 +89,17 @@ def _places(
         runs = runs[index : index + 1]
     match formula.places:
         case "window" | "windows":
-            yield from (_lines(run.log, key.RUN_START, key.RUN_STOP) for run in runs)
+            yield from (_lines(run.log, keys.RUN_START, keys.RUN_STOP) for run in runs)
         case "evaluations":
             yield from (_lines(run.log, *_EVALUATIONS) for run in runs)
         case "batch":
-            yield from (_lines(run.log, key.GLOBAL_BATCH_SIZE) for run in runs)
+            yield from (_lines(run.log, keys.GLOBAL_BATCH_SIZE) for run in runs)
         case "findings":
             for finding in findings:
                 yield Place(finding.path, () if finding.line is None else (finding.line,), finding.code)
         case _:
             yield Place(str(Path(rules_path)), (), "reference convergence points")
-            yield from (_lines(run.log, *_EVALUATIONS, key.GLOBAL_BATCH_SIZE) for run in runs)
+            yield from (_lines(run.log, *_EVALUATIONS, keys.GLOBAL_BATCH_SIZE) for run in runs)
 
 
 def _lines(log: RunLog, *keys: str) -> Place:

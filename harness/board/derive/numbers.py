@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.board.derive.formulas import Formula, formula_of
-from harness.log import events as key
+from harness.board.leaderboard import Row
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
-from harness.scoring.score import Row, RunResult
+from harness.scoring.run_result import RunResult
 from harness.submission.billing import BILLING_NAME
 from harness.submission.result import Result
 
@@ -117,7 +118,7 @@ def _of_run(*keys: str) -> Finder:
 
 def _evaluation(subject: Subject, indices: list[int]) -> Iterator[Place]:
     run = subject.row.score.runs[indices[0]]
-    yield Place(run.path, (run.evaluations[indices[1]].line,), key.EVAL_ACCURACY)
+    yield Place(run.path, (run.evaluations[indices[1]].line,), keys.EVAL_ACCURACY)
 
 
 def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
@@ -127,7 +128,7 @@ def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
             item.line for item in run.evaluations if item.samples == run.samples and item.quality == run.quality
         ]
         lines = deciding[:1] if run.seconds is not None else [item.line for item in run.evaluations]
-        yield Place(run.path, tuple(lines), key.EVAL_ACCURACY)
+        yield Place(run.path, tuple(lines), keys.EVAL_ACCURACY)
 
 
 def _every(finder: Finder) -> Finder:
@@ -141,7 +142,7 @@ def _power(subject: Subject, indices: list[int]) -> Iterator[Place]:
         log = subject.log_of(run)
         if not log.nodes:
             continue
-        yield _lines(log, key.TTA_CLOCK, key.RUN_START, key.RUN_STOP)
+        yield _lines(log, keys.TTA_CLOCK, keys.RUN_START, keys.RUN_STOP)
         for node in log.nodes:
             yield Place(str(node.path), (), "power_reading from run_start to run_stop")
 
@@ -161,7 +162,7 @@ def _convergence(subject: Subject, indices: list[int]) -> Iterator[Place]:
     if subject.rules is not None:
         yield Place(subject.rules_path, (), f"suites: {subject.rules.suite}: reference_convergence")
     yield from _decisive(subject, [])
-    yield from _of_run(key.GLOBAL_BATCH_SIZE)(subject, [])
+    yield from _of_run(keys.GLOBAL_BATCH_SIZE)(subject, [])
 
 
 def _price(subject: Subject, indices: list[int]) -> Iterator[Place]:
@@ -193,19 +194,19 @@ def _tree(subject: Subject, indices: list[int]) -> Iterator[Place]:
     yield Place(str(subject.result.path), (), "and the same of every result it is ranked with")
 
 
-_WINDOW = _of_run(key.RUN_START, key.RUN_STOP)
-_BLOCKS = _of_run(key.BLOCK_START, key.BLOCK_STOP, key.TRACKED_STATS)
+_WINDOW = _of_run(keys.RUN_START, keys.RUN_STOP)
+_BLOCKS = _of_run(keys.BLOCK_START, keys.BLOCK_STOP, keys.TRACKED_STATS)
 _FINDERS: dict[str, Finder] = {
-    "seed": _of_run(key.SEED),
+    "seed": _of_run(keys.SEED),
     "window": _WINDOW,
     "windows": _every(_WINDOW),
     "decisive": _decisive,
     "decisives": _every(_decisive),
     "evaluation": _evaluation,
-    "init": _of_run(key.INIT_START, key.INIT_STOP),
-    "data": _of_run(key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP, key.TRACKED_STATS),
+    "init": _of_run(keys.INIT_START, keys.INIT_STOP),
+    "data": _of_run(keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP, keys.TRACKED_STATS),
     "blocks": _BLOCKS,
-    "evals": _of_run(key.EVAL_START, key.EVAL_STOP),
+    "evals": _of_run(keys.EVAL_START, keys.EVAL_STOP),
     "power": _power,
     "powers": _every(_power),
     "idle": _idle,

@@ -7,14 +7,42 @@ from decimal import Decimal
 
 from markupsafe import Markup
 
+from harness.base.stats import p_not_slower, ranks
+from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
-from harness.board.charts.svg import Label
 from harness.board.index import Entry
-from harness.board.pages.bands import is_dearer, ranks, usd_interval
 from harness.board.pages.time_view import RowView, TableView, cost_words, row_name
 from harness.board.pages.words import plural, significant
 from harness.cost.money import EXACT, mean_cost_usd
 from harness.cost.price_book import NoPrice, Price, Quote, whole_number
+from harness.scoring.score import SIGNIFICANCE, Score
+
+
+def usd_of_runs(score: Score) -> list[float]:
+    """What each run cost, normalised as the mean is; infinite where the target was missed. The score has a cost."""
+    assert score.usd is not None
+    assert score.seconds
+    rate = float(score.usd) / score.seconds
+    return [float("inf") if run.seconds is None else run.seconds * score.normalised_by * rate for run in score.runs]
+
+
+def usd_interval(score: Score) -> tuple[float, float] | None:
+    """95 % interval of the cost: that of the time at the same price, which itself is exact."""
+    if score.usd is None or not score.seconds or score.interval is None:
+        return None
+    rate = float(score.usd) / score.seconds
+    return score.interval[0] * rate, score.interval[1] * rate
+
+
+def is_dearer(other: Score, leader: Score) -> bool:
+    """Whether `other` costs significantly more than `leader` (Yuen's test over the runs' costs, one-sided)."""
+    assert other.usd is not None
+    assert leader.usd is not None
+    drop = len(leader.dropped) // 2
+    is_comparable = len(other.dropped) // 2 == drop and leader.seconds and other.seconds
+    doubt = p_not_slower(usd_of_runs(leader), usd_of_runs(other), drop) if is_comparable else None
+    return other.usd > leader.usd if doubt is None else doubt < SIGNIFICANCE
+
 
 PURCHASE_WORDS = {
     "on_demand": "on demand",

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
-from harness.board.charts.svg import Label
 from harness.board.index import Board, Entry
-from harness.board.pages.energy_words import BOARD_WORDS, code_of, said, void_words
+from harness.board.pages.energy_words import BOARD_WORDS, code_of, said
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
-from harness.energy.energyrank import Place
-from harness.energy.score import rank_energies
+from harness.energy.reasons import void_words
+from harness.energy.score import Place, rank_energies
 from harness.findings import Rule
 
 

@@ -14,16 +14,16 @@ from harness.base.docstrings import pieces
 from harness.board.charts.lines import thinned
 from harness.board.export import board_csv, board_json
 from harness.board.index import Board, Entry
+from harness.board.leaderboard import Table
 from harness.board.pages import energy_words, time_view, words
 from harness.board.pages.cost_view import PURCHASE_WORDS, CostView, cost_view
-from harness.board.pages.energy_view import EnergyView, energy_view
-from harness.board.pages.leaders import Leaders, leaders
+from harness.board.pages.energy_view import EnergyGroup, EnergyView, energy_view
 from harness.board.pages.power_view import power_views, quality_chart
-from harness.board.pages.time_view import TableView
+from harness.board.pages.time_view import RowView, TableView
+from harness.energy import reasons
 from harness.findings import Finding, Rule
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
-from harness.scoring.score import Table
 
 _HERE = Path(__file__).parent
 _STATIC = (
@@ -129,7 +129,7 @@ class _Renderer:
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
             CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
-            SCOPE_WORDS=energy_words.SCOPE_WORDS, FLAG_WORDS=energy_words.FLAG_WORDS,
+            SCOPE_WORDS=energy_words.SCOPE_WORDS, FLAG_WORDS=reasons.FLAG_WORDS,
             PURCHASE_WORDS=PURCHASE_WORDS,
             rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
         )  # fmt: skip
@@ -260,3 +260,56 @@ def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, objec
             }
         )
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The first of a ranking. amount: with its unit. note: what is compared. num_tied: others that share its rank."""
+
+    view: RowView
+    amount: str
+    note: str
+    num_tied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaders:
+    """Of one benchmark and division; None where nobody is ranked."""
+
+    benchmark: str
+    division: str
+    fastest: Leader | None
+    cheapest: Leader | None
+    frugal_node: Leader | None
+    frugal_component: Leader | None
+
+
+def leaders(table: TableView, cost: CostView, energy: EnergyView) -> Leaders:
+    """The first of each ranking of one table."""
+    fastest = cheapest = None
+    if table.ranked:
+        first = table.ranked[0]
+        tied = sum(view.row.band == first.row.band for view in table.ranked) - 1
+        fastest = Leader(first, f"{first.time} {table.unit.symbol}", "", tied)
+    if cost.ranked:
+        row = cost.ranked[0]
+        tied = sum(other.rank == row.rank for other in cost.ranked) - 1
+        cheapest = Leader(row.view, row.usd or "", "at list price", tied)
+    return Leaders(
+        table.benchmark,
+        table.division,
+        fastest,
+        cheapest,
+        _frugal([group for group in energy.groups if group.board == "node"]),
+        _frugal([group for group in energy.groups if group.board == "component"]),
+    )
+
+
+def _frugal(groups: list[EnergyGroup]) -> Leader | None:
+    """Of the scope in which most are ranked."""
+    if not groups:
+        return None
+    group = groups[0]
+    row = group.rows[0]
+    tied = sum(other.rank == row.rank for other in group.rows) - 1
+    return Leader(row.view, row.energy, f"class {row.meter_class}, {group.scope}", tied)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.energy.accounting import RunEnergy
 from harness.energy.clock_offset import node_clock
 from harness.energy.counters import unwrap
 from harness.energy.from_logs import window_ns
-from harness.log import events as key
+from harness.energy.run_energy import RunEnergy
+from harness.log import keys
 from harness.log.power_format import MeterSpec, NodePower, Sample
 from harness.log.run_log import RunLog
 
@@ -143,7 +143,7 @@ def _points(log: RunLog, node: NodePower, spec: MeterSpec, window: tuple[int, in
         readings = list(unwrap(readings, spec).points)
     start_ns, stop_ns = window
     if node.dialect == "mlperf":
-        start = log.first(key.RUN_START)
+        start = log.first(keys.RUN_START)
         at_start_ns = start_ns if start is None else round(start.time_ms * 1e6)
         at_stop_ns = at_start_ns + stop_ns - start_ns
     else:

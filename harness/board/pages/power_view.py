@@ -9,14 +9,15 @@ from markupsafe import Markup
 
 from harness.board.charts.lines import legend_swatch
 from harness.board.charts.power import component_chart, quality_and_power
-from harness.board.charts.svg import Label
+from harness.board.charts.scales import Label
 from harness.board.index import Board, Entry
 from harness.board.pages import time_view
 from harness.board.pages.energy_view import watt_words
-from harness.board.pages.energy_words import COMPONENT_WORDS, code_of, said, void_words
+from harness.board.pages.energy_words import COMPONENT_WORDS, code_of, said
 from harness.board.pages.power_facts import MeterFact, RunPower
 from harness.board.pages.power_trace import PowerTrace
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, unit_for
+from harness.energy.reasons import void_words
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from harness.checker.audit.facts import Subject, Tree
-from harness.checker.audit.signals import AuditRules, Signal, Suspicion, Trace, suspicion
+from harness.checker.audit.signals import AuditRules, Evidence, Signal, Suspicion, suspicion
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ def audit(subject: Subject, rules: AuditRules, signals: Mapping[str, Signal]) ->
     found: list[Suspicion] = []
     for code, rule in rules.signals.items():
         signal = signals[code]
-        traces: list[Trace] = []
+        traces: list[Evidence] = []
         if signal.scope == "log":
             traces = [trace for run in subject.runs for trace in signal.look(run, rule)]
         elif signal.scope == "result":

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from harness.base.values import number
 from harness.checker.audit import similarity
 from harness.checker.audit.log_text import LogText
 from harness.checker.audit.mlflow_db import MirrorRun
-from harness.checker.audit.similarity import Trail
-from harness.log import events as key
+from harness.checker.audit.similarity import Fingerprint
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf.formula import Formula
-from harness.scoring.timeline import number
 from harness.submission.result import Result
 
 # What one process writes one after another; headers and statistics come from many.
 COURSE_KEYS = (
-    key.INIT_START, key.INIT_STOP, key.RUN_START, key.RUN_STOP, key.BLOCK_START, key.BLOCK_STOP,
-    key.EVAL_START, key.EVAL_STOP, "epoch_start", "epoch_stop",
+    keys.INIT_START, keys.INIT_STOP, keys.RUN_START, keys.RUN_STOP, keys.BLOCK_START, keys.BLOCK_STOP,
+    keys.EVAL_START, keys.EVAL_STOP, "epoch_start", "epoch_stop",
 )  # fmt: skip
-EVALUATION_KEYS = (key.EVAL_ACCURACY, "eval_error")
+EVALUATION_KEYS = (keys.EVAL_ACCURACY, "eval_error")
 _POSITIONS = (("samples_count", "samples"), ("epoch_num", "epochs"), ("step", "steps"))
 _MAX_POSITION = 2.0**63  # what is more is no count, and has no variance
 MIN_TIME_MS = 1_262_304_000_000  # 2010; what is before it is no time, but a clock that was not set
@@ -82,11 +82,11 @@ class RunFacts:
 
     @cached_property
     def start(self) -> Event | None:
-        return self.log.first(key.RUN_START)
+        return self.log.first(keys.RUN_START)
 
     @cached_property
     def stop(self) -> Event | None:
-        return self.log.first(key.RUN_STOP)
+        return self.log.first(keys.RUN_STOP)
 
     @cached_property
     def run_s(self) -> float | None:
@@ -98,7 +98,7 @@ class RunFacts:
 
     @cached_property
     def batch(self) -> float | None:
-        return number(self.log.value(key.GLOBAL_BATCH_SIZE))
+        return number(self.log.value(keys.GLOBAL_BATCH_SIZE))
 
     @cached_property
     def course(self) -> tuple[Event, ...]:
@@ -135,7 +135,7 @@ class RunFacts:
         return tuple(
             dict.fromkeys(
                 int(event.value)
-                for event in self.log.all(key.SEED)
+                for event in self.log.all(keys.SEED)
                 if isinstance(event.value, int) and not isinstance(event.value, bool)
             )
         )
@@ -156,7 +156,7 @@ class RunFacts:
         counts = [event.samples_count for event in self.log.events if event.samples_count is not None]
         return float(max(counts)) if counts else None
 
-    def trail_of_times(self) -> Trail:
+    def trail_of_times(self) -> Fingerprint:
         """The course in milliseconds from one event to the next, by the better of the log's clocks."""
         pairs = zip(self.course, self.course[1:], strict=False)
         return similarity.of_intervals(((a.key, b.key), 1e3 * self.log.seconds(a, b)) for a, b in pairs)
@@ -173,7 +173,7 @@ class RunFacts:
 
     def fingerprint_of_values(self) -> str | None:
         """A digest of every key and value but seeds, without times and places."""
-        pairs = [(event.key, repr(event.value)) for event in self.log.events if event.key != key.SEED]
+        pairs = [(event.key, repr(event.value)) for event in self.log.events if event.key != keys.SEED]
         return _digest(pairs) if len(self.curve) >= 3 else None
 
 
@@ -211,8 +211,8 @@ class RunDigest:
     times: str | None
     curve: str | None
     values: str | None
-    qualities: Trail
-    intervals: Trail
+    qualities: Fingerprint
+    intervals: Fingerprint
     eval_samples: float | None
 
 
@@ -229,7 +229,7 @@ class Tree:
                     path=run.path,
                     result=run.path.parent,
                     place=_place(run.log),
-                    benchmark=str(run.log.value(key.SUBMISSION_BENCHMARK)),
+                    benchmark=str(run.log.value(keys.SUBMISSION_BENCHMARK)),
                     sha256=run.log.sha256,
                     span_ms=_span(run),
                     seeds=run.seeds,
@@ -238,7 +238,7 @@ class Tree:
                     values=run.fingerprint_of_values(),
                     qualities=similarity.of_values(point.value for point in run.curve),
                     intervals=run.trail_of_times(),
-                    eval_samples=number(run.log.value(key.EVAL_SAMPLES)),
+                    eval_samples=number(run.log.value(keys.EVAL_SAMPLES)),
                 )
             )
 
@@ -262,7 +262,7 @@ def _place(log: RunLog) -> str:
     parts = log.path.absolute().parts
     if len(parts) > 4 and parts[-4] == "results":
         return f"{parts[-5]}/{parts[-3]}"
-    return f"{log.value(key.SUBMISSION_ORG)}/{log.value(key.SUBMISSION_PLATFORM)}"
+    return f"{log.value(keys.SUBMISSION_ORG)}/{log.value(keys.SUBMISSION_PLATFORM)}"
 
 
 def _digest(values: Iterable[object]) -> str:

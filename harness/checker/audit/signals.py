@@ -11,7 +11,7 @@ from harness.findings import Fault, Finding, Rule, Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Evidence:
     """What a signal yields. strength: from just beyond its limit (0) to beyond all doubt (1)."""
 
     fault: Fault
@@ -30,7 +30,7 @@ class Signal:
     code: str
     name: str
     scope: str
-    look: Callable[..., Iterator[Trace]]
+    look: Callable[..., Iterator[Evidence]]
     document: str
     limits: tuple[str, ...]
 
@@ -88,7 +88,7 @@ class Suspicion:
     score: float
 
 
-def suspicion(signal: Signal, rule: SignalRule, trace: Trace) -> Suspicion:
+def suspicion(signal: Signal, rule: SignalRule, trace: Evidence) -> Suspicion:
     """The trace under the audit's rules: a weak one has half of the weight, a full one all of it."""
     fault = trace.fault
     strength = min(1.0, max(0.0, trace.strength))
@@ -96,6 +96,6 @@ def suspicion(signal: Signal, rule: SignalRule, trace: Trace) -> Suspicion:
     return Suspicion(finding, round(rule.weight * (0.5 + 0.5 * strength), 1))
 
 
-def trace(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Trace:
+def trace(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Evidence:
     """What signals yield, in one call."""
-    return Trace(Fault(str(path), line, message, evidence), strength)
+    return Evidence(Fault(str(path), line, message, evidence), strength)

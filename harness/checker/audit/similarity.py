@@ -20,7 +20,7 @@ MAX_NUMBERS = 128  # the beginning of a run tells whose it is
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class Fingerprint:
     """The first numbers of a run in their order. step: how far one usually is from the next; 0 where nothing moves."""
 
     numbers: tuple[float, ...]
@@ -35,13 +35,13 @@ class Alike:
     off_steps: float
 
 
-def of_values(values: Iterable[float]) -> Trail:
+def of_values(values: Iterable[float]) -> Fingerprint:
     """The trail of a curve."""
     numbers = tuple(values)[:MAX_NUMBERS]
-    return Trail(numbers, _usual(abs(after - before) for before, after in pairwise(numbers)))
+    return Fingerprint(numbers, _usual(abs(after - before) for before, after in pairwise(numbers)))
 
 
-def of_intervals(intervals: Iterable[tuple[object, float]]) -> Trail:
+def of_intervals(intervals: Iterable[tuple[object, float]]) -> Fingerprint:
     """The trail of a course: kinds of intervals and their milliseconds; a step is from one to the next of its kind."""
     first = list(intervals)[:MAX_NUMBERS]
     last: dict[object, float] = {}
@@ -51,10 +51,10 @@ def of_intervals(intervals: Iterable[tuple[object, float]]) -> Trail:
         if min(before, ms) > LEAST_MS:
             steps.append(abs(ms - before))
         last[kind] = ms
-    return Trail(tuple(ms for _, ms in first), _usual(steps))
+    return Fingerprint(tuple(ms for _, ms in first), _usual(steps))
 
 
-def alike(mine: Trail, theirs: Trail, max_steps: float) -> Alike | None:
+def alike(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> Alike | None:
     """Whether two thirds of my numbers, three different ones among them, are theirs at the same places."""
     step = min(mine.step, theirs.step)
     within = max_steps * step
@@ -65,14 +65,14 @@ def alike(mine: Trail, theirs: Trail, max_steps: float) -> Alike | None:
     return Alike(len(near), max(near)[0] / step if step else 0.0)
 
 
-def of_one_pace(mine: Trail, theirs: Trail, max_steps: float) -> tuple[Alike, float] | None:
+def of_one_pace(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> tuple[Alike, float] | None:
     """Whether my intervals are theirs times one factor, and that factor."""
     pairs = [pair for pair in zip(mine.numbers, theirs.numbers, strict=False) if min(pair) > LEAST_MS]
     if len(pairs) < MIN_INTERVALS:
         return None
     factor = statistics.median(number / other for number, other in pairs)
-    scaled = Trail(tuple(factor * other for _, other in pairs), theirs.step)
-    found = alike(Trail(tuple(number for number, _ in pairs), mine.step), scaled, max_steps)
+    scaled = Fingerprint(tuple(factor * other for _, other in pairs), theirs.step)
+    found = alike(Fingerprint(tuple(number for number, _ in pairs), mine.step), scaled, max_steps)
     return None if found is None else (found, factor)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
+from harness.base.values import number
 from harness.checker.audit.facts import Standard
-from harness.log import events as key
+from harness.log import keys
 from harness.mlperf.score import is_closed
 from harness.ruleset.model import RuleSet
-from harness.scoring.timeline import number
 from harness.submission.result import Result
 
 _TARGET = re.compile(r"value(?:\.\w+)? (>=|<=|>|<) ([0-9.]+)")
@@ -20,8 +20,8 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
     today_ms = datetime.combine(today, datetime.min.time()).timestamp() * 1e3
     if ruleset is None or not result.runs:
         return Standard(today_ms=today_ms)
-    name, batch = result.benchmark, number(result.runs[0].value(key.GLOBAL_BATCH_SIZE))
-    stated = result.runs[0].value(key.SUBMISSION_DIVISION)
+    name, batch = result.benchmark, number(result.runs[0].value(keys.GLOBAL_BATCH_SIZE))
+    stated = result.runs[0].value(keys.SUBMISSION_DIVISION)
     division = stated if isinstance(stated, str) else "closed"
     if ruleset.round is not None:
         limit_s = ruleset.round.max_init_s.get(division)

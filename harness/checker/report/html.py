@@ -23,8 +23,7 @@ from harness.base.docstrings import Piece, pieces, section
 from harness.checker.engine import WaiverUse
 from harness.checker.report.text import FileFacts, Judged
 from harness.errors import printable
-from harness.findings import Finding, Severity
-from harness.grouping import Group, alike, shape_of
+from harness.findings import Finding, Group, Severity, alike, shape_of
 
 _HERE = Path(__file__).parent
 _STYLES = (_HERE.parents[1] / "assets" / "style.css", _HERE / "templates" / "report.css")

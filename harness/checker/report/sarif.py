@@ -17,8 +17,7 @@ from urllib.parse import quote
 from harness import __version__
 from harness.checker.report.text import dumped
 from harness.errors import printable
-from harness.findings import Rule
-from harness.grouping import Group
+from harness.findings import Group, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MAX_MESSAGE = 2000

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.scoring.convergence import judge_convergence
@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if rules is None or result.kind == "log":
         return
     sizes = {timeline.batch_size(log) for log in result.runs}
-    if len(sizes) != 1 or None in sizes or any(log.value(key.SUBMISSION_DIVISION) == "open" for log in result.runs):
+    if len(sizes) != 1 or None in sizes or any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs):
         return  # batch sizes that differ are HYP008's
     batch_size = sizes.pop()
     assert batch_size is not None

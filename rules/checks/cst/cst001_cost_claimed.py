@@ -23,12 +23,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from harness.base.files import line_of
+from harness.cost.price_book import PRICE_KEY
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import system as system_fields
-from harness.submission.result import Result, line_of
-from harness.submission.system import PRICE_KEY
+from harness.submission.result import Result
 
 SCOPE = "result"
 _MONEY = re.compile(r"(?i)(.*_)?(usd|costs?|prices?|dollars?|eur)(_.*)?")

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.cost.price_book import NoPrice
+from harness.base.files import line_of
+from harness.cost.price_book import PRICE_KEY, NoPrice
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring.cost import quote_of
-from harness.submission.result import Result, line_of
-from harness.submission.system import PRICE_KEY
+from harness.submission.result import Result
 
 SCOPE = "result"
 

@@ -26,13 +26,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from harness.cost.price_book import NoPrice
+from harness.cost.price_book import PRICE_KEY, NoPrice
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring.cost import book_of
 from harness.submission.result import Result
-from harness.submission.system import PRICE_KEY
 
 SCOPE = "result"
 
@@ -41,11 +40,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.prices is None or not result.runs or PRICE_KEY not in (result.system or {}):
         return
     first = result.runs[0]
-    path, line = str(first.path), first.line_of(key.TTA_RULES)
+    path, line = str(first.path), first.line_of(keys.TTA_RULES)
     found = book_of(result, ruleset.prices)
     if isinstance(found, NoPrice):
         yield Fault(path, line, f"the cost is null: {found.why}")
-    elif len(ruleset.prices.books) > 1 and first.field(key.TTA_RULES, key.PRICES_FIELD) is None:
+    elif len(ruleset.prices.books) > 1 and first.field(keys.TTA_RULES, keys.PRICES_FIELD) is None:
         yield Fault(path, line, f"the logs name no price book; the first one, of {found.date}, is taken")
     elif (day := _began(result)) is not None:
         dates = [str(book.date) for book in ruleset.prices.books]

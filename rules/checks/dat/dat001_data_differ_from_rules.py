@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,12 +30,12 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    digest = log.field(key.TTA_DATA, "digest")
+    digest = log.field(keys.TTA_DATA, "digest")
     if rules is None or rules.data_digest is None or not isinstance(digest, str):
         return
     if digest != rules.data_digest:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_DATA),
+            log.line_of(keys.TTA_DATA),
             f"the data have the digest {printable(digest[:12])}…; the rules name {rules.data_digest[:12]}…",
         )

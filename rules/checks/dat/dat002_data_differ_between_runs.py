@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -32,12 +32,12 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None or rules.data_digest is not None:
         return
-    told = [(log, digest) for log in result.runs if isinstance(digest := log.field(key.TTA_DATA, "digest"), str)]
+    told = [(log, digest) for log in result.runs if isinstance(digest := log.field(keys.TTA_DATA, "digest"), str)]
     for log, digest in told:
         if digest != told[0][1]:
             yield Fault(
                 str(log.path),
-                log.line_of(key.TTA_DATA),
+                log.line_of(keys.TTA_DATA),
                 f"the data have the digest {printable(digest[:12])}…; "
                 f"in {told[0][0].path.name} it is {printable(told[0][1][:12])}…",
             )

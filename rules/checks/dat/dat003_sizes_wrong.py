@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -31,7 +31,7 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None:
         return
-    for name, expected in ((key.TRAIN_SAMPLES, rules.train_examples), (key.EVAL_SAMPLES, rules.eval_examples)):
+    for name, expected in ((keys.TRAIN_SAMPLES, rules.train_examples), (keys.EVAL_SAMPLES, rules.eval_examples)):
         value = log.value(name)
         if isinstance(value, int) and value != expected:
             yield Fault(str(log.path), log.line_of(name), f"{name} is {value:,}; the rules say {expected:,}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -32,6 +32,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if rules is not None and rules.data_digest is None:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_DATA),
+            log.line_of(keys.TTA_DATA),
             f"the rules of {rules.name} name no digest of the data; that these are the right ones is not verified",
         )

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,7 +30,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event, has = log.first(key.CACHE_CLEAR), log.field(key.TTA_DATA, "num_files")
+    event, has = log.first(keys.CACHE_CLEAR), log.field(keys.TTA_DATA, "num_files")
     if event is None:
         return
     cleared = event.metadata.get("num_files")

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -35,7 +35,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     found = timeline.hyperparameters(log)
     if rules is None or found is None:
         return
-    is_open = log.value(key.SUBMISSION_DIVISION) == "open"
+    is_open = log.value(keys.SUBMISSION_DIVISION) == "open"
     for name, constraint in rules.hyperparameters.items():
         if name not in found:
             continue
@@ -43,7 +43,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if constraint.has_type(value) if is_open else constraint.permits(value):
             continue
         allowed = f"any {type(constraint.default).__name__}" if is_open else constraint.allowed
-        line = log.line_of(name) or log.line_of(key.TTA_CONFIG)
+        line = log.line_of(name) or log.line_of(keys.TTA_CONFIG)
         yield Fault(
             str(log.path),
             line,

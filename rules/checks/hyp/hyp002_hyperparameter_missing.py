@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -36,6 +36,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     for name in rules.hyperparameters:
         # An event global_batch_size that is missing is LOG011's.
         if name not in found:
-            yield Fault(str(log.path), log.line_of(key.TTA_CONFIG), f"tta_config has no hyperparameter {name}")
-        elif log.first(name) is None and name != key.GLOBAL_BATCH_SIZE:
-            yield Fault(str(log.path), log.line_of(key.TTA_CONFIG), f"{name} has no line of its own")
+            yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"tta_config has no hyperparameter {name}")
+        elif log.first(name) is None and name != keys.GLOBAL_BATCH_SIZE:
+            yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"{name} has no line of its own")

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import unknown_name
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -33,8 +33,8 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None:
         return
-    names = {name: log.line_of(key.TTA_CONFIG) for name in timeline.hyperparameters(log) or {}}
-    names.update({event.key: event.lineno for event in log.events if event.key.startswith(key.HYPERPARAMETER_PREFIX)})
+    names = {name: log.line_of(keys.TTA_CONFIG) for name in timeline.hyperparameters(log) or {}}
+    names.update({event.key: event.lineno for event in log.events if event.key.startswith(keys.HYPERPARAMETER_PREFIX)})
     for name, line in names.items():
         if name not in rules.hyperparameters:
             yield Fault(str(log.path), line, unknown_name("hyperparameter", name, rules.hyperparameters))

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,7 +30,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    config, resolved = log.value(key.TTA_CONFIG), log.value(key.TTA_RESOLVED)
+    config, resolved = log.value(keys.TTA_CONFIG), log.value(keys.TTA_RESOLVED)
     if not isinstance(config, dict) or not isinstance(resolved, dict):
         return
     both = {**config, **resolved}
@@ -40,5 +40,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             f"{printable(name, 40)}: {printable(resolved.get(name), 80)} instead of {printable(config.get(name), 80)}"
             for name in differing[:3]
         )
-        line = log.line_of(key.TTA_RESOLVED)
+        line = log.line_of(keys.TTA_RESOLVED)
         yield Fault(str(log.path), line, f"the worker ran with another configuration: {shown}")

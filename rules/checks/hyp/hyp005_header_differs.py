@@ -23,17 +23,17 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_NAMES = {key.SUBMISSION_BENCHMARK: "benchmark", key.SUBMISSION_DIVISION: "division", key.SEED: "seed"}
+_NAMES = {keys.SUBMISSION_BENCHMARK: "benchmark", keys.SUBMISSION_DIVISION: "division", keys.SEED: "seed"}
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    config, hyperparameters = log.value(key.TTA_CONFIG), timeline.hyperparameters(log)
+    config, hyperparameters = log.value(keys.TTA_CONFIG), timeline.hyperparameters(log)
     if not isinstance(config, dict):
         return
     declared = {name: config[field] for name, field in _NAMES.items() if field in config}
@@ -42,7 +42,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if named is not None and (ran := f"{config.get('workload')}_{config.get('suite')}") != named:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_CONFIG),
+            log.line_of(keys.TTA_CONFIG),
             f"tta_config is of {printable(named, 60)}; its workload and suite are {printable(ran, 60)}",
         )
     for name, value in declared.items():

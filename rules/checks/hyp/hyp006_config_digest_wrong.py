@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import digest_of
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -31,7 +31,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for event in (*log.all(key.TTA_CONFIG), *log.all(key.TTA_RESOLVED)):
+    for event in (*log.all(keys.TTA_CONFIG), *log.all(keys.TTA_RESOLVED)):
         stated, derived = event.metadata.get("digest"), digest_of(event.value)
         if isinstance(stated, str) and stated != derived:
             yield Fault(

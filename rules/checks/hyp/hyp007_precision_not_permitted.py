@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,12 +30,12 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    precision = log.field(key.TTA_CONFIG, "precision")
-    if rules is None or not isinstance(precision, str) or log.value(key.SUBMISSION_DIVISION) == "open":
+    precision = log.field(keys.TTA_CONFIG, "precision")
+    if rules is None or not isinstance(precision, str) or log.value(keys.SUBMISSION_DIVISION) == "open":
         return
     if precision not in rules.precisions:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_CONFIG),
+            log.line_of(keys.TTA_CONFIG),
             f"precision is {printable(precision, 40)!r}; permitted: {', '.join(rules.precisions)}",
         )

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.submission.result import Result
@@ -41,4 +41,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 f"{printable(name, 40)} is {printable(found.get(name), 40)} instead of {printable(first.get(name), 40)}"
                 for name in differing[:3]
             )
-            yield Fault(str(log.path), log.line_of(key.TTA_CONFIG), f"other than in {first_log.path.name}: {shown}")
+            yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"other than in {first_log.path.name}: {shown}")

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import unknown_name
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -31,7 +31,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    division = log.value(key.SUBMISSION_DIVISION)
+    division = log.value(keys.SUBMISSION_DIVISION)
     if isinstance(division, str) and division not in ruleset.divisions:
-        line = log.line_of(key.SUBMISSION_DIVISION)
+        line = log.line_of(keys.SUBMISSION_DIVISION)
         yield Fault(str(log.path), line, unknown_name("division", division, ruleset.divisions))

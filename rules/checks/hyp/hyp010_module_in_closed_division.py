@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -31,12 +31,12 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    module, division = log.field(key.TTA_CONFIG, "module"), log.value(key.SUBMISSION_DIVISION)
+    module, division = log.field(keys.TTA_CONFIG, "module"), log.value(keys.SUBMISSION_DIVISION)
     if module is not None and division != "open":
         name = module.get("name") if isinstance(module, dict) else module
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_CONFIG),
+            log.line_of(keys.TTA_CONFIG),
             f"it was run with the module {printable(name, 80)} in the division {printable(division, 40)}; "
             "only the open division takes one",
         )

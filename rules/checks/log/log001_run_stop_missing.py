@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,6 +30,6 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if log.first(key.RUN_STOP) is None:
+    if log.first(keys.RUN_STOP) is None:
         last = log.events[-1].lineno if log.events else None
         yield Fault(str(log.path), last, "the log ends without run_stop: the run was not finished, or the log was cut")

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import unknown_name
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,7 +30,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event = log.first(key.SUBMISSION_BENCHMARK)
+    event = log.first(keys.SUBMISSION_BENCHMARK)
     if event is not None and rules is None:
         name = unknown_name("benchmark", str(event.value), ruleset.benchmarks)
         yield Fault(str(log.path), event.lineno, f"{name} (ruleset {ruleset.version}); nothing in it can be judged")

@@ -23,14 +23,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_STAGES = (*key.OPENING_KEYS, *key.BODY_KEYS)
-_SUMMARY = (key.TTA_ENERGY, key.TTA_LEDGER)
+_STAGES = (*keys.OPENING_KEYS, *keys.BODY_KEYS)
+_SUMMARY = (keys.TTA_ENERGY, keys.TTA_LEDGER)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -38,7 +38,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     num_begun = max((place for place, is_there in enumerate(present) if is_there), default=0)
     if timeline.status(log) == timeline.SUCCESS:
         num_begun = len(_STAGES)
-    wanted = [*key.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
+    wanted = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
     missing = [name for name in wanted if name not in log.counts]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

@@ -23,20 +23,20 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_REPEATED = frozenset({*key.BODY_KEYS, key.POWER_READING})
-_ONCE = frozenset({*key.HEADER_KEYS, key.TTA_CLOCK, *key.OPENING_KEYS, key.RUN_STOP, *key.SUMMARY_KEYS})
+_REPEATED = frozenset({*keys.BODY_KEYS, keys.POWER_READING})
+_ONCE = frozenset({*keys.HEADER_KEYS, keys.TTA_CLOCK, *keys.OPENING_KEYS, keys.RUN_STOP, *keys.SUMMARY_KEYS})
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     once = _ONCE | frozenset(timeline.hyperparameters(log) or {}) - _REPEATED
     for name, count in log.counts.items():
-        is_single = name in once or name.startswith(key.HYPERPARAMETER_PREFIX)
+        is_single = name in once or name.startswith(keys.HYPERPARAMETER_PREFIX)
         # Of those that are kept: what comes after 64 MiB of events is LOG009's.
         if is_single and len(found := log.all(name)) > 1:
             yield Fault(

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -34,29 +34,29 @@ from harness.scoring import timeline
 
 SCOPE = "log"
 _ORDER = (
-    (key.TTA_FORMAT,),
-    key.HEADER_KEYS[1:],
-    (key.TTA_CLOCK,),
-    *((name,) for name in key.OPENING_KEYS),
-    key.BODY_KEYS,
-    (key.RUN_STOP,),
-    *((name,) for name in key.SUMMARY_KEYS),
+    (keys.TTA_FORMAT,),
+    keys.HEADER_KEYS[1:],
+    (keys.TTA_CLOCK,),
+    *((name,) for name in keys.OPENING_KEYS),
+    keys.BODY_KEYS,
+    (keys.RUN_STOP,),
+    *((name,) for name in keys.SUMMARY_KEYS),
 )
 _PLACES = {name: place for place, names in enumerate(_ORDER) for name in names}
 _HEADER_PLACE = 1
-_BODY_PLACE = _PLACES[key.EVAL_ACCURACY]
-_STOP_PLACE = _PLACES[key.RUN_STOP]
+_BODY_PLACE = _PLACES[keys.EVAL_ACCURACY]
+_STOP_PLACE = _PLACES[keys.RUN_STOP]
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    hyperparameters = frozenset(timeline.hyperparameters(log) or {}) - {key.POWER_READING}
+    hyperparameters = frozenset(timeline.hyperparameters(log) or {}) - {keys.POWER_READING}
     places = {**dict.fromkeys(hyperparameters, _HEADER_PLACE), **_PLACES}
     latest: Event | None = None
     latest_place = 0
     misplaced: list[tuple[Event, Event]] = []
     for event, place in _placed(log.events, places):
         if place is None:  # any other key: before run_stop, but for the last reading
-            is_late = latest_place >= _STOP_PLACE and (event.key != key.POWER_READING or latest_place != _STOP_PLACE)
+            is_late = latest_place >= _STOP_PLACE and (event.key != keys.POWER_READING or latest_place != _STOP_PLACE)
         else:
             is_late = place < latest_place
             if not is_late:
@@ -79,7 +79,7 @@ def _placed(events: Iterable[Event], places: Mapping[str, int]) -> Iterator[tupl
     """The events, each with its place, if it has one; without a second one of a single key, which is LOG012's."""
     seen: set[str] = set()
     for event in events:
-        is_hyperparameter = event.key.startswith(key.HYPERPARAMETER_PREFIX)
+        is_hyperparameter = event.key.startswith(keys.HYPERPARAMETER_PREFIX)
         place = _HEADER_PLACE if is_hyperparameter else places.get(event.key)
         if event.key not in seen or place in (None, _BODY_PLACE):
             seen.add(event.key)

@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_STARTS = {key.BLOCK_START: key.BLOCK_STOP, key.EVAL_START: key.EVAL_STOP}
+_STARTS = {keys.BLOCK_START: keys.BLOCK_STOP, keys.EVAL_START: keys.EVAL_STOP}
 _STOPS = frozenset(_STARTS.values())
 
 

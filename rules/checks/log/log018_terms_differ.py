@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -31,8 +31,8 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    line = log.line_of(key.TTA_RULES)
-    name, digest = log.field(key.TTA_RULES, "ruleset"), log.field(key.TTA_RULES, "terms_digest")
+    line = log.line_of(keys.TTA_RULES)
+    name, digest = log.field(keys.TTA_RULES, "ruleset"), log.field(keys.TTA_RULES, "terms_digest")
     if isinstance(name, str) and name != ruleset.version:
         yield Fault(
             str(log.path),

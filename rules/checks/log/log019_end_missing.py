@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,6 +30,6 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     # A log without run_stop, or cut off in its last line, is reported as just that.
-    if key.TTA_END not in log.counts and key.RUN_STOP in log.counts and not log.defects_of("cut_off"):
+    if keys.TTA_END not in log.counts and keys.RUN_STOP in log.counts and not log.defects_of("cut_off"):
         last = log.events[-1].lineno
         yield Fault(str(log.path), last, "the log has no tta_end: whether lines are missing at its end cannot be known")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -29,12 +29,12 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    counted = log.field(key.TTA_END, "num_events")
+    counted = log.field(keys.TTA_END, "num_events")
     num_events = sum(log.counts.values())
     if isinstance(counted, int) and counted != num_events:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_END),
+            log.line_of(keys.TTA_END),
             f"tta_end counts {counted} events; the log has {num_events}",
             {"counted": counted, "num_events": num_events},
         )

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import module
@@ -34,24 +34,24 @@ _TEXT, _WHOLE, _NUMBER = "a text", "a whole number", "a number"
 _TRUTH, _LIST, _MAP = "true or false", "a list", "a mapping"
 _PHASES = ("run_s", "init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
 _VALUES = {
-    key.SUBMISSION_BENCHMARK: _TEXT,
-    key.SUBMISSION_DIVISION: _TEXT,
-    key.SUBMISSION_ORG: _TEXT,
-    key.SUBMISSION_PLATFORM: _TEXT,
-    key.SUBMISSION_STATUS: _TEXT,
-    key.SEED: _WHOLE,
-    key.GLOBAL_BATCH_SIZE: _WHOLE,
-    key.TRAIN_SAMPLES: _WHOLE,
-    key.EVAL_SAMPLES: _WHOLE,
-    key.CACHE_CLEAR: _TRUTH,
-    key.TTA_WORLD: _LIST,
-    key.TTA_DATA_TOUCHED_EARLY: _LIST,
+    keys.SUBMISSION_BENCHMARK: _TEXT,
+    keys.SUBMISSION_DIVISION: _TEXT,
+    keys.SUBMISSION_ORG: _TEXT,
+    keys.SUBMISSION_PLATFORM: _TEXT,
+    keys.SUBMISSION_STATUS: _TEXT,
+    keys.SEED: _WHOLE,
+    keys.GLOBAL_BATCH_SIZE: _WHOLE,
+    keys.TRAIN_SAMPLES: _WHOLE,
+    keys.EVAL_SAMPLES: _WHOLE,
+    keys.CACHE_CLEAR: _TRUTH,
+    keys.TTA_WORLD: _LIST,
+    keys.TTA_DATA_TOUCHED_EARLY: _LIST,
 }
 _FIELDS = {
-    key.TTA_FORMAT: {"version": _WHOLE, "harness": _TEXT, "run_id": _TEXT, "result_id": _TEXT, "index": _WHOLE},
-    key.TTA_RULES: {"ruleset": _TEXT, "terms_digest": _TEXT},
-    key.TTA_SYSTEM: {"name": _TEXT, "digest": _TEXT},
-    key.TTA_CONFIG: {
+    keys.TTA_FORMAT: {"version": _WHOLE, "harness": _TEXT, "run_id": _TEXT, "result_id": _TEXT, "index": _WHOLE},
+    keys.TTA_RULES: {"ruleset": _TEXT, "terms_digest": _TEXT},
+    keys.TTA_SYSTEM: {"name": _TEXT, "digest": _TEXT},
+    keys.TTA_CONFIG: {
         "benchmark": _TEXT,
         "workload": _TEXT,
         "suite": _TEXT,
@@ -62,25 +62,25 @@ _FIELDS = {
         "full_curve": _TRUTH,
         "hyperparameters": _MAP,
     },
-    key.TTA_RESOLVED: {"hyperparameters": _MAP},
-    key.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
-    key.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
-    key.TTA_CLOCK: {"mono_ns": _WHOLE},
-    key.TTA_ENERGY: {"source": _TEXT},
-    key.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
-    key.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
+    keys.TTA_RESOLVED: {"hyperparameters": _MAP},
+    keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
+    keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
+    keys.TTA_CLOCK: {"mono_ns": _WHOLE},
+    keys.TTA_ENERGY: {"source": _TEXT},
+    keys.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
+    keys.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
 }
 _RANK = {"rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "device": _TEXT, "versions": _MAP}
 _METADATA = {
-    key.TTA_CONFIG: {"digest": _TEXT},
-    key.TTA_RESOLVED: {"digest": _TEXT},
-    key.RUN_START: {"samples_count": _WHOLE},
-    key.BLOCK_START: {"samples_count": _WHOLE},
-    key.BLOCK_STOP: {"samples_count": _WHOLE},
-    key.EVAL_START: {"samples_count": _WHOLE},
-    key.EVAL_STOP: {"samples_count": _WHOLE},
-    key.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE},
-    key.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
+    keys.TTA_CONFIG: {"digest": _TEXT},
+    keys.TTA_RESOLVED: {"digest": _TEXT},
+    keys.RUN_START: {"samples_count": _WHOLE},
+    keys.BLOCK_START: {"samples_count": _WHOLE},
+    keys.BLOCK_STOP: {"samples_count": _WHOLE},
+    keys.EVAL_START: {"samples_count": _WHOLE},
+    keys.EVAL_STOP: {"samples_count": _WHOLE},
+    keys.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE},
+    keys.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
 }
 
 
@@ -92,8 +92,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
         fields = event.value if isinstance(event.value, dict) else {}
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
-        wrong += _module(fields) if event.key in (key.TTA_CONFIG, key.TTA_RESOLVED) else []
-        wrong += _ranks(event.value) if event.key == key.TTA_WORLD else []
+        wrong += _module(fields) if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED) else []
+        wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []
         wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
         if wrong:
             yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")

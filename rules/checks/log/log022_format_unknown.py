@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -29,10 +29,10 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    version = log.field(key.TTA_FORMAT, "version")
-    if isinstance(version, int) and version != key.FORMAT_VERSION:
+    version = log.field(keys.TTA_FORMAT, "version")
+    if isinstance(version, int) and version != keys.FORMAT_VERSION:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_FORMAT),
-            f"the log has format version {version}; this harness reads version {key.FORMAT_VERSION}",
+            log.line_of(keys.TTA_FORMAT),
+            f"the log has format version {version}; this harness reads version {keys.FORMAT_VERSION}",
         )

@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-_STARTS = (key.INIT_START, key.RUN_START, key.TTA_DATA_OPEN_START, key.BLOCK_START, key.EVAL_START)
-_STOPS = (key.INIT_STOP, key.RUN_STOP, key.TTA_DATA_OPEN_STOP, key.BLOCK_STOP, key.EVAL_STOP)
+_STARTS = (keys.INIT_START, keys.RUN_START, keys.TTA_DATA_OPEN_START, keys.BLOCK_START, keys.EVAL_START)
+_STOPS = (keys.INIT_STOP, keys.RUN_STOP, keys.TTA_DATA_OPEN_STOP, keys.BLOCK_STOP, keys.EVAL_STOP)
 _TYPES = {**dict.fromkeys(_STARTS, "INTERVAL_START"), **dict.fromkeys(_STOPS, "INTERVAL_END")}
 
 

@@ -21,22 +21,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring import timeline
 
 SCOPE = "log"
 MAX_DRIFT_MS = 1000
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    drift_ms = timeline.number(log.field(key.TTA_END, "wall_drift_ms"))
+    drift_ms = values.number(log.field(keys.TTA_END, "wall_drift_ms"))
     if drift_ms is not None and abs(drift_ms) > MAX_DRIFT_MS:
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_END),
+            log.line_of(keys.TTA_END),
             f"the system's clock moved by {drift_ms / 1e3:.3f} s during the run; "
             f"up to {MAX_DRIFT_MS / 1e3:g} s is usual",
             {"wall_drift_ms": drift_ms},

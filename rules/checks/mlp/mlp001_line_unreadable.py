@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log.logpass import UNREAD
-from harness.log.run_log import RunLog
+from harness.log.run_log import UNREAD, RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"

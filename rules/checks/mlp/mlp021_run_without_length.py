@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -29,7 +29,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     if start is not None and stop is not None and stop.time_ms <= start.time_ms:
         message = f"run_stop is {(stop.time_ms - start.time_ms) / 1e3:.3f} s after run_start; it must be after it"
         yield Fault(str(log.path), stop.lineno, message)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -29,7 +29,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in (key.RUN_START, key.RUN_STOP):
+    for name in (keys.RUN_START, keys.RUN_STOP):
         lines = log.all(name)
         if len(lines) > 1:
             apart_s = (lines[-1].time_ms - lines[0].time_ms) / 1e3

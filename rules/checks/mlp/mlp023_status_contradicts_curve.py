@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -33,7 +33,7 @@ STATUSES = ("success", "aborted")
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if stop is None or "status" not in stop.metadata or ruleset.round is None:
         return
     status = stop.metadata["status"]

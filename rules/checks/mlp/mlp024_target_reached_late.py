@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -32,7 +32,7 @@ MAX_LATE_S = 1.0  # clocks are set by some milliseconds; six published logs are 
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if stop is None or ruleset.round is None:
         return
     _, benchmark = compliance.benchmark_of(log, ruleset.round)

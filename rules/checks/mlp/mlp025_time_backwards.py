@@ -23,13 +23,21 @@ import itertools
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
 MAX_BACK_S = 1.0  # clocks are set by some milliseconds
-KEYS = (key.BLOCK_START, key.BLOCK_STOP, "epoch_start", "epoch_stop", key.EVAL_START, key.EVAL_STOP, key.EVAL_ACCURACY)
+KEYS = (
+    keys.BLOCK_START,
+    keys.BLOCK_STOP,
+    "epoch_start",
+    "epoch_stop",
+    keys.EVAL_START,
+    keys.EVAL_STOP,
+    keys.EVAL_ACCURACY,
+)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -41,10 +49,16 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path), worst.lineno, f"{name} is {back_s:.3f} s before the {name} that stands before it"
             )
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if stop is None:
         return
-    before = [line for line in log.all(key.EVAL_ACCURACY) if line.lineno < stop.lineno]
+    before = [
+        line
+        for line in log.all(
+            keys.EVAL_ACCURACY,
+        )
+        if line.lineno < stop.lineno
+    ]
     for last in before[-1:]:
         early_s = (last.time_ms - stop.time_ms) / 1e3
         if early_s > MAX_BACK_S:

@@ -23,13 +23,21 @@ import itertools
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-KEYS = (key.BLOCK_START, key.BLOCK_STOP, "epoch_start", "epoch_stop", key.EVAL_START, key.EVAL_STOP, key.EVAL_ACCURACY)
+KEYS = (
+    keys.BLOCK_START,
+    keys.BLOCK_STOP,
+    "epoch_start",
+    "epoch_stop",
+    keys.EVAL_START,
+    keys.EVAL_STOP,
+    keys.EVAL_ACCURACY,
+)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

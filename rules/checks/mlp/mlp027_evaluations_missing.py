@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -34,10 +34,10 @@ MAX_BLOCKS = 3
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    values = log.all(key.EVAL_ACCURACY)
+    values = log.all(keys.EVAL_ACCURACY)
     placed = [place for place in compliance.places_of(values) if place is not None]
     places = set(placed)
-    started = set(compliance.places_of(log.all(key.EVAL_START))) - {None}
+    started = set(compliance.places_of(log.all(keys.EVAL_START))) - {None}
     num_missing = len(started) - len(places) - (len(values) - len(placed))
     if values and num_missing > MAX_MISSING:
         yield Fault(
@@ -48,7 +48,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         )
     if len(places) != 1:
         return
-    blocks = max((log.all(name) for name in (key.BLOCK_STOP, "epoch_stop")), key=len)
+    blocks = max((log.all(name) for name in (keys.BLOCK_STOP, "epoch_stop")), key=len)
     trained = {compliance.place_of(line) for line in blocks if line.lineno < values[0].lineno}
     if len(trained) > MAX_BLOCKS:
         yield Fault(

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import canonical_json
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
@@ -33,7 +33,7 @@ MIN_EVALUATIONS = 3
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    lines = [line for line in log.all(key.EVAL_ACCURACY) if "metric" not in line.metadata]
+    lines = [line for line in log.all(keys.EVAL_ACCURACY) if "metric" not in line.metadata]
     if len(set(compliance.places_of(lines))) >= MIN_EVALUATIONS and all(line.value == lines[0].value for line in lines):
         message = f"all {len(lines)} evaluations have the value {printable(canonical_json(lines[0].value), 60)}"
         yield Fault(str(log.path), lines[0].lineno, message)

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
-from harness.mlperf.demandwords import shown
+from harness.mlperf.compliance import shown
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
@@ -31,7 +31,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     sizes = {}
-    for name in (key.TRAIN_SAMPLES, key.EVAL_SAMPLES, key.GLOBAL_BATCH_SIZE):
+    for name in (keys.TRAIN_SAMPLES, keys.EVAL_SAMPLES, keys.GLOBAL_BATCH_SIZE):
         line = log.first(name)
         if line is None:
             continue
@@ -40,7 +40,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         else:
             seen = f"the text {shown(line.value)}" if isinstance(line.value, str) else shown(line.value)
             yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
-    batch, samples = sizes.get(key.GLOBAL_BATCH_SIZE), sizes.get(key.TRAIN_SAMPLES)
+    batch, samples = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES)
     if batch is not None and samples is not None and batch > samples:
         message = f"global_batch_size is {batch:,}; there are {samples:,} train_samples"
-        yield Fault(str(log.path), log.line_of(key.GLOBAL_BATCH_SIZE), message)
+        yield Fault(str(log.path), log.line_of(keys.GLOBAL_BATCH_SIZE), message)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -29,7 +29,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    clear, start = log.first(key.CACHE_CLEAR), log.first(key.RUN_START)
+    clear, start = log.first(keys.CACHE_CLEAR), log.first(keys.RUN_START)
     if clear is not None and start is not None and clear.lineno > start.lineno and clear.time_ms > start.time_ms:
         message = f"the first cache_clear is {(clear.time_ms - start.time_ms) / 1e3:.1f} s after run_start"
         yield Fault(str(log.path), clear.lineno, message)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -32,7 +32,7 @@ NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in (key.SUBMISSION_ORG, key.SUBMISSION_PLATFORM):
+    for name in (keys.SUBMISSION_ORG, keys.SUBMISSION_PLATFORM):
         line = log.first(name)
         if line is None:
             continue

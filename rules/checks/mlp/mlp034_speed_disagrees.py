@@ -25,7 +25,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -37,7 +37,7 @@ MIN_STATS = 3
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     ratios = compliance.speed_ratios(log)
-    sizes = [log.value(name) for name in (key.GLOBAL_BATCH_SIZE, key.TRAIN_SAMPLES)]
+    sizes = [log.value(name) for name in (keys.GLOBAL_BATCH_SIZE, keys.TRAIN_SAMPLES)]
     batch, samples = (1 if size is None else size for size in sizes)
     are_numbers = all(isinstance(size, int | float) and size > 0 for size in (batch, samples))  # else MLP030 says so
     if len(ratios) < MIN_STATS or not are_numbers:

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values as base_values
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring import timeline
 
 SCOPE = "log"
 PLACES = frozenset({"samples_count", "epoch_num", "first_epoch_num", "step_num"})  # that none is there is MLP006's
@@ -36,14 +36,14 @@ MIN_EQUAL = 0.9  # epochs may be rounded
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    lines = log.all(key.EVAL_ACCURACY)
+    lines = log.all(keys.EVAL_ACCURACY)
     bare = [line for line in lines if not _is_quality(line.value)]
     lost = [
         line for line in lines if any(_place(line.metadata[name]) is None for name in PLACES & line.metadata.keys())
     ]
     for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
         if broken:
-            message = f"{key.EVAL_ACCURACY} must {must}, and does not on {len(broken):,} of {len(lines):,} lines"
+            message = f"{keys.EVAL_ACCURACY} must {must}, and does not on {len(broken):,} of {len(lines):,} lines"
             yield Fault(str(log.path), broken[0].lineno, message, {"num_lines": len(broken)})
     both = [tuple(_place(line.metadata.get(name)) for name in ("samples_count", "epoch_num")) for line in lines]
     ratios = [samples / epochs for samples, epochs in both if samples and epochs]
@@ -59,9 +59,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 def _is_quality(value: object) -> bool:
     values = list(value.values()) if isinstance(value, dict) else [value]
-    return bool(values) and all(timeline.number(item) is not None for item in values)
+    return bool(values) and all(base_values.number(item) is not None for item in values)
 
 
 def _place(value: object) -> float | None:
-    place = timeline.number(value)
+    place = base_values.number(value)
     return place if place is not None and 0 <= place <= MAX_PLACE else None

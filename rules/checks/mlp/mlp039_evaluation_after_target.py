@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance, score
@@ -31,12 +31,12 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
 PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")  # whichever convergence is counted by
-KEYS = (key.EVAL_ACCURACY, "eval_error")
+KEYS = (keys.EVAL_ACCURACY, "eval_error")
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop = log.first(key.RUN_STOP)
-    if stop is None or ruleset.round is None or not score.is_closed(log.value(key.SUBMISSION_DIVISION)):
+    stop = log.first(keys.RUN_STOP)
+    if stop is None or ruleset.round is None or not score.is_closed(log.value(keys.SUBMISSION_DIVISION)):
         return
     _, benchmark = compliance.benchmark_of(log, ruleset.round)
     reached = compliance.reached(log, ruleset.round)  # by line, as convergence is counted, whatever the clock says

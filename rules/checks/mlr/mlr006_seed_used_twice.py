@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -39,12 +39,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log in result.runs:
         if not score.is_closed(log.value("submission_division")):
             continue
-        for line in log.all(key.SEED):
+        for line in log.all(keys.SEED):
             if (seed := score.whole(line.value)) is None:
                 yield Fault(str(log.path), line.lineno, f"the seed is {printable(line.value, 60)}; it must be whole")
                 continue
             place = (repr(line.metadata.get("file")), repr(line.metadata.get("lineno")), seed)
             first = seen.setdefault(place, log)
             if first is not log:
-                where = f"{first.path.name}:{first.line_of(key.SEED)}"
+                where = f"{first.path.name}:{first.line_of(keys.SEED)}"
                 yield Fault(str(log.path), line.lineno, f"the seed {seed} was used in {where} already")

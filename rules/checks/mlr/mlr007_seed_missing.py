@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -33,5 +33,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or result.kind == "log":
         return
     for log in result.runs:
-        if score.is_closed(log.value("submission_division")) and log.first(key.SEED) is None:
+        if score.is_closed(log.value("submission_division")) and log.first(keys.SEED) is None:
             yield Fault(str(log.path), None, "no seed is logged; each run must log at least one")

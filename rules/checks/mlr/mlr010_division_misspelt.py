@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.files import line_of
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import Result, line_of
+from harness.submission.result import Result
 
 SCOPE = "result"
 

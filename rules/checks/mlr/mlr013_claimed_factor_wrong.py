@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.files import line_of
 from harness.errors import printable
 from harness.findings import Fault
 from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import layout
-from harness.submission.result import Result, line_of
+from harness.submission.result import Result
 
 SCOPE = "result"
 _TOLERANCE = 1e-6  # relative; the file has all digits of a double

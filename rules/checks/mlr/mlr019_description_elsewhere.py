@@ -25,7 +25,8 @@ from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import layout
 from harness.submission.claim import CLAIM_NAME
-from harness.submission.result import SYSTEM_NAME, Result
+from harness.submission.layout import SYSTEM_NAME
+from harness.submission.result import Result
 
 SCOPE = "result"
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -41,7 +41,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     in_epochs = [(log, place) for log, place in places if score.counts_in_epochs(place, log, benchmark)]
     if in_epochs:
         log, place = in_epochs[0]
-        stated = printable(score.last_value(log, key.TRAIN_SAMPLES), 60)
+        stated = printable(score.last_value(log, keys.TRAIN_SAMPLES), 60)
         message = f"the last evaluation is at {place:g}, no count of samples; train_samples, {stated}, is taken"
         more = f", in {len(in_epochs)} of {len(places)} runs"
-        yield Fault(str(log.path), log.line_of(key.TRAIN_SAMPLES), message + more)
+        yield Fault(str(log.path), log.line_of(keys.TRAIN_SAMPLES), message + more)

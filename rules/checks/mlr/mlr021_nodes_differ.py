@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -36,9 +36,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or result.num_nodes is None:
         return
     for log in result.runs:
-        platform = log.value(key.SUBMISSION_PLATFORM)
+        platform = log.value(keys.SUBMISSION_PLATFORM)
         match = _NUMBER.match(platform) if isinstance(platform, str) else None
         if match is not None and int(match[1]) != result.num_nodes:
             message = f"submission_platform is {printable(platform, 60)!r}; number_of_nodes is {result.num_nodes}"
-            yield Fault(str(log.path), log.line_of(key.SUBMISSION_PLATFORM), message)
+            yield Fault(str(log.path), log.line_of(keys.SUBMISSION_PLATFORM), message)
             return

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -36,8 +36,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or not isinstance(status, str) or not status.lower().startswith("available"):
         return
     for log in result.runs:
-        stated = log.value(key.SUBMISSION_STATUS)
+        stated = log.value(keys.SUBMISSION_STATUS)
         if stated in NOT_AVAILABLE:
             message = f"submission_status is {stated}; the system description has {printable(status, 60)!r}"
-            yield Fault(str(log.path), log.line_of(key.SUBMISSION_STATUS), message)
+            yield Fault(str(log.path), log.line_of(keys.SUBMISSION_STATUS), message)
             return

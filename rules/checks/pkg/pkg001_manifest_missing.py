@@ -22,7 +22,8 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import MANIFEST_NAME, Result
+from harness.submission.claim import MANIFEST_NAME
+from harness.submission.result import Result
 
 SCOPE = "result"
 

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.files import line_of
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import CLAIM_NAME, Result, line_of
+from harness.submission.claim import CLAIM_NAME
+from harness.submission.result import Result
 
 SCOPE = "result"
 
@@ -35,11 +37,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     for log in result.runs:
         facts = (
-            ("benchmark", claim.benchmark, log.value(key.SUBMISSION_BENCHMARK)),
-            ("division", claim.division, log.value(key.SUBMISSION_DIVISION)),
-            ("submitter", claim.submitter, log.value(key.SUBMISSION_ORG)),
-            ("system", claim.system, log.field(key.TTA_SYSTEM, "name")),
-            ("ruleset", claim.ruleset, log.field(key.TTA_RULES, "ruleset")),
+            ("benchmark", claim.benchmark, log.value(keys.SUBMISSION_BENCHMARK)),
+            ("division", claim.division, log.value(keys.SUBMISSION_DIVISION)),
+            ("submitter", claim.submitter, log.value(keys.SUBMISSION_ORG)),
+            ("system", claim.system, log.field(keys.TTA_SYSTEM, "name")),
+            ("ruleset", claim.ruleset, log.field(keys.TTA_RULES, "ruleset")),
         )
         for what, claimed, logged in facts:
             if isinstance(logged, str) and logged != claimed:

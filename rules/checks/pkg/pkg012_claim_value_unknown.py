@@ -24,10 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
+from harness.base.files import line_of
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import CLAIM_NAME, NAME_PATTERN, Result, line_of
+from harness.submission.claim import CLAIM_NAME
+from harness.submission.layout import NAME_PATTERN
+from harness.submission.result import Result
 
 SCOPE = "result"
 CATEGORIES = ("available", "preview", "research")

@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.log.power_files import POWER_FOLDER
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import RESULT_PATTERN, Result
+from harness.submission.layout import RESULT_PATTERN
+from harness.submission.result import Result
 
 SCOPE = "result"
 _LOG_LIKE = re.compile(r"(?i)(.*/)?\.?result_?[0-9]+.*")

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result, named_module
 
@@ -42,6 +42,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             place = f"{result.code_path.parent.name}/{result.code_path.name}"
             yield Fault(
                 str(log.path),
-                log.line_of(key.TTA_CONFIG),
+                log.line_of(keys.TTA_CONFIG),
                 f"it names the module {module.name}; there is no such regular file in {place}/",
             )

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result, named_module
 
@@ -39,6 +39,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             found = "more bytes than a module may have" if entry.sha256 is None else f"{entry.sha256[:12]}…"
             yield Fault(
                 str(log.path),
-                log.line_of(key.TTA_CONFIG),
+                log.line_of(keys.TTA_CONFIG),
                 f"it was run with {module.name} of SHA-256 {module.sha256[:12]}…; the file that is here has {found}",
             )

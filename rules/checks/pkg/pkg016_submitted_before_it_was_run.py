@@ -21,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 
+from harness.base.files import line_of
 from harness.findings import Fault, Finding
 from harness.ruleset.model import RuleSet
-from harness.submission.result import CLAIM_NAME, Result, line_of
+from harness.submission.claim import CLAIM_NAME
+from harness.submission.result import Result
 
 SCOPE = "judgement"
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,10 +30,10 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    source = log.field(key.TTA_ENERGY, "source")
+    source = log.field(keys.TTA_ENERGY, "source")
     if source in ("measured", "estimated") and not log.nodes:  # without a source it is PWR002's
         yield Fault(
             str(log.path),
-            log.line_of(key.TTA_ENERGY),
+            log.line_of(keys.TTA_ENERGY),
             f"the energy is said to be {printable(source, 20)}, but there is no power log in power/{log.path.stem}/",
         )

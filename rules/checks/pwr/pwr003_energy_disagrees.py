@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.energy.meter_selection import CLASSES
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring import timeline
 from harness.submission.result import Result
 from rules.checks.pwr._metered import metered
 
@@ -36,11 +36,11 @@ RELATIVE = 0.001
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in metered(result, ruleset):
-        stated = timeline.number(run.log.field(key.TTA_ENERGY, "energy_j"))
+        stated = values.number(run.log.field(keys.TTA_ENERGY, "energy_j"))
         if stated is None:
             continue  # power logs may be laid beside a run that the referee did not meter
-        joules, claimed = run.energy.joules, run.log.field(key.TTA_ENERGY, "class")
-        place = (str(run.log.path), run.log.line_of(key.TTA_ENERGY))
+        joules, claimed = run.energy.joules, run.log.field(keys.TTA_ENERGY, "class")
+        place = (str(run.log.path), run.log.line_of(keys.TTA_ENERGY))
         if joules is None:
             why = ", ".join(run.energy.void)
             yield Fault(*place, f"energy_j is {stated:.1f} J; the power logs make no energy at all: {why}")

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from harness.energy.from_logs import hosts_of, is_of_another_run
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 from rules.checks.pwr._metered import metered
@@ -37,7 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         hosts = hosts_of(run.log)
         for node in run.log.nodes:
             if is_of_another_run(node, run.log):
-                own = run.log.field(key.TTA_FORMAT, "run_id")
+                own = run.log.field(keys.TTA_FORMAT, "run_id")
                 yield Fault(
                     str(node.path),
                     1,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.energy.from_logs import window_ns
-from harness.energy.plausibility import other_time
+from harness.energy.plausibility import outside_run
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -39,5 +39,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         window = window_ns(run.log)
         assert window is not None  # without one the run is nowhere: PWR020
         for node in run.log.nodes:
-            if (why := other_time(node, run.log, window)) is not None:
+            if (why := outside_run(node, run.log, window)) is not None:
                 yield Fault(str(node.path), None, f"{why}; {NOT_RANKED}")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.energy.plausibility import of_nobody
+from harness.energy.plausibility import unattributed
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -35,5 +35,5 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in voided(result, ruleset, "of_nobody"):
         for node in run.log.nodes:
-            if (why := of_nobody(node, run.log)) is not None:
+            if (why := unattributed(node, run.log)) is not None:
                 yield Fault(str(node.path), None, f"{why}; {NOT_RANKED}")

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -38,7 +38,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     best = None if not values else max(values) if rules.metric.direction == "max" else min(values)
     seen = "no evaluation" if best is None else f"the best {rules.metric.name} is {best:g}"
     confirmed = f", {1 + rules.confirm_evaluations} times in a row" if rules.confirm_evaluations else ""
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     reason = f" (ended: {printable(stop.metadata.get('reason'), 40)})" if stop is not None else ""
     yield Fault(
         str(log.path),

@@ -24,7 +24,8 @@ from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
-from harness.submission.result import RESULT_PATTERN, Result
+from harness.submission.layout import RESULT_PATTERN
+from harness.submission.result import Result
 
 SCOPE = "result"
 

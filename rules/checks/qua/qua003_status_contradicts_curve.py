@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -32,7 +32,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if rules is None or stop is None or "status" not in stop.metadata:
         return
     status = timeline.status(log)

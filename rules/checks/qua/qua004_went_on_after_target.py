@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -32,16 +33,16 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     decided = None if rules is None else timeline.deciding(log, rules)
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     if decided is None or timeline.is_full_curve(log):
         return
     for event in log.events:
         if event is stop:
             return
-        if event.key in (key.BLOCK_START, key.EVAL_START, key.EVAL_ACCURACY) and event.lineno > decided.lineno:
+        if event.key in (keys.BLOCK_START, keys.EVAL_START, keys.EVAL_ACCURACY) and event.lineno > decided.lineno:
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"{event.key} after the target was reached (line {decided.lineno}: {timeline.number(decided.value):g})",
+                f"{event.key} after the target was reached (line {decided.lineno}: {values.number(decided.value):g})",
             )
             return

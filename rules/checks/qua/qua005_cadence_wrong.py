@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -37,7 +37,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     cadence = rules.eval_every_samples
     samples = 0
-    for event in log.all(key.EVAL_START):
+    for event in log.all(keys.EVAL_START):
         at = event.samples_count
         if at is None:
             return

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -31,7 +31,7 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None:
         return
-    for event in log.all(key.EVAL_ACCURACY):
+    for event in log.all(keys.EVAL_ACCURACY):
         num_examples = event.metadata.get("num_examples")
         if isinstance(num_examples, int) and num_examples != rules.eval_examples:
             yield Fault(

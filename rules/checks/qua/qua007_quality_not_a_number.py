@@ -20,19 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring import timeline
 
 SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for event in log.all(key.EVAL_ACCURACY):
-        if timeline.number(event.value) is None:
+    for event in log.all(keys.EVAL_ACCURACY):
+        if values.number(event.value) is None:
             yield Fault(
                 str(log.path),
                 event.lineno,

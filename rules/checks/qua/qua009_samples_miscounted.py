@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_STANDING = frozenset({key.RUN_START, key.BLOCK_START, key.EVAL_START, key.EVAL_STOP, key.EVAL_ACCURACY})
+_STANDING = frozenset({keys.RUN_START, keys.BLOCK_START, keys.EVAL_START, keys.EVAL_STOP, keys.EVAL_ACCURACY})
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -36,9 +36,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     samples = 0
     for event in log.events:
         count = event.samples_count
-        if count is None or event.key not in (*_STANDING, key.BLOCK_STOP, key.RUN_STOP):
+        if count is None or event.key not in (*_STANDING, keys.BLOCK_STOP, keys.RUN_STOP):
             continue
-        if event.key == key.BLOCK_STOP:
+        if event.key == keys.BLOCK_STOP:
             fault = (
                 f"it must be more than {samples:,}"
                 if count <= samples
@@ -47,11 +47,11 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
                 else None
             )
         else:
-            is_fine = count == samples or (event.key == key.RUN_STOP and timeline.status(log) != timeline.SUCCESS)
+            is_fine = count == samples or (event.key == keys.RUN_STOP and timeline.status(log) != timeline.SUCCESS)
             fault = None if is_fine else f"the last block ended at {samples:,}"
         if fault is not None:
             yield Fault(str(log.path), event.lineno, f"{event.key} has {count:,} samples; {fault}", {"samples": count})
             return
-        samples = count if event.key == key.BLOCK_STOP else samples
-        if event.key == key.RUN_STOP:
+        samples = count if event.key == keys.BLOCK_STOP else samples
+        if event.key == keys.RUN_STOP:
             return

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -33,7 +33,7 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None or timeline.status(log) != timeline.SUCCESS:
         return
-    stop = log.first(key.RUN_STOP)
+    stop = log.first(keys.RUN_STOP)
     assert stop is not None  # that is where it says so
     values = [value for event, value in timeline.qualities(log) if event.lineno < stop.lineno]
     num_confirmed = timeline.num_confirmed(values, rules)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -35,17 +35,17 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     waiting: Event | None = None
     for event in log.events:
-        if event.key == key.EVAL_STOP:
+        if event.key == keys.EVAL_STOP:
             if waiting is not None:
                 yield Fault(str(log.path), waiting.lineno, "the evaluation that ends here has no eval_accuracy")
             waiting = event
-        elif event.key == key.EVAL_ACCURACY:
+        elif event.key == keys.EVAL_ACCURACY:
             if waiting is None:
                 yield Fault(str(log.path), event.lineno, "eval_accuracy without an evaluation right before it")
             waiting = None
-        elif event.key in (key.BLOCK_START, key.EVAL_START, key.RUN_STOP) and waiting is not None:
-            if event.key != key.RUN_STOP or timeline.status(log) == timeline.SUCCESS:
+        elif event.key in (keys.BLOCK_START, keys.EVAL_START, keys.RUN_STOP) and waiting is not None:
+            if event.key != keys.RUN_STOP or timeline.status(log) == timeline.SUCCESS:
                 yield Fault(str(log.path), waiting.lineno, "the evaluation that ends here has no eval_accuracy")
             waiting = None
-        if event.key == key.RUN_STOP:
+        if event.key == keys.RUN_STOP:
             return

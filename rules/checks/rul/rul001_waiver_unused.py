@@ -25,7 +25,7 @@ from datetime import date
 
 from harness.errors import printable
 from harness.findings import Fault, Finding
-from harness.ruleset import waiving
+from harness.ruleset import waivers
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result
 
@@ -35,11 +35,11 @@ SCOPE = "judgement"
 def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: date) -> Iterator[Fault]:
     places = {str(result.path), *(finding.path for finding in findings)}
     places |= {str(result.path / name) for name in result.files}
-    tree = waiving.tree_of(result.path)
+    tree = waivers.tree_of(result.path)
     for number, waiver in enumerate(ruleset.waivers):
-        if not any(waiving.speaks_of(waiver, tree, place) for place in places):
+        if not any(waivers.speaks_of(waiver, tree, place) for place in places):
             continue
-        fitting = [item for item in findings if waiving.fits(waiver, tree, item.code, item.path)]
+        fitting = [item for item in findings if waivers.fits(waiver, tree, item.code, item.path)]
         if waiver.until < today.isoformat():
             why = f"its last day, {waiver.until}, is past"
         elif not fitting:

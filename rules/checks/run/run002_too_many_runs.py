@@ -22,7 +22,8 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.result import RESULT_PATTERN, Result
+from harness.submission.layout import RESULT_PATTERN
+from harness.submission.result import Result
 
 SCOPE = "result"
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -32,9 +32,11 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     seen: dict[int, RunLog] = {}
     for log in result.runs:
-        seed = log.value(key.SEED)
+        seed = log.value(keys.SEED)
         if not isinstance(seed, int) or isinstance(seed, bool):
             continue
         if seed in seen:
-            yield Fault(str(log.path), log.line_of(key.SEED), f"seed {seed} was used in {seen[seed].path.name} already")
+            yield Fault(
+                str(log.path), log.line_of(keys.SEED), f"seed {seed} was used in {seen[seed].path.name} already"
+            )
         seen.setdefault(seed, log)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -33,12 +33,12 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     seen: dict[str, RunLog] = {}
     for log in result.runs:
-        run_id = log.field(key.TTA_FORMAT, "run_id")
+        run_id = log.field(keys.TTA_FORMAT, "run_id")
         names = {log.sha256: "byte for byte the log"}
         if isinstance(run_id, str):
             names[f"run {run_id}"] = "the same run_id as"
         told = next((f"{what} {seen[name].path.name}" for name, what in names.items() if name in seen), None)
         if told is not None:
-            yield Fault(str(log.path), log.line_of(key.TTA_FORMAT), f"this is {told}")
+            yield Fault(str(log.path), log.line_of(keys.TTA_FORMAT), f"this is {told}")
         for name in names:
             seen.setdefault(name, log)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -34,7 +34,7 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     seen: dict[tuple[tuple[float, float], ...], RunLog] = {}
     for log in result.runs:
-        start = log.first(key.RUN_START)
+        start = log.first(keys.RUN_START)
         if start is None:
             continue
         curve = tuple((value, log.seconds(start, event)) for event, value in timeline.qualities(log))
@@ -43,12 +43,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         yield Fault(
             str(log.path),
-            log.line_of(key.EVAL_ACCURACY),
+            log.line_of(keys.EVAL_ACCURACY),
             f"all {len(curve)} evaluations have the qualities and the times of {first.path.name}",
         )
 
 
 def _is_copy(log: RunLog, other: RunLog) -> bool:
     """Whether RUN004 finds it: the log itself, the same bytes, or the same run_id."""
-    run_id = log.field(key.TTA_FORMAT, "run_id")
-    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(key.TTA_FORMAT, "run_id"))
+    run_id = log.field(keys.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(keys.TTA_FORMAT, "run_id"))

@@ -23,23 +23,23 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
 SCOPE = "result"
 _FACTS = (  # what it is called, and where it stands: an event, and a field of it or the whole
-    ("benchmark", key.SUBMISSION_BENCHMARK, None),
-    ("division", key.SUBMISSION_DIVISION, None),
-    ("submitter", key.SUBMISSION_ORG, None),
-    ("system", key.TTA_SYSTEM, "name"),
-    ("digest of the system description", key.TTA_SYSTEM, "digest"),
-    ("ruleset", key.TTA_RULES, "ruleset"),
-    ("digest of the terms", key.TTA_RULES, "terms_digest"),
-    ("number of devices", key.TTA_CONFIG, "num_devices"),
-    ("precision", key.TTA_CONFIG, "precision"),
-    ("result_id", key.TTA_FORMAT, "result_id"),
+    ("benchmark", keys.SUBMISSION_BENCHMARK, None),
+    ("division", keys.SUBMISSION_DIVISION, None),
+    ("submitter", keys.SUBMISSION_ORG, None),
+    ("system", keys.TTA_SYSTEM, "name"),
+    ("digest of the system description", keys.TTA_SYSTEM, "digest"),
+    ("ruleset", keys.TTA_RULES, "ruleset"),
+    ("digest of the terms", keys.TTA_RULES, "terms_digest"),
+    ("number of devices", keys.TTA_CONFIG, "num_devices"),
+    ("precision", keys.TTA_CONFIG, "precision"),
+    ("result_id", keys.TTA_FORMAT, "result_id"),
 )
 
 

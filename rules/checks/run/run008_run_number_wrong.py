@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -30,8 +30,8 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for log in result.runs:
-        index, number = log.field(key.TTA_FORMAT, "index"), result.run_number(log)
+        index, number = log.field(keys.TTA_FORMAT, "index"), result.run_number(log)
         if isinstance(index, int) and number is not None and index != number and result.kind != "log":
             yield Fault(
-                str(log.path), log.line_of(key.TTA_FORMAT), f"the log says that it is run {index}, not run {number}"
+                str(log.path), log.line_of(keys.TTA_FORMAT), f"the log says that it is run {index}, not run {number}"
             )

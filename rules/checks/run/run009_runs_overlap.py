@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -48,5 +48,5 @@ def _span(log: RunLog) -> tuple[float, float, str]:
 
 def _is_copy(log: RunLog, other: RunLog) -> bool:
     """Whether RUN004 finds it, the same bytes or the same run_id: copies have the same times."""
-    run_id = log.field(key.TTA_FORMAT, "run_id")
-    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(key.TTA_FORMAT, "run_id"))
+    run_id = log.field(keys.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(keys.TTA_FORMAT, "run_id"))

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -30,12 +30,12 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [(log, version) for log in result.runs if isinstance(version := log.field(key.TTA_FORMAT, "harness"), str)]
+    told = [(log, version) for log in result.runs if isinstance(version := log.field(keys.TTA_FORMAT, "harness"), str)]
     for log, version in told:
         if version != told[0][1]:
             yield Fault(
                 str(log.path),
-                log.line_of(key.TTA_FORMAT),
+                log.line_of(keys.TTA_FORMAT),
                 f"the referee was version {printable(version, 20)}; in {told[0][0].path.name} "
                 f"it was {printable(told[0][1], 20)}",
             )

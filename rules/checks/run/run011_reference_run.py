@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -33,5 +33,5 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if timeline.is_full_curve(log):
         yield Fault(
-            str(log.path), log.line_of(key.TTA_CONFIG), "a reference run (full_curve): it is never part of a result"
+            str(log.path), log.line_of(keys.TTA_CONFIG), "a reference run (full_curve): it is never part of a result"
         )

@@ -28,9 +28,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from harness.checker.audit import similarity
-from harness.checker.audit.similarity import Trail
+from harness.checker.audit.similarity import Fingerprint
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -44,7 +44,7 @@ Curve = tuple[float, ...]
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    curves: dict[Curve, tuple[RunLog, Trail]] = {}  # with the first run that has it
+    curves: dict[Curve, tuple[RunLog, Fingerprint]] = {}  # with the first run that has it
     for log in result.runs:
         curve = tuple(value for _, value in timeline.qualities(log))
         if len(curve) < MIN_EVALUATIONS or len(set(curve)) == 1:
@@ -54,24 +54,24 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             trail = similarity.of_values(curve)
             what = _alike(log, trail, curves)
             curves[curve] = log, trail
-        elif _times(log) != _times(first) and log.value(key.SEED) != first.value(key.SEED):
+        elif _times(log) != _times(first) and log.value(keys.SEED) != first.value(keys.SEED):
             what = f"all {len(curve)} qualities are those of {first.path.name}"
         else:
             what = None
         if what is not None:
-            yield Fault(str(log.path), log.line_of(key.EVAL_ACCURACY), f"{what}, and the seed is another")
+            yield Fault(str(log.path), log.line_of(keys.EVAL_ACCURACY), f"{what}, and the seed is another")
 
 
-def _alike(log: RunLog, trail: Trail, curves: Mapping[Curve, tuple[RunLog, Trail]]) -> str | None:
+def _alike(log: RunLog, trail: Fingerprint, curves: Mapping[Curve, tuple[RunLog, Fingerprint]]) -> str | None:
     """How many values are those of which run before, the first with so many and another seed; None if there is none."""
     for other, other_trail in islice(curves.values(), MAX_CURVES):
         found = similarity.alike(trail, other_trail, MAX_OFF_STEPS)
-        if found is not None and log.value(key.SEED) != other.value(key.SEED):
+        if found is not None and log.value(keys.SEED) != other.value(keys.SEED):
             but = f", but for {found.off_steps:.1g} of the usual step between two of them" if found.off_steps else ""
             return f"{found.num} of {len(trail.numbers)} qualities are those of {other.path.name}{but}"
     return None
 
 
 def _times(log: RunLog) -> list[float]:
-    start = log.first(key.RUN_START)
+    start = log.first(keys.RUN_START)
     return [] if start is None else [log.seconds(start, event) for event, _ in timeline.qualities(log)]

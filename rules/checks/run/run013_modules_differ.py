@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result, named_module
 
@@ -31,13 +31,13 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [log for log in result.runs if isinstance(log.value(key.TTA_CONFIG), dict)]
+    told = [log for log in result.runs if isinstance(log.value(keys.TTA_CONFIG), dict)]
     for log in told:
         first = told[0]
-        if log.field(key.TTA_CONFIG, "module") != first.field(key.TTA_CONFIG, "module"):
+        if log.field(keys.TTA_CONFIG, "module") != first.field(keys.TTA_CONFIG, "module"):
             yield Fault(
                 str(log.path),
-                log.line_of(key.TTA_CONFIG),
+                log.line_of(keys.TTA_CONFIG),
                 f"the module is {printable(named_module(log) or 'none')}; in {first.path.name} it is "
                 f"{printable(named_module(first) or 'none')}",
             )

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -36,17 +36,17 @@ MAX_SEED = 2**31 - 1
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     told: dict[int, tuple[RunLog, int]] = {}
     for log in result.runs:
-        seed, index = log.value(key.SEED), log.field(key.TTA_FORMAT, "index")
+        seed, index = log.value(keys.SEED), log.field(keys.TTA_FORMAT, "index")
         if not isinstance(seed, int) or isinstance(seed, bool) or not isinstance(index, int):
             continue
         if not 0 <= seed <= MAX_SEED:
             message = f"the seed is {seed}; `tta run` takes 0 to {MAX_SEED:,}"
-            yield Fault(str(log.path), log.line_of(key.SEED), message)
+            yield Fault(str(log.path), log.line_of(keys.SEED), message)
         else:
             told.setdefault(seed, (log, index))
     before: tuple[int, int] | None = None
     for seed, (log, index) in sorted(told.items()):
         if before is not None and seed - before[0] < NEAR and seed - index != before[0] - before[1]:
             both = f"run {index} has the seed {seed}, run {before[1]} the seed {before[0]}"
-            yield Fault(str(log.path), log.line_of(key.SEED), f"{both}: not drawn, and not in sequence")
+            yield Fault(str(log.path), log.line_of(keys.SEED), f"{both}: not drawn, and not in sequence")
         before = seed, index

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -42,12 +42,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 message = (
                     f"the {name} of rank {printable(rank.get('rank'), 20)}: {mine}; in {first_log.path.name} {theirs}"
                 )
-                yield Fault(str(log.path), log.line_of(key.TTA_WORLD), message)
+                yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), message)
                 break
 
 
 def _ranks(log: RunLog) -> list[dict[str, object]]:
-    world = log.value(key.TTA_WORLD)
+    world = log.value(keys.TTA_WORLD)
     return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import digest_of
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -36,8 +36,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     digest, name = digest_of(dict(result.system)), result.system.get("system_name")
     for log in result.runs:
-        line = log.line_of(key.TTA_SYSTEM)
-        logged_name, logged_digest = log.field(key.TTA_SYSTEM, "name"), log.field(key.TTA_SYSTEM, "digest")
+        line = log.line_of(keys.TTA_SYSTEM)
+        logged_name, logged_digest = log.field(keys.TTA_SYSTEM, "name"), log.field(keys.TTA_SYSTEM, "digest")
         if isinstance(logged_name, str) and logged_name != name:
             yield Fault(
                 str(log.path),

@@ -22,15 +22,15 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
 SCOPE = "result"
 _FIELDS = {
-    key.SUBMISSION_ORG: "submitter",
-    key.SUBMISSION_PLATFORM: "system_name",
-    key.SUBMISSION_STATUS: "status",
+    keys.SUBMISSION_ORG: "submitter",
+    keys.SUBMISSION_PLATFORM: "system_name",
+    keys.SUBMISSION_STATUS: "status",
 }
 
 

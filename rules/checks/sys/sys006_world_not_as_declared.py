@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -32,7 +32,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event, declared = log.first(key.TTA_WORLD), log.field(key.TTA_CONFIG, "num_devices")
+    event, declared = log.first(keys.TTA_WORLD), log.field(keys.TTA_CONFIG, "num_devices")
     if event is None or not isinstance(event.value, list) or not isinstance(declared, int):
         return
     world = [rank for rank in event.value if isinstance(rank, dict)]

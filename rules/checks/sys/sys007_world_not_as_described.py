@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     nodes, per_node = _count(result.system.get("number_of_nodes")), _count(result.system.get("accelerators_per_node"))
     for log in result.runs:
-        world = log.value(key.TTA_WORLD)
+        world = log.value(keys.TTA_WORLD)
         ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
         hosts = Counter(str(rank.get("host")) for rank in ranks)
         on_accelerators = Counter(
@@ -50,7 +50,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 f"accelerators_per_node is {per_node}"
             )
         if fault is not None:
-            yield Fault(str(log.path), log.line_of(key.TTA_WORLD), fault)
+            yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), fault)
 
 
 def _count(value: object) -> int | None:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -42,13 +42,13 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 told = (
                     f"the run was made with torch {printable(version, 40)}; described is {printable(described, 80)!r}"
                 )
-                yield Fault(str(log.path), log.line_of(key.TTA_WORLD), told)
+                yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), told)
                 break
 
 
 def _versions(log: RunLog) -> Iterator[str]:
     """Of torch, as every rank says."""
-    world = log.value(key.TTA_WORLD)
+    world = log.value(keys.TTA_WORLD)
     for rank in world if isinstance(world, list) else []:
         versions = rank.get("versions") if isinstance(rank, dict) else None
         version = versions.get("torch") if isinstance(versions, dict) else None

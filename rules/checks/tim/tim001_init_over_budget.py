@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,11 +30,11 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    start, stop = log.first(key.INIT_START), log.first(key.INIT_STOP)
+    start, stop = log.first(keys.INIT_START), log.first(keys.INIT_STOP)
     if start is None or stop is None:
         return
     limits_s = ruleset.timing.max_init_s
-    division = log.value(key.SUBMISSION_DIVISION)
+    division = log.value(keys.SUBMISSION_DIVISION)
     limit_s = limits_s.get(division) if isinstance(division, str) else None
     limit_s = min(limits_s.values()) if limit_s is None else limit_s
     init_s = log.seconds(start, stop)

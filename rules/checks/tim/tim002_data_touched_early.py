@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.errors import printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -32,7 +32,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for event in log.all(key.TTA_DATA_TOUCHED_EARLY):
+    for event in log.all(keys.TTA_DATA_TOUCHED_EARLY):
         if isinstance(event.value, list) and event.value:
             names = printable(", ".join(map(str, event.value)))
             yield Fault(

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.errors import LogError, printable
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -35,7 +36,7 @@ ABSOLUTE_S = 0.001
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    event = log.first(key.TTA_LEDGER)
+    event = log.first(keys.TTA_LEDGER)
     if event is None or not isinstance(event.value, dict) or timeline.status(log) != timeline.SUCCESS:
         return
     try:
@@ -47,7 +48,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     derived = {**derived, **({} if run_s is None else {"run": run_s})}
     wrong = []
     for phase, derived_s in derived.items():
-        logged_s = timeline.number(event.value.get(f"{phase}_s"))
+        logged_s = values.number(event.value.get(f"{phase}_s"))
         # The referee rounds to a microsecond; the last term keeps a difference of exactly 1 ms within the limit.
         if logged_s is not None and abs(logged_s - derived_s) > RELATIVE * abs(derived_s) + ABSOLUTE_S + 1e-9:
             wrong.append(f"{phase}_s is {logged_s:.3f}, the events say {derived_s:.3f}")

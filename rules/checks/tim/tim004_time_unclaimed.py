@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.errors import LogError
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -31,14 +31,14 @@ from harness.scoring.run_result import derive_ledger
 
 SCOPE = "log"
 _PHASES = (
-    (key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP),
-    (key.BLOCK_START, key.BLOCK_STOP),
-    (key.EVAL_START, key.EVAL_STOP),
+    (keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP),
+    (keys.BLOCK_START, keys.BLOCK_STOP),
+    (keys.EVAL_START, keys.EVAL_STOP),
 )
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     if start is None or stop is None:
         return
     run_s = log.seconds(start, stop)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -38,7 +38,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if run_s > limit_s:
         yield Fault(
             str(log.path),
-            log.line_of(key.RUN_STOP),
+            log.line_of(keys.RUN_STOP),
             f"the run took {run_s:.1f} s; its budget is {rules.max_seconds:g} s "
             f"and {ruleset.timing.answer_grace_s:g} s of grace",
             {"run_s": run_s, "limit_s": limit_s},

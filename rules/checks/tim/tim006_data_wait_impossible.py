@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base import values
 from harness.findings import Fault
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -31,7 +32,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event, start, stop in timeline.block_stats(log):
-        waited_s = timeline.number(event.value.get("data_wait_s")) if isinstance(event.value, dict) else None
+        waited_s = values.number(event.value.get("data_wait_s")) if isinstance(event.value, dict) else None
         if waited_s is None:
             continue
         block_s = log.seconds(start, stop)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -34,7 +34,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if run_s is not None and run_s <= 0:
         yield Fault(
             str(log.path),
-            log.line_of(key.RUN_STOP),
+            log.line_of(keys.RUN_STOP),
             f"the run took {run_s:.3f} s from run_start to run_stop; it must take longer than 0 s",
             {"run_s": run_s},
         )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,7 +30,7 @@ MAX_GAP_S = 1.0
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stop, start = log.first(key.INIT_STOP), log.first(key.RUN_START)
+    stop, start = log.first(keys.INIT_STOP), log.first(keys.RUN_START)
     if stop is None or start is None:
         return
     gap_s = log.seconds(stop, start)

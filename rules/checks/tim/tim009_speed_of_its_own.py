@@ -25,7 +25,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
@@ -44,7 +44,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if speed > FACTOR * median:
             yield Fault(
                 str(log.path),
-                log.line_of(key.BLOCK_START),
+                log.line_of(keys.BLOCK_START),
                 f"the run trains {speed:.1f} samples/s, {speed / median:.1f} times the median of the others "
                 f"({median:.1f} samples/s); up to {FACTOR:g} times is usual",
                 {"samples_per_s": speed, "median_samples_per_s": median},
@@ -54,7 +54,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 def _speed(log: RunLog) -> float | None:
     blocks = [
         (after - before, log.seconds(item.start, item.stop))
-        for item in timeline.intervals(log, key.BLOCK_START, key.BLOCK_STOP)
+        for item in timeline.intervals(log, keys.BLOCK_START, keys.BLOCK_STOP)
         if item.stop is not None
         and (before := item.start.samples_count) is not None
         and (after := item.stop.samples_count) is not None

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -30,10 +30,10 @@ EDGE_S = 0.1  # the referee looks at its clock a moment before it writes the lin
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    start = log.first(key.RUN_START)
+    start = log.first(keys.RUN_START)
     if rules is None or start is None:
         return
-    for event in log.all(key.BLOCK_START):
+    for event in log.all(keys.BLOCK_START):
         samples, elapsed_s = event.samples_count, log.seconds(start, event)
         if samples is not None and samples >= rules.max_samples:
             spent = f"{samples:,} samples; the budget is {rules.max_samples:,} samples"

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
@@ -32,7 +32,7 @@ MAX_START_S = 1500.0
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    begin = log.first(key.INIT_START)
+    begin = log.first(keys.INIT_START)
     if begin is None:
         return
     start_s = log.seconds(log.events[0], begin)

@@ -23,28 +23,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import events as key
+from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_ENDS = (key.BLOCK_START, key.EVAL_START, key.RUN_STOP)
+_ENDS = (keys.BLOCK_START, keys.EVAL_START, keys.RUN_STOP)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     waiting: Event | None = None
     for event in log.events:
-        if event.key == key.BLOCK_STOP:
+        if event.key == keys.BLOCK_STOP:
             waiting = event
-        elif event.key == key.TRACKED_STATS:
+        elif event.key == keys.TRACKED_STATS:
             if waiting is None:
                 yield Fault(str(log.path), event.lineno, "tracked_stats without a block right before it")
                 return
             waiting = None
         elif event.key in _ENDS and waiting is not None:
-            if event.key != key.RUN_STOP or timeline.status(log) == timeline.SUCCESS:
+            if event.key != keys.RUN_STOP or timeline.status(log) == timeline.SUCCESS:
                 yield Fault(str(log.path), waiting.lineno, "the block that ends here has no tracked_stats")
                 return
             waiting = None

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.json_socket import MAX_MESSAGE_BYTES, Channel, ChannelClosed
+from harness.base.json_socket import MAX_MESSAGE_BYTES, JsonSocket, SocketClosed
 from harness.errors import WorkerError
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Channel, socket.socket]]:
+def ends() -> Iterator[tuple[JsonSocket, socket.socket]]:
     """A channel and the bare socket at its other end."""
     left, right = socket.socketpair()
-    channel = Channel(left)
+    channel = JsonSocket(left)
     yield channel, right
     channel.close()
     right.close()
@@ -29,7 +29,7 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
 def test_message_arrives_as_it_was_sent() -> None:
     """Both ways, with text that is not ASCII, and more than a socket's buffer holds."""
     left, right = socket.socketpair()
-    one, other = Channel(left), Channel(right)
+    one, other = JsonSocket(left), JsonSocket(right)
     message = {"do": "é\n\u2028", "n": [1, 2.5, None, True], "big": "x" * 1_000_000}
 
     sender = threading.Thread(target=one.send, args=(message,))
@@ -42,7 +42,7 @@ def test_message_arrives_as_it_was_sent() -> None:
     other.close()
 
 
-def test_two_messages_in_one_piece_are_two(ends: tuple[Channel, socket.socket]) -> None:
+def test_two_messages_in_one_piece_are_two(ends: tuple[JsonSocket, socket.socket]) -> None:
     """Nothing is lost and nothing is glued together."""
     channel, peer = ends
     peer.sendall(b'{"a": 1}\n{"b": 2}\n{"c"')
@@ -54,13 +54,13 @@ def test_two_messages_in_one_piece_are_two(ends: tuple[Channel, socket.socket]) 
     assert channel.receive(1.0) == {"c": 3}
 
 
-def test_silence_is_none_after_the_time(ends: tuple[Channel, socket.socket]) -> None:
+def test_silence_is_none_after_the_time(ends: tuple[JsonSocket, socket.socket]) -> None:
     """Zero seconds is a look."""
     assert ends[0].receive(0.0) is None
     assert ends[0].receive(0.01) is None
 
 
-def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[Channel, socket.socket]) -> None:
+def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[JsonSocket, socket.socket]) -> None:
     """The time is for the whole message, or a dripping worker would switch off every limit."""
     channel, peer = ends
     is_over = threading.Event()
@@ -84,7 +84,7 @@ def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[Channel, socket.
 @pytest.mark.parametrize(
     "line", [b"", b"x", b"[]", b"5", b"null", b'"x"', b"\xff", b"{", b"[" * 100_000, b'{"a": ' + b"1" * 5000 + b"}"]
 )
-def test_line_that_is_no_message_is_the_workers_error(ends: tuple[Channel, socket.socket], line: bytes) -> None:
+def test_line_that_is_no_message_is_the_workers_error(ends: tuple[JsonSocket, socket.socket], line: bytes) -> None:
     """What submitted code sends is read as JSON objects, never as anything else."""
     channel, peer = ends
     peer.sendall(line + b"\n")
@@ -93,7 +93,7 @@ def test_line_that_is_no_message_is_the_workers_error(ends: tuple[Channel, socke
         channel.receive(1.0)
 
 
-def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[Channel, socket.socket]) -> None:
+def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[JsonSocket, socket.socket]) -> None:
     """More than 4 MiB without a line feed is an error."""
     channel, peer = ends
 
@@ -111,27 +111,27 @@ def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[Channel, so
     sender.join()
 
 
-def test_end_of_the_line_is_told_after_the_last_message(ends: tuple[Channel, socket.socket]) -> None:
+def test_end_of_the_line_is_told_after_the_last_message(ends: tuple[JsonSocket, socket.socket]) -> None:
     """What was sent before the other side went is still read; half a message is not."""
     channel, peer = ends
     peer.sendall(b'{"a": 1}\n{"b":')
     peer.close()
 
     assert channel.receive(1.0) == {"a": 1}
-    with pytest.raises(ChannelClosed):
+    with pytest.raises(SocketClosed):
         channel.receive(1.0)
 
 
-def test_sending_to_nobody_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
+def test_sending_to_nobody_is_a_closed_channel(ends: tuple[JsonSocket, socket.socket]) -> None:
     """Not a signal, not an OSError."""
     channel, peer = ends
     peer.close()
 
-    with pytest.raises(ChannelClosed):
+    with pytest.raises(SocketClosed):
         channel.send({"x": "y" * 10_000_000})
 
 
-def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[Channel, socket.socket]) -> None:
+def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[JsonSocket, socket.socket]) -> None:
     """A loss of NaN is an answer; the referee ends the run as diverged."""
     channel, peer = ends
     peer.sendall(json.dumps({"mean_loss": float("nan")}).encode() + b"\n")
@@ -148,8 +148,8 @@ def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: py
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind("line")
         listener.listen(1)
-        worker = Channel.connect(Path("line"))
-        referee = Channel(listener.accept()[0])
+        worker = JsonSocket.connect(Path("line"))
+        referee = JsonSocket(listener.accept()[0])
     worker.send({"hello": 1})
 
     assert referee.receive(1.0) == {"hello": 1}
@@ -170,18 +170,18 @@ def test_a_line_that_nobody_listens_on_leaves_no_socket(tmp_path: Path, monkeypa
     monkeypatch.setattr(socket, "socket", Listed)
 
     with pytest.raises(FileNotFoundError):
-        Channel.connect(Path("line"))
+        JsonSocket.connect(Path("line"))
 
     assert [item.fileno() for item in made] == [-1]
 
 
-def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
+def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[JsonSocket, socket.socket]) -> None:
     """A worker that is killed with a command unread: the system says reset, the referee hears what it always does."""
     channel, peer = ends
     channel.send({"do": "train"})
     peer.close()
 
-    with pytest.raises(ChannelClosed, match="the connection broke: Connection reset by peer"):
+    with pytest.raises(SocketClosed, match="the connection broke: Connection reset by peer"):
         channel.receive(1.0)
 
 
@@ -200,7 +200,7 @@ class Fickle(socket.socket):
 def test_bytes_that_are_announced_too_early_are_waited_for() -> None:
     """The message is read all the same, and the run does not end of it."""
     left, right = socket.socketpair()
-    channel = Channel(Fickle(fileno=left.detach()))
+    channel = JsonSocket(Fickle(fileno=left.detach()))
     right.sendall(b'{"a": 1}\n')
 
     assert channel.receive(1.0) == {"a": 1}

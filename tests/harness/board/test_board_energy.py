@@ -13,19 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.stats import ranks
 from harness.board.charts.power import component_chart, quality_and_power
+from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
-from harness.board.charts.svg import Label
 from harness.board.index import Board
-from harness.board.pages.bands import is_dearer, ranks, usd_interval
-from harness.board.pages.cost_view import CostView, cost_view
+from harness.board.pages.cost_view import CostView, cost_view, is_dearer, usd_interval
 from harness.board.pages.energy_view import EnergyView, energy_view
-from harness.board.pages.energy_words import CLASS_WORDS, VOID_CODES, void_words
+from harness.board.pages.energy_words import CLASS_WORDS
 from harness.board.pages.pages import pages
 from harness.board.pages.power_trace import NUM_STEPS, PowerLine, PowerTrace, Step, binned, power_trace
 from harness.board.pages.time_view import table_view
+from harness.checker import registry
 from harness.energy import run_energy as energy_run_energy
 from harness.energy.accounting import run_energy
+from harness.energy.reasons import VOID_CODES, void_words
 from harness.ruleset import catalog
 from harness.submission.result import read_result
 from tests import fabricate, powertrace
@@ -91,7 +93,7 @@ def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
 
 def test_the_codes_of_void_reasons_are_those_of_the_checks() -> None:
     """Every reason that the energy's own document lists has words and the code of a check that asks for it."""
-    words, checks = void_words(ruleset()), catalog.checks()
+    words, checks = void_words(ruleset()), registry.checks()
     names = re.findall(r"^    ([a-z_]+)  +[a-z]", energy_run_energy.__doc__ or "", re.MULTILINE)
 
     assert set(names) == set(words) == set(VOID_CODES)
@@ -106,7 +108,7 @@ def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
     """With the real checks installed, the code stands before the words."""
     tree = tmp_path / "tree"
     submit(tree, "fir", "with-a-gap", power="node", block_s=4.0, damage=gap)
-    installed = {**RULES, "PWR005": catalog.checks()["PWR005"]}
+    installed = {**RULES, "PWR005": registry.checks()["PWR005"]}
     made = dict(pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
 
     for path in ("benchmarks/toy_mini--energy.html", "results/fir--with-a-gap--toy_mini.html"):

@@ -13,14 +13,16 @@ from typing import Any
 
 import yaml
 
+from harness.base.files import sha256_of
 from harness.board import leaderboard
 from harness.board.index import Board, read_board
+from harness.board.leaderboard import Leaderboard, Row
 from harness.cost.price_book import Electricity, Price, PriceBook, PriceBooks
 from harness.findings import Fault, Rule
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, RuleSet
-from harness.scoring.score import Leaderboard, Row
-from harness.submission.result import CLAIM_NAME, MANIFEST_NAME, FileEntry, Result, manifest_text, sha256_of
+from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, FileEntry, manifest_text
+from harness.submission.result import Result
 from harness.workload import Metric
 from tests import fabricate
 from tests.fabricate import Step

@@ -11,20 +11,19 @@ from typing import Any
 
 import pytest
 
+from harness.base import typed_yaml
 from harness.board import leaderboard
 from harness.board.derive import numbers as derive_numbers
 from harness.board.derive.formulas import FORMULAS, formula_of, kind_of
 from harness.board.derive.numbers import Derived, Subject, derive, numbers
 from harness.board.derive.stated import RULES_OF_BOARD, against_board
-from harness.board.export import board_json
-from harness.board.rowdocument import row_document
+from harness.board.export import board_json, row_document
 from harness.commands import board as board_command
 from harness.commands import derive as command
 from harness.commands import score, summary
 from harness.errors import ExitStatus, SubmissionError
 from harness.findings import Finding, Severity
 from harness.log import run_log
-from harness.ruleset import load
 from harness.scoring.run_result import run_result
 from harness.scoring.summary import summarise
 from harness.submission import result as results
@@ -462,4 +461,4 @@ def test_a_ruleset_of_the_harness_has_its_files(folder: Path, rules: str, capsys
 
     [place] = found["summary.target"]["places"]
     assert Path(place["path"]).exists()
-    assert load.load_yaml(Path(place["path"]))["suites"]["mini"]["target"] == found["summary.target"]["value"]
+    assert typed_yaml.load_yaml(Path(place["path"]))["suites"]["mini"]["target"] == found["summary.target"]["value"]

@@ -17,15 +17,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.base.stats import p_not_slower
-from harness.board.leaderboard import leaderboard, rate, row
+from harness.board.leaderboard import Row, leaderboard, rate, row
+from harness.checker import registry
 from harness.commands import score as command
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.errors import ExitStatus, UsageError
 from harness.findings import Fault, Finding, Rule, Severity
-from harness.ruleset import catalog, load
+from harness.ruleset import load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
-from harness.scoring.score import Row, RunResult, Score
+from harness.scoring.run_result import RunResult
+from harness.scoring.score import Score
 from harness.submission.result import read_result
 from tests import fabricate
 
@@ -234,7 +236,7 @@ def v1(monkeypatch: pytest.MonkeyPatch) -> RuleSet:
     """The command's outside world: the toy ruleset in place of v1, and no checks."""
     found = lawful()
     monkeypatch.setattr(load, "load_ruleset", lambda folder, version: found)
-    monkeypatch.setattr(catalog, "checks", dict)
+    monkeypatch.setattr(registry, "checks", dict)
     return found
 
 
@@ -259,7 +261,7 @@ def test_command_shows_an_invalid_result_as_invalid(
     fabricate.write_result(tmp_path / "r", system=system)
     rules = replace(v1, codes={"XXX001": "error"})
     monkeypatch.setattr(load, "load_ruleset", lambda folder, version: rules)
-    monkeypatch.setattr(catalog, "checks", lambda: {"XXX001": failing(3)})
+    monkeypatch.setattr(registry, "checks", lambda: {"XXX001": failing(3)})
     status = command.run([tmp_path], "v1", "text", TODAY)
     shown = capsys.readouterr().out
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from harness.board.derive.numbers import Derived, Subject
-from harness.board.derive.stated import EXACT, Typed, against_board, typed_totals
+from harness.board.derive.stated import EXACT, Stated, against_board, typed_totals
+from harness.board.leaderboard import Row
 from harness.errors import SubmissionError
 from harness.log import run_log
 from harness.scoring.run_result import run_result
-from harness.scoring.score import Row, no_score
+from harness.scoring.score import no_score
 from harness.submission.claim import Claim, FileEntry
 from harness.submission.result import Result, read_result
 from tests import fabricate
@@ -70,7 +71,7 @@ def told(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
 )
 def test_what_agrees(stated: Any, derived: Any, tolerance: tuple[float, float], agrees: bool | None) -> None:
     """Within a share of what is derived and an amount, both added; a billionth is forgiven; words are equal or not."""
-    assert Typed("x", stated, derived, "p", None, tolerance).agrees is agrees
+    assert Stated("x", stated, derived, "p", None, tolerance).agrees is agrees
 
 
 def test_the_totals_of_a_log(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.audit.mlflow_db import MirrorRun
-from harness.ruleset import catalog
 from tests import fabricate, foreign
 from tests.auditing import audit, codes, rules
 from tests.fabricate import Step, find
@@ -419,26 +419,26 @@ def test_every_signal_has_a_case() -> None:
     """No signal without a test in which it speaks."""
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
 
-    assert [code for code in catalog.signals() if code not in text] == []
+    assert [code for code in registry.signals() if code not in text] == []
 
 
-@pytest.mark.parametrize("code", catalog.signals())
+@pytest.mark.parametrize("code", registry.signals())
 def test_a_signal_is_documented(code: str) -> None:
     """A title, the five sections in their order, each with something in it; explained like a check."""
-    document = catalog.signals()[code].document
+    document = registry.signals()[code].document
     sections = re.split(r"^## .*$", document, flags=re.MULTILINE)
 
     assert re.findall(r"^## (.*)$", document, re.MULTILINE) == list(SECTIONS)
     assert all(len(section.strip()) > 10 for section in sections)
     assert len(sections[0].strip().splitlines()) == 1
-    assert catalog.check(code).document == document
+    assert registry.check(code).document == document
 
 
 def test_rules_and_signals_are_of_one_kind() -> None:
     """Every signal is in force, with the limits it takes, and none is an error."""
-    rules().fits(catalog.signals())
+    rules().fits(registry.signals())
 
-    assert set(rules().signals) == set(catalog.signals())
+    assert set(rules().signals) == set(registry.signals())
     assert {rule.severity.value for rule in rules().signals.values()} == {"warning", "note"}
 
 

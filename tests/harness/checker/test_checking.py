@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checker import parallel
+from harness.checker import parallel, registry
 from harness.errors import SubmissionError
 from harness.ruleset import catalog, load
 from tests import fabricate
@@ -41,7 +41,7 @@ def test_a_process_that_is_killed_costs_the_result_that_killed_it(
     monkeypatch.setattr(parallel.Judge, "judged", killed_by_one)
     ruleset = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
 
-    said = list(parallel.in_order(paths, parallel.Judge(ruleset, catalog.checks(), TODAY), "v1", 2))
+    said = list(parallel.in_order(paths, parallel.Judge(ruleset, registry.checks(), TODAY), "v1", 2))
 
     assert isinstance(said[1], SubmissionError)
     assert "log_1.txt: the process that read it was killed" in str(said[1])

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.audit import read, similarity
 from harness.checker.audit.facts import RunDigest, Tree
-from harness.checker.audit.signals import Trace
-from harness.ruleset import catalog
+from harness.checker.audit.signals import Evidence
 from tests import fabricate, foreign
 from tests.auditing import TODAY, audit, rules
 from tests.fabricate import Step, find
@@ -28,8 +28,8 @@ def told(place: Path, code: str, **options: Any) -> list[str]:
     return [item.finding.message for item in audit(place, **options) if item.finding.code == code]
 
 
-def look(code: str, *runs: RunDigest) -> list[Trace]:
-    return list(catalog.signals()[code].look(Tree(list(runs)), rules().signals[code]))
+def look(code: str, *runs: RunDigest) -> list[Evidence]:
+    return list(registry.signals()[code].look(Tree(list(runs)), rules().signals[code]))
 
 
 # Nearness by itself
@@ -82,7 +82,7 @@ def test_two_thirds_of_a_run_have_to_be_anothers(other: tuple[float, ...], num: 
 
 def test_the_smaller_step_of_two_runs_counts() -> None:
     """What is a hundredth of a step for the one may be a tenth for the other, whichever comes first."""
-    calm, restless = similarity.Trail((0.1, 0.2, 0.3), 0.1), similarity.Trail((0.105, 0.205, 0.305), 1.0)
+    calm, restless = similarity.Fingerprint((0.1, 0.2, 0.3), 0.1), similarity.Fingerprint((0.105, 0.205, 0.305), 1.0)
 
     assert similarity.alike(calm, restless, 0.01) is similarity.alike(restless, calm, 0.01) is None
     assert similarity.alike(calm, restless, 0.1) is not None
@@ -123,7 +123,7 @@ def test_curves_without_a_step_are_compared_exactly() -> None:
     assert similarity.alike(huge, similarity.of_values((1e308, -1e308, 1.0)), 0.01) is None
 
 
-def intervals(*, count: int = 8, factor: float = 1.0, shake_ms: float = 0.0) -> similarity.Trail:
+def intervals(*, count: int = 8, factor: float = 1.0, shake_ms: float = 0.0) -> similarity.Fingerprint:
     rnd = random.Random(5)
     blocks = [2000 + 200 * rnd.random() for _ in range(count)]
     shaken = [factor * block + shake_ms * (-1) ** nth for nth, block in enumerate(blocks)]
@@ -142,12 +142,12 @@ def test_a_course_at_another_pace_is_the_same_course() -> None:
 
 def test_what_is_written_in_a_moment_is_no_course() -> None:
     """Intervals of 20 ms and less, of either run, are left out."""
-    short = similarity.Trail((20.0,) * 4 + intervals().numbers[4:], 1.0)
+    short = similarity.Fingerprint((20.0,) * 4 + intervals().numbers[4:], 1.0)
 
     assert similarity.of_one_pace(short, intervals(), 0.01) is None
     assert similarity.of_one_pace(intervals(), short, 0.01) is None
 
-    more = similarity.Trail((*intervals().numbers, *(20.0,) * 5), 1.0)
+    more = similarity.Fingerprint((*intervals().numbers, *(20.0,) * 5), 1.0)
     assert similarity.of_one_pace(more, intervals(count=13), 0.01) is not None
 
 
@@ -449,7 +449,7 @@ def test_our_reference_runs_are_nowhere_taken_for_copies() -> None:
     for path, logs in read.find(folders):
         subject = read.subject(read.read(path, logs), None, {}, TODAY)
         tree.add(subject)
-        found += list(catalog.signals()["AUD043"].look(subject, rules().signals["AUD043"]))
+        found += list(registry.signals()["AUD043"].look(subject, rules().signals["AUD043"]))
 
     assert len(tree.runs) > 200
     assert [*found, *look("AUD021", *tree.runs), *look("AUD047", *tree.runs)] == []

@@ -7,16 +7,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from harness.base import files
+from harness.checker import registry
 from harness.checker.report import text as report_text
 from harness.checker.report.text import Judged
 from harness.findings import Finding, Severity
-from harness.ruleset import catalog
 from harness.ruleset.model import RuleSet, Waiver
 from harness.submission import result
 from tests.fabricate import ruleset, write_submission
 
 HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\ud800end"
-CHECKS = catalog.checks()
+CHECKS = registry.checks()
 TODAY = date(2025, 12, 1)
 LAW: RuleSet = ruleset({"LOG001": "error", "QUA001": "warning", "CNV002": "note"})
 
@@ -124,7 +125,7 @@ def test_what_is_shown_of_a_result_is_whose_it_is_and_its_files(tmp_path: Path) 
     assert whole.facts == (("Submitter", "acme"), ("System", "box1"), ("Division", "closed"), ("Logs", "5"))
     assert [file.name for file in whole.files] == sorted(path.name for path in folder.iterdir())
     assert (alone.facts, [file.name for file in alone.files]) == ((*whole.facts[:3], ("Logs", "1")), ["result_0.txt"])
-    assert alone.files[0].sha256 == result.sha256_of(folder / "result_0.txt")
+    assert alone.files[0].sha256 == files.sha256_of(folder / "result_0.txt")
 
 
 def test_waived_findings_are_shown_and_not_counted() -> None:

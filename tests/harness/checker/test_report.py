@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from harness import cli
-from harness.checker import engine, report
+from harness.checker import engine, registry
+from harness.checker.report import html
 from harness.checker.report import text as report_text
 from harness.findings import Finding, Severity
-from harness.ruleset import catalog
 from harness.ruleset.model import Waiver
 from harness.submission.result import read_result
 from tests import fabricate
@@ -55,14 +55,14 @@ class Page(HTMLParser):
 
 def finding(code: str = "LOG001", line: int | None = 7, message: str = "it ended", **changes: Any) -> Finding:
     fields: dict[str, Any] = {"path": "out/result_0.txt", "severity": Severity.ERROR, **changes}
-    return Finding(code, catalog.checks()[code].name, line=line, message=message, **fields)
+    return Finding(code, registry.checks()[code].name, line=line, message=message, **fields)
 
 
 def page(*findings: Finding, **changes: Any) -> str:
-    part = report.Part("out", "toy_mini", "not valid", "invalid", findings)
-    documents = {code: rule.document for code, rule in catalog.checks().items()}
+    part = html.Part("out", "toy_mini", "not valid", "invalid", findings)
+    documents = {code: rule.document for code, rule in registry.checks().items()}
     fields: dict[str, Any] = {"parts": [part], "documents": documents, "today": date(2026, 1, 2), **changes}
-    return report.as_html(report.Report("Check", ("ruleset v1", "d" * 64), **fields))
+    return html.as_html(html.Report("Check", ("ruleset v1", "d" * 64), **fields))
 
 
 def test_the_page_needs_nothing_beside_it() -> None:
@@ -81,7 +81,7 @@ def test_the_page_needs_nothing_beside_it() -> None:
 
 def test_a_finding_has_all_that_a_person_needs() -> None:
     """Code, severity, file and line, what was seen, its numbers, why it matters, what to do."""
-    rule = catalog.checks()["TIM001"]
+    rule = registry.checks()["TIM001"]
     text = page(finding("TIM001", 21, "initialisation took 1900.0 s; the limit is 1800 s", evidence={"init_s": 1900.0}))
     words = " ".join(Page(text).words.split())
 
@@ -130,7 +130,7 @@ def test_the_waivers_of_the_rulebook_are_a_table() -> None:
 
 def test_the_most_suspicious_things_come_first() -> None:
     """In their order, with their scores, before the table of contents."""
-    text = page(finding(), worst=[report.Worst(finding(), 95.0), report.Worst(finding("TIM001"), 40.4)])
+    text = page(finding(), worst=[html.Worst(finding(), 95.0), html.Worst(finding("TIM001"), 40.4)])
 
     assert "The 2 most suspicious things" in text
     assert text.index(">95<") < text.index(">40<") < text.index("<h2>Contents")
@@ -142,11 +142,11 @@ def test_nothing_from_outside_speaks_html() -> None:
         HOSTILE, HOSTILE, Severity.ERROR, HOSTILE, 1, HOSTILE, {HOSTILE: HOSTILE, "list": [HOSTILE]}, HOSTILE
     )
     files = (report_text.FileFacts(HOSTILE, 1, None, HOSTILE),)
-    part = report.Part(HOSTILE, HOSTILE, HOSTILE, "invalid", (hostile,), ((HOSTILE, HOSTILE),), files)
+    part = html.Part(HOSTILE, HOSTILE, HOSTILE, "invalid", (hostile,), ((HOSTILE, HOSTILE),), files)
     waiver = Waiver(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     text = page(
-        parts=[part, report.Part(HOSTILE, None, "valid", "valid", (), (), files)],
-        worst=[report.Worst(hostile, 1)],
+        parts=[part, html.Part(HOSTILE, None, "valid", "valid", (), (), files)],
+        worst=[html.Worst(hostile, 1)],
         waivers=[engine.WaiverUse(waiver, 0, False)],
     )
     found = Page(text)
@@ -160,7 +160,7 @@ def test_nothing_from_outside_speaks_html() -> None:
 
 def test_many_results_say_why_once_a_check() -> None:
     """A round of thousands of logs stays a page that can be opened."""
-    parts = [report.Part(f"r{number}", None, "not valid", "invalid", (finding(),)) for number in range(50)]
+    parts = [html.Part(f"r{number}", None, "not valid", "invalid", (finding(),)) for number in range(50)]
     text = page(parts=parts)
 
     assert text.count("Why it matters") == 1
@@ -169,7 +169,7 @@ def test_many_results_say_why_once_a_check() -> None:
 
 def test_a_clean_check_says_that_it_looked() -> None:
     """And lists what it looked at, with its digest."""
-    part = report.Part(
+    part = html.Part(
         "out", "toy_mini", "valid", "valid", (), (), (report_text.FileFacts("result_0.txt", 5, "ab" * 32),)
     )
     words = Page(page(parts=[part])).words
@@ -188,7 +188,7 @@ def test_a_damaged_submission_is_shown_whole(tmp_path: Path) -> None:
     findings = box.judge()
     judged = report_text.judged(read_result(box.folder), findings)
 
-    words = Page(page(parts=[report.part_of(judged)])).words
+    words = Page(page(parts=[html.part_of(judged)])).words
 
     assert {item.code for item in findings} >= {"TIM003", "SYS005"}
     for item in findings:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.report import sarif
-from harness.findings import Finding, Severity
-from harness.grouping import alike
-from harness.ruleset import catalog
+from harness.findings import Finding, Severity, alike
 
 HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\u007fend"
-CHECKS = catalog.checks()
+CHECKS = registry.checks()
 LEVELS = {"LOG001": "error", "QUA001": "warning", "CNV002": "note"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.audit import read
 from harness.checker.audit.engine import Audited
 from harness.checker.audit.facts import Subject
@@ -110,7 +111,7 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
     audit.run([odd / "Toy/results/box0"], "auto", "json", TODAY)
 
     document = json.loads(capsys.readouterr().out)
-    assert document["audit_rules_digest"] == load_audit(catalog.audit_file()).digest
+    assert document["audit_rules_digest"] == load_audit(registry.audit_file()).digest
     assert len(document["results"]) == 1
     found = document["results"][0]["findings"]
     assert any(document["most_suspicious"][0].items() <= item.items() for item in found)
@@ -119,7 +120,7 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_suspicions_that_are_alike_are_one_with_the_highest_score() -> None:
     """Where the worst of them stands; its lines are those of all."""
-    rules = load_audit(catalog.audit_file())
+    rules = load_audit(registry.audit_file())
     found = [
         Suspicion(Finding("AUD001", "clock_goes_back", Severity.WARNING, "a.txt", line, f"back by {line} s"), score)
         for line, score in ((9, 60.0), (4, 55.5), (7, 40.0))
@@ -142,7 +143,7 @@ def test_sarif_says_the_same(odd: Path, capsys: pytest.CaptureFixture[str]) -> N
     status = audit.run([odd], "auto", "sarif", TODAY)
     [run] = json.loads(capsys.readouterr().out)["runs"]
 
-    signals = load_audit(catalog.audit_file()).signals
+    signals = load_audit(registry.audit_file()).signals
     assert status is ExitStatus.OK
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == sorted(signals)
     assert [
@@ -306,12 +307,12 @@ def test_nothing_and_nonsense_are_refused(tmp_path: Path) -> None:
 )
 def test_audit_rules_that_cannot_be_are_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
     """By name; a signal is never an error."""
-    text = catalog.audit_file().read_text()
+    text = registry.audit_file().read_text()
     assert old in text
     (tmp_path / "audit.yaml").write_text(text.replace(old, new, 1))
 
     with pytest.raises(RulesError, match=said):
-        load_audit(tmp_path / "audit.yaml").fits(catalog.signals())
+        load_audit(tmp_path / "audit.yaml").fits(registry.signals())
 
 
 def test_a_signal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

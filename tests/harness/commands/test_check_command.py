@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.checker import registry
 from harness.commands import check, explain
 from harness.errors import ExitStatus, LogError, SubmissionError, UsageError
 from harness.ruleset import catalog, load
@@ -218,7 +219,7 @@ def test_explain_prints_the_whole_rulebook(capsys: pytest.CaptureFixture[str]) -
 
     lines = capsys.readouterr().out.splitlines()
     titles = [line.split()[1] for line in lines if line.startswith("### ")]
-    assert sorted(titles) == sorted([*catalog.checks(), *catalog.signals()])
+    assert sorted(titles) == sorted([*registry.checks(), *registry.signals()])
     assert [line for line in lines if line.startswith("# ")] == ["# The rulebook"]
 
 

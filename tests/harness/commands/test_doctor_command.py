@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from harness.commands import doctor
-from harness.commands.doctor import BUSY_FRACTION, LOW_DISK_BYTES, MAX_CLOCK_STEP_NS, MIN_OPEN_FILES
 from harness.errors import ExitStatus, OutputError, UsageError
 from harness.log.power_format import MeterSpec
 from harness.metering.meters import Survey
+from harness.run import preflight
+from harness.run.preflight import BUSY_FRACTION, LOW_DISK_BYTES, MAX_CLOCK_STEP_NS, MIN_OPEN_FILES
 from harness.submission.system import (
     FIELDS,
     Accelerator,
@@ -68,13 +69,13 @@ def machine(**changes: Any) -> Machine:
 
 def looks(found: Machine) -> list[str]:
     """Names of what wants a look, with a description in which nothing is unknown."""
-    return [line.name for line in doctor.looks(doctor.examine(found, METERS, SYSTEM))]
+    return [line.name for line in preflight.looks(preflight.examine(found, METERS, SYSTEM))]
 
 
 def test_healthy_machine_wants_no_look() -> None:
     """Every mark has a cause: here is none."""
     assert looks(HEALTHY) == []
-    assert doctor.as_text(doctor.examine(HEALTHY, METERS, SYSTEM)).endswith("nothing wants a look")
+    assert doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM)).endswith("nothing wants a look")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,8 @@ def test_boundary_is_well(changes: dict[str, Any]) -> None:
 
 def test_placeholders_are_marked() -> None:
     """An unnamed submitter and unknown fields are listed by name."""
-    report = doctor.examine(HEALTHY, METERS, system_description(HEALTHY))
-    (line,) = doctor.looks(report)
+    report = preflight.examine(HEALTHY, METERS, system_description(HEALTHY))
+    (line,) = preflight.looks(report)
 
     assert line.name == "to fill in by hand"
     assert line.value.split(", ") == ["submitter", "host_memory_configuration", "cooling"]
@@ -128,7 +129,7 @@ def test_placeholders_are_marked() -> None:
 
 def test_meter_that_is_unavailable_says_why() -> None:
     """Every meter is listed, with the reason of each that cannot be read."""
-    text = doctor.as_text(doctor.examine(HEALTHY, METERS, SYSTEM))
+    text = doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM))
 
     assert "not available: no wattage" in text
     assert "measures cpu_package (package), class C, 2 of them; measures dram (package), class C" in text
@@ -136,7 +137,7 @@ def test_meter_that_is_unavailable_says_why() -> None:
 
 def test_text_is_aligned_and_printable() -> None:
     """One line a thing, values in one column, advice below it, nothing that moves a terminal."""
-    text = doctor.as_text(doctor.examine(machine(max_open_files=1), METERS, SYSTEM))
+    text = doctor.as_text(preflight.examine(machine(max_open_files=1), METERS, SYSTEM))
     lines = text.splitlines()
     marked = [number for number, line in enumerate(lines) if line.startswith("  look  ")]
 

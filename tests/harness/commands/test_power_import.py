@@ -14,7 +14,7 @@ from harness.energy.from_logs import energy_of
 from harness.energy.run_energy import EnergyLimits
 from harness.errors import LogError, OutputError, UsageError
 from harness.log import power_csv, run_log
-from harness.log.events import RUN_START, RUN_STOP
+from harness.log.keys import RUN_START, RUN_STOP
 from harness.log.power_csv import read_csv
 from harness.log.power_files import with_power
 from tests.fabricate import WALL_START_MS, events, find, write_log

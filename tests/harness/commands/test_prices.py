@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness.cost.money import USD_QUANTUM, billed_seconds, cost_usd, mean_cost_usd
 from harness.cost.price_book import (
     CONFIDENCES,
+    PRICE_KEY,
     Electricity,
     NoPrice,
     Price,
@@ -26,7 +27,6 @@ from harness.cost.price_book import (
 from harness.cost.price_file import book_text
 from harness.errors import InputError, RulesError, UsageError
 from harness.ruleset.load import PRICES_FILE, load_books, load_prices
-from harness.submission.system import PRICE_KEY
 from tests.fabricate import SYSTEM
 
 V1 = Path(__file__).parents[3] / "rules" / "v1"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness.board import leaderboard
+from harness.board.leaderboard import Row
 from harness.cli import main
 from harness.cost.money import billed_seconds, cost_usd
 from harness.cost.ownership import read_ownership
@@ -19,11 +20,11 @@ from harness.cost.price_book import Electricity, NoPrice, Price, PriceBook, Pric
 from harness.errors import RulesError
 from harness.ruleset import load
 from harness.run.plan import Plan
-from harness.scoring.cost import book_of, quote_of
-from harness.scoring.score import Row
+from harness.scoring.cost import bill_of, book_of, quote_of
 from harness.submission import pack
-from harness.submission.billing import BILLING_NAME, bill_of
-from harness.submission.result import Claim, Result, read_result
+from harness.submission.billing import BILLING_NAME
+from harness.submission.claim import Claim
+from harness.submission.result import Result, read_result
 from harness.tracking import follower
 from tests import fabricate
 from tests.fabricate import SYSTEM, Step, find

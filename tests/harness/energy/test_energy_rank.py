@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.energy.energyrank import Place, Standing, board_of, rank, standing_of, tie
 from harness.energy.run_energy import RunEnergy
+from harness.energy.score import Place, Standing, board_of, rank, standing_of, tie
 
 
 def energy(joules: float | None = 36_000.0, uncertainty_j: float = 360.0, **changes: Any) -> RunEnergy:

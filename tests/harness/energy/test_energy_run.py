@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.energy.accounting import METHOD, EnergyLimits, RunEnergy, run_energy
+from harness.energy.accounting import run_energy
 from harness.energy.clock_offset import node_clock
 from harness.energy.integral import integrate_meter
 from harness.energy.meter_selection import choose
+from harness.energy.run_energy import METHOD, EnergyLimits, RunEnergy
 from harness.errors import LogError
 from harness.log import power_log
 from harness.log.power_format import ClockOffset, Component, MeterClass, MeterSpec, NodePower, Sample, Scope

@@ -12,8 +12,9 @@ import pytest
 from harness.energy import from_logs
 from harness.energy.from_logs import energy_of, idle_w, mean_power_w
 from harness.energy.run_energy import EnergyLimits
-from harness.log import powerlines, run_log
-from harness.log.events import RUN_START, RUN_STOP, TOKEN, Event
+from harness.log import power_format, run_log
+from harness.log.events import TOKEN, Event
+from harness.log.keys import RUN_START, RUN_STOP
 from harness.log.power_files import with_power
 from harness.log.power_format import ClockOffset, NodePower
 from harness.log.run_log import RunLog
@@ -200,7 +201,7 @@ def test_idle_baseline_that_was_cut_off_is_not_known(tmp_path: Path) -> None:
     fabricate.write_idle(tmp_path, "node")
     idle = tmp_path / "power/idle/node_0.txt"
     lines = idle.read_text().splitlines(keepends=True)
-    assert powerlines.POWER_STOP in lines[-1]
+    assert power_format.POWER_STOP in lines[-1]
     idle.write_text("".join(lines[:-1]))
 
     assert idle_w(with_power(run_log.read(path))) is None

@@ -13,12 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.board.leaderboard import leaderboard, row
-from harness.checker import engine
-from harness.energy.energyrank import is_tie
+from harness.checker import engine, registry
 from harness.energy.run_energy import EnergyLimits, RunEnergy
-from harness.energy.score import ScoreEnergy, rank_energies, score_energy, standing
+from harness.energy.score import ScoreEnergy, is_tie, rank_energies, score_energy, standing
 from harness.log.power_format import MeterClass
-from harness.ruleset import catalog
 from harness.submission import result as results
 from tests import fabricate
 from tests.rules.box import TODAY, codes
@@ -156,7 +154,7 @@ def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
         system = {**fabricate.SYSTEM, "system_name": name}
         change = None if name != "f" else lambda index, steps: steps[:-1]
         folder = fabricate.write_submission(tmp_path, change=change, system=system, power=kind)
-        rows.append(row(results.read_result(folder), ruleset, catalog.checks().values(), None, TODAY))
+        rows.append(row(results.read_result(folder), ruleset, registry.checks().values(), None, TODAY))
     (table,) = leaderboard("v1", "r" * 64, rows).tables
     places = {
         item.system: item.energy_place and (item.energy_place.board, item.energy_place.rank) for item in table.rows
@@ -169,9 +167,9 @@ def test_a_machine_without_meters_has_no_energy_and_no_rank(tmp_path: Path) -> N
     """Class N and null, never 0; the result is valid by its time."""
     ruleset = fabricate.ruleset(codes())
     result = results.read_result(fabricate.write_submission(tmp_path))
-    found = row(result, ruleset, catalog.checks().values(), None, TODAY)
+    found = row(result, ruleset, registry.checks().values(), None, TODAY)
 
-    assert engine.judge(result, ruleset, catalog.checks().values(), TODAY) == []
+    assert engine.judge(result, ruleset, registry.checks().values(), TODAY) == []
     assert found.is_ranked
     assert (found.score.energy, found.score.energy_j, found.score.energy_source) == (None, None, "none")
     assert {run.energy_class for run in found.score.runs} == {"N"}

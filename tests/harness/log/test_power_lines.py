@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.log import power_log, powerlines
+from harness.log import power_format, power_log
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from tests.powertrace import WALL_MS, gpu, ns, package, spec
 
@@ -21,16 +21,16 @@ SPECS = (spec(), package(), gpu(averaging_s=0.5, period_s=0.1, accuracy_pct=None
 
 def log_text(specs: tuple[MeterSpec, ...] = SPECS, seconds: int = 3) -> str:
     """A whole log: all meters once a second, the counters' second read failing."""
-    lines = [powerlines.opening_line(WALL_MS, node="node_2", host="n17", machine="m", run_id="r")]
-    lines += [powerlines.meter_line(WALL_MS, each) for each in specs]
-    lines.append(powerlines.start_line(WALL_MS, ns(1)))
-    lines.append(powerlines.clock_offset_line(WALL_MS, ClockOffset(ns(1), -7, 50)))
+    lines = [power_format.opening_line(WALL_MS, node="node_2", host="n17", machine="m", run_id="r")]
+    lines += [power_format.meter_line(WALL_MS, each) for each in specs]
+    lines.append(power_format.start_line(WALL_MS, ns(1)))
+    lines.append(power_format.clock_offset_line(WALL_MS, ClockOffset(ns(1), -7, 50)))
     for seq in range(seconds):
         for each in specs:
             value = None if seq == 1 and each.kind == "energy_j" else 100.0 + seq
-            lines.append(powerlines.reading_line(WALL_MS + 1000 * seq, each, Sample(ns(1 + seq), value), seq))
-    lines.append(powerlines.sampler_line(WALL_MS + 3000, ns(4), 0.004))
-    lines.append(powerlines.stop_line(WALL_MS + 3000, ns(4)))
+            lines.append(power_format.reading_line(WALL_MS + 1000 * seq, each, Sample(ns(1 + seq), value), seq))
+    lines.append(power_format.sampler_line(WALL_MS + 3000, ns(4), 0.004))
+    lines.append(power_format.stop_line(WALL_MS + 3000, ns(4)))
     return "".join(lines)
 
 
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_value_that_is_no_number_cannot_be_written() -> None:
     """NaN has no JSON: a sensor that says so has failed."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        powerlines.reading_line(WALL_MS, spec(), Sample(0, float("nan")), 0)
+        power_format.reading_line(WALL_MS, spec(), Sample(0, float("nan")), 0)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_value_that_is_no_number_cannot_be_written() -> None:
 def test_meter_that_is_none_is_refused(change: dict[str, Any], message: str) -> None:
     """Each field names itself, its value and the choice."""
     with pytest.raises(ValueError, match=message):
-        powerlines.spec_of({**dataclasses.asdict(spec()), **change})
+        power_format.spec_of({**dataclasses.asdict(spec()), **change})
 
 
 @pytest.mark.parametrize("name", ["id", "component", "scope", "meter_class", "kind", "period_s", "source"])
@@ -88,7 +88,7 @@ def test_meter_without_a_required_field_is_refused(name: str) -> None:
     del fields[name]
 
     with pytest.raises(ValueError, match=f"the meter has no '{name}'"):
-        powerlines.spec_of(fields)
+        power_format.spec_of(fields)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5))
@@ -96,9 +96,9 @@ def test_whatever_is_declared_is_a_meter_or_a_sentence(value: object) -> None:
     """No value of a line of JSON raises anything else."""
     for field in dataclasses.fields(MeterSpec):
         with contextlib.suppress(ValueError):
-            powerlines.spec_of({**dataclasses.asdict(spec()), field.name: value})
+            power_format.spec_of({**dataclasses.asdict(spec()), field.name: value})
     with pytest.raises(ValueError, match="a meter must be an object"):
-        powerlines.spec_of([value])
+        power_format.spec_of([value])
 
 
 def test_line_ends_with_its_end() -> None:

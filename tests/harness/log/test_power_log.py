@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import LogError
-from harness.log import power_files, power_log, powerlines
+from harness.log import power_files, power_format, power_log
 from harness.log.power_format import ClockOffset, NodePower, Sample
-from harness.log.powercollector import MAX_DEFECTS_PER_KIND
+from harness.log.power_log import MAX_DEFECTS_PER_KIND
 from tests.harness.log.test_power_lines import log_text
 from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, ns, spec
 
@@ -32,9 +32,9 @@ def read_text(folder: Path, text: str | bytes, name: str = "node_2.txt") -> Node
 
 def ours(*lines: str, is_open: bool = True) -> str:
     """A log of ours with these lines in its middle."""
-    head = [powerlines.opening_line(WALL_MS, node="node_2", host="h")] if is_open else []
-    head += [powerlines.meter_line(WALL_MS, spec()), powerlines.start_line(WALL_MS, 0)]
-    return "".join([*head, *lines, powerlines.stop_line(WALL_MS + 9000, ns(9))])
+    head = [power_format.opening_line(WALL_MS, node="node_2", host="h")] if is_open else []
+    head += [power_format.meter_line(WALL_MS, spec()), power_format.start_line(WALL_MS, 0)]
+    return "".join([*head, *lines, power_format.stop_line(WALL_MS + 9000, ns(9))])
 
 
 def reading(second: float, value: Any = 300.0, seq: Any = 0, key: str = "power_reading", **metadata: Any) -> str:
@@ -133,7 +133,7 @@ def test_log_of_100_mb_is_read_in_one_pass(tmp_path: Path) -> None:
 
 def test_more_readings_than_a_run_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept is bounded, and it is said."""
-    monkeypatch.setattr("harness.log.powercollector.MAX_SAMPLES", 3)
+    monkeypatch.setattr("harness.log.power_log.MAX_SAMPLES", 3)
     log = power_log.read(mlperf_log(tmp_path / "node_0.txt", READINGS))
 
     assert len(log.samples["mlperf:node"]) == 3
@@ -207,10 +207,10 @@ def test_10_damaged_line_is_a_defect_of_its_kind_and_no_more(tmp_path: Path, lin
         ([reading(2), reading(1, seq=1)], "time_backwards"),
         ([reading(1, mono_ns=1.5)], "time_malformed"),
         ([reading(1, mono_ns=-1)], "time_malformed"),
-        ([powerlines.meter_line(WALL_MS, spec())], "meter_doubled"),
-        ([powerlines.opening_line(WALL_MS, node="node_2", host="h")], "format_doubled"),
+        ([power_format.meter_line(WALL_MS, spec())], "meter_doubled"),
+        ([power_format.opening_line(WALL_MS, node="node_2", host="h")], "format_doubled"),
         ([mlperf_line(WALL_MS, "power_reading", 300, {})], "dialect_mixed"),
-        ([powerlines.stop_line(WALL_MS + 9000, ns(9))], "stop_doubled"),
+        ([power_format.stop_line(WALL_MS + 9000, ns(9))], "stop_doubled"),
     ],
 )
 def test_10_line_that_contradicts_our_log_is_a_defect_of_its_kind(tmp_path: Path, lines: list[str], kind: str) -> None:
@@ -457,7 +457,7 @@ def test_wall_time_of_our_log_decides_nothing(tmp_path: Path, time_ms: str) -> N
 
 def test_clock_offset_without_a_time_is_none(tmp_path: Path) -> None:
     """A clock is not corrected by a measurement that nobody knows the time of."""
-    offset = powerlines.clock_offset_line(WALL_MS, ClockOffset(ns(1), 5, 7))
+    offset = power_format.clock_offset_line(WALL_MS, ClockOffset(ns(1), 5, 7))
     log = read_text(tmp_path, ours(offset, offset.replace(f'"mono_ns": {ns(1)}', '"mono_ns": "now"')))
 
     assert log.offsets == (ClockOffset(ns(1), 5, 7),)
@@ -475,8 +475,8 @@ def test_first_estimate_of_a_switch_counts(tmp_path: Path) -> None:
 
 def test_more_meters_than_a_node_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is declared is bounded, and it is said; the readings of a meter too many are of none."""
-    monkeypatch.setattr("harness.log.powercollector.MAX_METERS", 2)
-    more = [powerlines.meter_line(WALL_MS, spec(id=f"csv:{number}")) for number in range(3)]
+    monkeypatch.setattr("harness.log.power_log.MAX_METERS", 2)
+    more = [power_format.meter_line(WALL_MS, spec(id=f"csv:{number}")) for number in range(3)]
     log = read_text(tmp_path, ours(*more, reading(1, meter="csv:0"), reading(1, meter="csv:2")))
 
     assert sorted(log.specs) == ["csv:0", "csv:wall"]

@@ -17,11 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.base import strict_json
-from harness.log import logpass
+from harness.log import run_log
 from harness.log.events import EVENT_TYPES, TOKEN, Event
-from harness.log.loglines import events_of
-from harness.log.logpass import MAX_DEFECTS_PER_KIND, Collector
-from harness.log.parse import is_foreign_event, parse_line
+from harness.log.parse import events_of, is_foreign_event, parse_line
+from harness.log.run_log import MAX_DEFECTS_PER_KIND, Collector
 from tests import fabricate
 
 MARK = TOKEN.encode()
@@ -60,15 +59,15 @@ def summary(found: Collector) -> dict[str, Any]:
 def read(
     data: bytes, piece_bytes: int | None = None, is_bulk: bool = True, limits: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """Reads the bytes of a log; limits: of `harness.log.logpass`, made small enough to be met."""
+    """Reads the bytes of a log; limits: of `harness.log.run_log`, made small enough to be met."""
     collector = Collector()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (limits or {}).items():
-            patch.setattr(logpass, name, value)
+            patch.setattr(run_log, name, value)
         if piece_bytes is not None:
-            patch.setattr(logpass, "_PIECE_BYTES", piece_bytes)
+            patch.setattr(run_log, "_PIECE_BYTES", piece_bytes)
         if not is_bulk:
-            patch.setattr(logpass, "events_of", lambda texts, linenos: None)
+            patch.setattr(run_log, "events_of", lambda texts, linenos: None)
         collector.read(io.BytesIO(data))
     return summary(collector)
 

@@ -20,7 +20,7 @@ from harness.errors import OutputError, TtaError
 from harness.log import power_log
 from harness.log.power_format import MeterSpec
 from harness.metering import node as metering_node
-from harness.metering.node import PowerNode
+from harness.metering.node import AgentConnection
 from tests.killing import until
 from tests.powertrace import gpu, package, spec
 
@@ -73,7 +73,7 @@ class Agent:
 class Line:
     """A node with its agent."""
 
-    node: PowerNode
+    node: AgentConnection
     agent: Agent
 
     def open(self, *specs: MeterSpec) -> None:
@@ -97,7 +97,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
         monkeypatch.setattr(metering_node, name, 30.0)
     ours, theirs = socket.socketpair()
     agent = Agent(theirs)
-    node = PowerNode(ours, ours.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
+    node = AgentConnection(ours, ours.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
     yield Line(node, agent)
     node.close()
     agent.thread.join()

@@ -21,7 +21,7 @@ from harness.errors import OutputError, TtaError, UsageError
 from harness.log import power_log
 from harness.log.power_format import TOKEN_VARIABLE
 from harness.metering.recorder import PowerRecorder
-from harness.metering.recording import RunRecording
+from harness.metering.session import RunRecording
 from harness.metering.sources import SnmpSource
 from tests.fabricate import SYSTEM
 from tests.killing import until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.base.clock import Clock, MonotonicClock
-from harness.energy.energyreading import EnergySource
+from harness.energy.run_energy import EnergySource
 from harness.errors import Interrupted, OutputError, TtaError
-from harness.metering.recording import NotMetered, RunRecording, has_idle, idle_folder, record_idle, run_folder
+from harness.metering.session import NotMetered, RunRecording, has_idle, idle_folder, record_idle, run_folder
 from tests import fabricate
 
 

@@ -16,7 +16,7 @@ from harness.errors import RulesError, TtaError, UsageError
 from harness.metering import session
 from harness.metering.meters import open_source
 from harness.metering.meters.zeus import ZeusMeter
-from harness.metering.session import Wish
+from harness.metering.session import MeterRequest
 from harness.metering.sources import IpmiSource, LocalSource, RedfishSource, SnmpSource, Source, source_of, sources_of
 
 FILE = """
@@ -33,7 +33,7 @@ def test_file_names_every_kind_of_meter(tmp_path: Path) -> None:
     path = tmp_path / "meters.yaml"
     path.write_text(FILE)
 
-    wanted = session.wanted(Wish(f"powercap,{path}", num_nodes=2, listen="127.0.0.1:1"))
+    wanted = session.meter_plan(MeterRequest(f"powercap,{path}", num_nodes=2, listen="127.0.0.1:1"))
 
     assert wanted is not None
     assert (wanted.names, wanted.is_choosy) == (("powercap",), True)
@@ -47,12 +47,12 @@ def test_file_names_every_kind_of_meter(tmp_path: Path) -> None:
 
 def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
     """An estimate is never taken unasked."""
-    auto = session.wanted(Wish("auto"))
+    auto = session.meter_plan(MeterRequest("auto"))
 
     assert auto is not None
     assert auto.names == ("powercap", "nvml", "ipmi", "zeus")
     assert not auto.is_choosy
-    assert session.wanted(Wish()) is None
+    assert session.meter_plan(MeterRequest()) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import RulesError
-from harness.mlperf import roundfiles
+from harness.mlperf import load
 from harness.ruleset import catalog
 
 ROUNDS = catalog.ruleset_folder("mlperf_training/5.1.0").parent
@@ -40,7 +40,7 @@ def test_every_file_of_a_round_says_what_yaml_says(round_: str) -> None:
     files = sorted((ROUNDS / round_).glob("*.yaml"))
     assert files
     for file in files:
-        content, digest = roundfiles._load(file)
+        content, digest = load._load(file)
 
         assert repr(content) == repr(yaml.load(file.read_bytes(), Loader=LOADER))
         assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -56,7 +56,7 @@ def test_what_is_written_as_yaml_is_read_as_it_was(
     path = tmp_path_factory.getbasetemp() / "round.yaml"
     path.write_text(yaml.dump(document, Dumper=dumper, default_flow_style=flow, sort_keys=False), encoding="utf-8")
 
-    assert repr(roundfiles._load(path)[0]) == repr(document)
+    assert repr(load._load(path)[0]) == repr(document)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_what_can_be_read_in_two_ways_is_refused(tmp_path: Path, text: str) -> N
     (tmp_path / "round.yaml").write_text(text)
 
     with pytest.raises(RulesError, match=r"round\.yaml: ") as raised:
-        roundfiles._load(tmp_path / "round.yaml")
+        load._load(tmp_path / "round.yaml")
 
     assert str(raised.value).isprintable()

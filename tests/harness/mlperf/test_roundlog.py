@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.formula import parse
 from harness.mlperf.model import Join, KeyRule, Page, Round
-from harness.ruleset import catalog, load
+from harness.ruleset import load
 from tests.mlperflog import START, STOP, Entry, drop, find, put_after, retinanet, write
 from tests.rules.mlperfbox import ruleset
 
@@ -256,10 +257,10 @@ def test_a_ruleset_puts_a_check_in_and_out_of_force(tmp_path: Path) -> None:
     assert dict(load.load_ruleset(tmp_path / "strict", "x").codes) == {"MLP032": "error"}
 
 
-@pytest.mark.parametrize("code", sorted(code for code in catalog.checks() if code.startswith("MLP")))
+@pytest.mark.parametrize("code", sorted(code for code in registry.checks() if code.startswith("MLP")))
 def test_a_check_of_rounds_needs_one_or_looks_at_the_log_alone(code: str, tmp_path: Path) -> None:
     """Under rules without a round a valid log has none of these findings, and no check fails."""
-    rule = catalog.checks()[code]
+    rule = registry.checks()[code]
     law = replace(ruleset(), round=None)
 
     assert list(rule.check(read(tmp_path, retinanet()), None, law)) == []

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.base import values as base_values
 from harness.commands import score
 from harness.errors import ExitStatus
 from harness.log import run_log
 from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import RoundBenchmark, RoundReference
 from harness.mlperf.rcp import Definition, judge, points
-from harness.scoring import timeline
 from harness.submission.result import find_results, read_result
 from tests import mlperflog
 from tests.mlperflog import find
@@ -335,7 +335,7 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
 )
 def test_a_number_is_finite_and_no_truth_value(value: object, number: float | None) -> None:
     """What a log says may be anything."""
-    assert timeline.number(value) == number
+    assert base_values.number(value) == number
 
 
 def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:

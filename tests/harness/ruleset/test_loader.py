@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.energy.run_energy import EnergyLimits
 from harness.errors import RulesError, UsageError
 from harness.ruleset import catalog
-from harness.ruleset import load as rulesets
+from harness.ruleset import load as ruleset_load
+from harness.ruleset import overrides as ruleset_overrides
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, ReferenceRecipe, RuleSet
 from tests.fabricate import benchmark_rules
 
@@ -46,7 +48,7 @@ def load(folder: Path, ruleset: str = RULESET, toy: str | bytes = TOY) -> RuleSe
     """The ruleset of these two files."""
     (folder / "ruleset.yaml").write_text(ruleset)
     (folder / "toy.yaml").write_bytes(toy.encode() if isinstance(toy, str) else toy)
-    return rulesets.load_ruleset(folder, "test")
+    return ruleset_load.load_ruleset(folder, "test")
 
 
 def changed(text: str, before: str, after: str) -> str:
@@ -278,13 +280,13 @@ def test_file_that_is_a_folder_or_a_device_is_refused(tmp_path: Path, name: str)
     (tmp_path / name).symlink_to("/dev/zero")
 
     with pytest.raises(RulesError, match="there is no such file"):
-        rulesets.load_ruleset(tmp_path, "test")
+        ruleset_load.load_ruleset(tmp_path, "test")
 
 
 def test_missing_ruleset_is_one_sentence(tmp_path: Path) -> None:
     """The folder has no ruleset.yaml."""
     with pytest.raises(RulesError, match=r"ruleset\.yaml: there is no such file"):
-        rulesets.load_ruleset(tmp_path, "test")
+        ruleset_load.load_ruleset(tmp_path, "test")
 
 
 def test_digest_of_a_ruleset_moves_with_every_file_but_the_prices(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_digest_of_a_ruleset_moves_with_every_file_but_the_prices(tmp_path: Path
     before = load(tmp_path).digest
 
     (tmp_path / "prices.yaml").write_text("date: '2026-01-01'\nprices: []\n")
-    assert rulesets.load_ruleset(tmp_path, "test").digest == before
+    assert ruleset_load.load_ruleset(tmp_path, "test").digest == before
     assert load(tmp_path, toy=TOY + "# a word\n").digest != before
 
 
@@ -302,10 +304,10 @@ def test_rules_that_come_with_the_harness_load() -> None:
 
     assert "v1" in names
     for name, folder in catalog.ruleset_folders():
-        ruleset = rulesets.load_ruleset(folder, name)
+        ruleset = ruleset_load.load_ruleset(folder, name)
         assert ruleset.benchmarks or ruleset.round
-        if (folder / rulesets.PRICES_FILE).exists():
-            assert rulesets.load_books(folder).current.prices
+        if (folder / ruleset_load.PRICES_FILE).exists():
+            assert ruleset_load.load_books(folder).current.prices
 
 
 def test_energy_block_is_what_is_asked_of_a_measurement(tmp_path: Path) -> None:
@@ -315,14 +317,14 @@ def test_energy_block_is_what_is_asked_of_a_measurement(tmp_path: Path) -> None:
 
     assert plain.energy == EnergyLimits()
     assert strict.energy == EnergyLimits(max_gap_s=1.0, node_classes=("A",))
-    assert rulesets.load_ruleset(catalog.ruleset_folder("v1"), "v1").energy == EnergyLimits()
+    assert ruleset_load.load_ruleset(catalog.ruleset_folder("v1"), "v1").energy == EnergyLimits()
 
 
 def test_codes_in_force_are_checks_that_exist() -> None:
     """A severity for a check that nobody wrote would be a rule that never fires."""
-    ruleset = rulesets.load_ruleset(catalog.ruleset_folder("v1"), "v1")
+    ruleset = ruleset_load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
 
-    assert set(ruleset.codes) <= set(catalog.checks())
+    assert set(ruleset.codes) <= set(registry.checks())
 
 
 # Overrides
@@ -354,7 +356,7 @@ def test_codes_in_force_are_checks_that_exist() -> None:
 )
 def test_override_has_the_type_it_looks_like(argument: str, value: Any) -> None:
     """YAML's scalars: numbers, truth values, words; quotes make a word of anything."""
-    found = rulesets.parse_overrides([argument])["lr"]
+    found = ruleset_overrides.parse_overrides([argument])["lr"]
 
     assert (found, type(found)) == (value, type(value))
 
@@ -414,7 +416,7 @@ def test_override_has_the_type_it_looks_like(argument: str, value: Any) -> None:
 def test_override_of_another_form_is_one_short_printable_line(argument: str, message: str) -> None:
     """Hydra's forms, flags, lists, octal numbers and infinities get an answer, never a guess."""
     with pytest.raises(UsageError, match=message) as caught:
-        rulesets.parse_overrides([argument])
+        ruleset_overrides.parse_overrides([argument])
 
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 700
@@ -423,12 +425,12 @@ def test_override_of_another_form_is_one_short_printable_line(argument: str, mes
 def test_override_given_twice_is_refused() -> None:
     """Which of the two was meant is not for us to say."""
     with pytest.raises(UsageError, match="lr is given twice"):
-        rulesets.parse_overrides(["lr=1", "bs=2", "lr=1"])
+        ruleset_overrides.parse_overrides(["lr=1", "bs=2", "lr=1"])
 
 
 def test_very_long_word_is_taken_and_later_shown_short() -> None:
     """100,000 letters are a word; the refusal of it is not as long."""
-    value = rulesets.parse_overrides(["opt_name=" + "x" * 100_000])
+    value = ruleset_overrides.parse_overrides(["opt_name=" + "x" * 100_000])
     with pytest.raises(UsageError) as caught:
         benchmark_rules().resolve(value, "closed")
 

@@ -10,7 +10,8 @@ import pytest
 
 from harness import cli
 from harness.errors import RulesError
-from harness.ruleset import load, waiving
+from harness.ruleset import load
+from harness.ruleset import waivers as ruleset_waivers
 from harness.ruleset.model import Waiver
 from harness.ruleset.waivers import read_waivers
 from tests import fabricate
@@ -162,9 +163,9 @@ def test_a_waiver_speaks_of_places_name_by_name(tmp_path: Path, pattern: str, pa
     """A pattern ends with the name it stands in; where the names end, all that lies below is meant."""
     waiver = Waiver("RUN001", pattern, "J. Doe", "agreed", "2999-12-31")
 
-    assert waiving.speaks_of(waiver, tmp_path, str(tmp_path / path)) is speaks
-    assert waiving.fits(waiver, tmp_path, "RUN001", str(tmp_path / path)) is speaks
-    assert not waiving.fits(waiver, tmp_path, "RUN002", str(tmp_path / path))
+    assert ruleset_waivers.speaks_of(waiver, tmp_path, str(tmp_path / path)) is speaks
+    assert ruleset_waivers.fits(waiver, tmp_path, "RUN001", str(tmp_path / path)) is speaks
+    assert not ruleset_waivers.fits(waiver, tmp_path, "RUN002", str(tmp_path / path))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_waiver_speaks_of_places_name_by_name(tmp_path: Path, pattern: str, pa
 )
 def test_a_tree_is_told_from_the_place_of_a_result(result: str, tree: str | None) -> None:
     """<submitter>/results/<system>/<benchmark>, or a log directly in it."""
-    assert waiving.tree_of(Path(result)) == (None if tree is None else Path(tree))
+    assert ruleset_waivers.tree_of(Path(result)) == (None if tree is None else Path(tree))
 
 
 @pytest.mark.parametrize(

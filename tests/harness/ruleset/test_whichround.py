@@ -14,7 +14,7 @@ from harness.errors import ExitStatus, UsageError
 from harness.log import run_log
 from harness.log.events import TOKEN
 from harness.ruleset import catalog, detect, load
-from harness.ruleset.whichround import Candidate, which_round
+from harness.ruleset.detect import Candidate, which_round
 from tests import fabricate, mlperflog
 from tests.mlperflog import Entry, drop, find, retinanet, write
 from tests.rules.roundbox import RoundBox

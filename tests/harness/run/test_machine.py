@@ -9,9 +9,8 @@ import pytest
 
 from harness.errors import OutputError, UsageError
 from harness.run.accelerators import read_accelerators
-from harness.run.machine import cpu_quota, read_host, read_processor, read_storage, smallest_step_ns
-from harness.run.machine_face import look
-from harness.submission.result import NAME_PATTERN
+from harness.run.machine import cpu_quota, look, read_host, read_processor, read_storage, smallest_step_ns
+from harness.submission.layout import NAME_PATTERN
 from harness.submission.system import (
     FIELDS,
     STATUSES,

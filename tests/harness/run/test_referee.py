@@ -13,9 +13,9 @@ from harness.errors import DataError, Interrupted, OutputError, UsageError
 from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.log.writer import LogWriter
-from harness.metering.recording import NotMetered
+from harness.metering.session import NotMetered, Power
 from harness.ruleset.model import Timing
-from harness.run.plan import Outcome, Plan, Power, WorkerLost
+from harness.run.plan import Outcome, Plan, WorkerLost
 from harness.run.referee import Referee
 from tests.fabricate import SYSTEM, benchmark_rules, events
 from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView

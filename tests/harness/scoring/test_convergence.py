@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.stats import student_quantile
+from harness.mlperf.rcp import prune
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.convergence import Spread, judge_convergence, prune, reference_points
+from harness.scoring.convergence import Spread, judge_convergence, reference_points
 
 # MLPerf training rules, "Appendix: RCP Examples"; a thousand samples an epoch.
 EXAMPLE = (

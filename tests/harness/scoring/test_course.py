@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.base import values as base_values
 from harness.log import run_log
-from harness.log.events import BLOCK_START, BLOCK_STOP
+from harness.log.keys import BLOCK_START, BLOCK_STOP
 from harness.scoring import timeline
 from tests import fabricate, foreign
 from tests.auditing import audit, codes
@@ -22,7 +23,7 @@ from tests.foreign import rows
 )
 def test_number_is_a_finite_number(value: object, number: float | None) -> None:
     """A truth value, a text and NaN are none."""
-    assert timeline.number(value) == number
+    assert base_values.number(value) == number
 
 
 def test_factor_beyond_all_floats_is_no_factor(tmp_path: Path) -> None:

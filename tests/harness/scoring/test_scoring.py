@@ -20,7 +20,8 @@ from harness.errors import LogError
 from harness.log import power_files, run_log
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, Timing
-from harness.scoring.score import Score, derive_ledger, run_result, score
+from harness.scoring.run_result import derive_ledger, run_result
+from harness.scoring.score import Score, score
 from harness.workload import Metric
 from tests import fabricate
 from tests.fabricate import Step, benchmark_rules, find

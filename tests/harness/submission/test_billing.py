@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from harness.cli import main
 from harness.cost.price_book import Price, PriceBook, PriceBooks, Quote
 from harness.errors import SubmissionError
+from harness.scoring.cost import Bill, _compute, bill_of
 from harness.submission import billing
-from harness.submission.billing import BILLING_NAME, Attempt, Bill, Billing, _compute, bill_of, read_billing
+from harness.submission.billing import BILLING_NAME, Attempt, Billing, read_billing
 from harness.submission.result import read_result
 from tests import fabricate
 from tests.fabricate import SYSTEM

@@ -10,6 +10,7 @@ from pathlib import Path, PosixPath
 
 import pytest
 
+from harness.base import files
 from harness.errors import SubmissionError
 from harness.submission import claim, result
 from tests import fabricate
@@ -63,7 +64,7 @@ def test_a_file_that_becomes_another_is_not_read(tmp_path: Path, change: Callabl
     Changing.happens["lstat", "claim"] = change
 
     with pytest.raises(SubmissionError, match=why):
-        claim.small_file(Changing(tmp_path) / "claim")
+        files.small_file(Changing(tmp_path) / "claim")
 
 
 def test_a_file_that_goes_while_the_result_is_listed_has_no_digest(tmp_path: Path) -> None:

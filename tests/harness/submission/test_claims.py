@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.files import line_of, sha256_of, small_file
 from harness.errors import SubmissionError
 from harness.submission.claim import (
     MANIFEST_NAME,
@@ -18,13 +19,10 @@ from harness.submission.claim import (
     Envelope,
     FileEntry,
     Unreadable,
-    line_of,
     manifest_text,
     read_claim,
     read_envelope,
     read_manifest,
-    sha256_of,
-    small_file,
 )
 
 CLAIM = {

@@ -14,7 +14,8 @@ import pytest
 
 from harness.errors import OutputError, SubmissionError, UsageError
 from harness.submission import pack
-from harness.submission.result import Claim, Result, find_results, read_result
+from harness.submission.claim import Claim
+from harness.submission.result import Result, find_results, read_result
 from tests.fabricate import SYSTEM, write_result, write_submission
 
 PLACE = Path("acme/results/box1/toy_mini")

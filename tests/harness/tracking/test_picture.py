@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from harness.base.values import whole
 from harness.cost.price_book import Cost
 from harness.log.events import Event
-from harness.tracking.picturetotals import add_billed, add_cost
-from harness.tracking.picturevalues import ClockZero, Point
-from harness.tracking.record import COLORS, MAX_PARAM_CHARS, RunPicture
-from harness.tracking.sanitize import clean, flat, param_name, whole, word
+from harness.tracking.record import COLORS, MAX_PARAM_CHARS, ClockZero, MlflowRun, Point, add_billed, add_cost
+from harness.tracking.sanitize import clean, flat, param_name, word
 from tests import fabricate
 
 
@@ -20,15 +19,15 @@ def event(key: str, value: Any = None, time_ms: float = 1_000_000, **metadata: A
     return Event(time_ms, "POINT_IN_TIME", key, value, metadata, 1)
 
 
-def picture_of(*events: Event) -> RunPicture:
+def picture_of(*events: Event) -> MlflowRun:
     rules = fabricate.benchmark_rules()
-    picture = RunPicture(lambda ruleset, benchmark: rules if (ruleset, benchmark) == ("v1", rules.name) else None)
+    picture = MlflowRun(lambda ruleset, benchmark: rules if (ruleset, benchmark) == ("v1", rules.name) else None)
     for each in events:
         picture.take(each)
     return picture
 
 
-def points_of(picture: RunPicture, name: str) -> list[tuple[float, int]]:
+def points_of(picture: MlflowRun, name: str) -> list[tuple[float, int]]:
     return [(point.value, point.step) for point in picture.points if point.name == name]
 
 

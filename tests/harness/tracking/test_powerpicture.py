@@ -14,10 +14,8 @@ from harness.log.events import Event
 from harness.log.power_format import MeterSpec
 from harness.log.tail import Tail
 from harness.submission import result as results
-from harness.tracking.picturevalues import ClockZero
-from harness.tracking.power_record import PowerPicture
-from harness.tracking.powertail import PowerFollowing, billed_beside, energy_beside, power_files
-from harness.tracking.record import RunPicture
+from harness.tracking.power_record import PowerFollowing, PowerPicture, billed_beside, energy_beside, power_files
+from harness.tracking.record import ClockZero, MlflowRun
 from tests import fabricate
 from tests.harness.board.test_board_trees import BILL, SKU, prices
 from tests.powertrace import package, spec
@@ -25,8 +23,8 @@ from tests.powertrace import package, spec
 MONO_NS = 5_000_000_000
 
 
-def new_picture(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> RunPicture:  # noqa: B008  (frozen)
-    return RunPicture(lambda ruleset, benchmark: None, clock=clock, is_initialised=True)
+def new_picture(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> MlflowRun:  # noqa: B008  (frozen)
+    return MlflowRun(lambda ruleset, benchmark: None, clock=clock, is_initialised=True)
 
 
 def event(key: str, value: Any, time_ms: float = 1_000_000, **metadata: Any) -> Event:
@@ -42,7 +40,7 @@ def reading(at_s: float, value: Any, each: MeterSpec | str = "csv:wall", **metad
     return event(key, value, **{"meter": name, "mono_ns": MONO_NS + round(at_s * 1e9), **metadata})
 
 
-def watts(*events: Event, picture: RunPicture | None = None) -> dict[int, float]:
+def watts(*events: Event, picture: MlflowRun | None = None) -> dict[int, float]:
     """The seconds that one node's log comes to, with their watts."""
     picture, power = picture or new_picture(), PowerPicture()
     for each in events:
@@ -134,14 +132,14 @@ def result(tmp_path: Path) -> Path:
     return fabricate.write_result(tmp_path / "result", num_runs=1, power="node", num_nodes=2)
 
 
-def followed(log: Path) -> RunPicture:
+def followed(log: Path) -> MlflowRun:
     picture = new_picture(clock=None)
     for each in Tail(log).events():
         picture.take(each)
     return picture
 
 
-def steps(picture: RunPicture, name: str) -> list[int]:
+def steps(picture: MlflowRun, name: str) -> list[int]:
     return [point.step for point in picture.points if point.name == name]
 
 

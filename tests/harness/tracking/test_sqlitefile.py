@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tracking import sqlitefile
+from harness.tracking import store as tracking_store
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ from harness.tracking import sqlitefile
 )
 def test_the_file_of_a_uri(uri: str, path: Path | None) -> None:
     """Of SQLite with a file; a store in memory and another program's have none."""
-    assert sqlitefile.path_in(uri) == path
+    assert tracking_store.path_in(uri) == path
 
 
 def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who finds it held tries again, and has it when the other lets go; then it is held again."""
     store = tmp_path / "mlflow.db"
     other = contextlib.ExitStack()
-    other.enter_context(sqlitefile.locked(store))
+    other.enter_context(tracking_store.locked(store))
     naps: list[float] = []
 
     def nap(seconds: float) -> None:
@@ -41,11 +41,11 @@ def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest
         if len(naps) == 3:
             other.close()
 
-    monkeypatch.setattr("harness.tracking.sqlitefile.time.sleep", nap)
+    monkeypatch.setattr("harness.tracking.store.time.sleep", nap)
 
-    with sqlitefile.locked(store, patience_s=3600.0):
+    with tracking_store.locked(store, patience_s=3600.0):
         assert len(naps) == 3
-        with pytest.raises(TimeoutError, match=r"held .*mlflow\.db\.lock for 0 s"), sqlitefile.locked(store, 0.0):
+        with pytest.raises(TimeoutError, match=r"held .*mlflow\.db\.lock for 0 s"), tracking_store.locked(store, 0.0):
             pass
 
 
@@ -55,4 +55,4 @@ def test_a_store_that_is_none_is_an_error_of_sqlites(tmp_path: Path) -> None:
 
     for path in (tmp_path / "absent" / "mlflow.db", tmp_path / "text"):
         with pytest.raises(sqlite3.Error):
-            sqlitefile.set_write_ahead(path)
+            tracking_store.set_write_ahead(path)

@@ -18,10 +18,10 @@ from harness.commands import sync
 from harness.errors import ExitStatus, LogError, MissingDependencyError, OutputError
 from harness.log.tail import Tail
 from harness.tracking import follower as tracking_follower
-from harness.tracking import sqlitefile
+from harness.tracking import store
 from harness.tracking.experiment_view import experiment_tags, is_newer
 from harness.tracking.follower import Follower, logs_in
-from harness.tracking.record import MAX_PARAMS, RunPicture
+from harness.tracking.record import MAX_PARAMS, MlflowRun
 from harness.tracking.store import Added, Held, Store
 from tests import fabricate
 
@@ -105,8 +105,8 @@ def only_run(uri: str, experiment: str = EXPERIMENT) -> dict[str, Any]:
     return run
 
 
-def picture_of(path: Path) -> RunPicture:
-    picture = RunPicture(tracking_follower.rules_of)
+def picture_of(path: Path) -> MlflowRun:
+    picture = MlflowRun(tracking_follower.rules_of)
     for event in Tail(path).events():
         picture.take(event)
     return picture
@@ -530,9 +530,9 @@ def test_the_store_keeps_a_write_ahead_journal(uri: str) -> None:
 def test_a_lock_that_another_holds(tmp_path: Path) -> None:
     """One waits, but not for ever."""
     with (
-        sqlitefile.locked(tmp_path / "mlflow.db"),
+        store.locked(tmp_path / "mlflow.db"),
         pytest.raises(TimeoutError, match="held"),
-        sqlitefile.locked(tmp_path / "mlflow.db", patience_s=0.0),
+        store.locked(tmp_path / "mlflow.db", patience_s=0.0),
     ):
         pass
 
@@ -550,12 +550,12 @@ class FakeStore:
         if self.is_dead:
             raise OutputError("MLflow at fake: dead")
 
-    def bring(self, picture: RunPicture, log: Path) -> Held:
+    def bring(self, picture: MlflowRun, log: Path) -> Held:
         self.ask()
         self.num_brought += 1
         return Held(log.name, is_new=True, points=set(self.points.get(log.name, [])))
 
-    def add(self, picture: RunPicture, held: Held, files: Any = None) -> Added:
+    def add(self, picture: MlflowRun, held: Held, files: Any = None) -> Added:
         self.ask()
         if held.mlflow_id in self.refuses:
             raise OutputError("MLflow at fake: refused")

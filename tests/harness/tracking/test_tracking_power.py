@@ -16,10 +16,8 @@ from harness.log.tail import Tail
 from harness.submission.result import read_result
 from harness.tracking import follower as tracking_follower
 from harness.tracking.follower import Follower
-from harness.tracking.picturevalues import Point
-from harness.tracking.power_record import PowerPicture
-from harness.tracking.powertail import PowerFollowing
-from harness.tracking.record import RunPicture
+from harness.tracking.power_record import PowerFollowing, PowerPicture
+from harness.tracking.record import MlflowRun, Point
 from harness.tracking.store import Store
 from tests import fabricate
 from tests.harness.board.test_board_trees import BILL, SKU, prices
@@ -106,7 +104,7 @@ def test_power_logs_that_grow_make_the_same_run(uri: str, tmp_path: Path) -> Non
 
     run = only_run(uri)
     shutil.rmtree(folder)
-    expected = RunPicture(tracking_follower.rules_of)
+    expected = MlflowRun(tracking_follower.rules_of)
     for event in Tail(whole / log).events():
         expected.take(event)
     PowerFollowing(whole / log).finish(expected)
@@ -146,7 +144,7 @@ def test_a_node_that_falls_silent_ends_the_sum(tmp_path: Path) -> None:
     lost = result / "power" / "result_0" / "node_1.txt"
     lines = lost.read_text().splitlines(keepends=True)
     lost.write_text("".join(lines[: len(lines) // 2]))
-    picture = RunPicture(tracking_follower.rules_of)
+    picture = MlflowRun(tracking_follower.rules_of)
     for event in Tail(result / "result_0.txt").events():
         picture.take(event)
     PowerFollowing(result / "result_0.txt").finish(picture)
@@ -172,8 +170,8 @@ def test_the_price_and_the_bill(uri: str, tmp_path: Path) -> None:
     assert run["tags"]["tta.price_book"] == "p" * 64
 
 
-def _picture() -> RunPicture:
-    picture = RunPicture(tracking_follower.rules_of)
+def _picture() -> MlflowRun:
+    picture = MlflowRun(tracking_follower.rules_of)
     metadata = {"elapsed_ns": 0}
     picture.take(Event(1_000_000, "POINT_IN_TIME", "tta_clock", {"mono_ns": 5_000_000_000}, metadata, 1))
     picture.take(Event(1_000_000, "INTERVAL_START", "init_start", None, metadata, 2))
