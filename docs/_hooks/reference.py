@@ -39,6 +39,7 @@ from harness.rulebook import FAMILIES, SCOPES, in_force
 from harness.verbs import parser as command_line_parser
 
 RULES = "reference/rules"
+CHANGES = "reference/rules-changelog.md"
 RULESET = "v1"
 AUDIT = "AUD"
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
@@ -84,11 +85,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the rulebook."""
+    """Add the pages of the rulebook, and what changed in the rules."""
     from mkdocs.structure.files import File
 
-    names = {file.src_uri for file in files}
-    for name, text in rulebook_pages(names).items():
+    pages = rulebook_pages({file.src_uri for file in files})
+    pages[CHANGES] = (Path(config.docs_dir).parent / "rules" / "CHANGELOG.md").read_text()
+    for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
 
