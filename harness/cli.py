@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn, TextIO, cast
 
-from harness import verbs
+from harness.base.streams import Unheard
+from harness.commands import verbs
 from harness.errors import ExitStatus, Interrupted, TtaError, UsageError, printable
-from harness.unheard import Unheard
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from harness.documents import section
+from harness.base.docstrings import section
 
 
 class Severity(StrEnum):

@@ -31,11 +31,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import checking, judging, loader, registry
+from harness.checker import engine, parallel
 from harness.errors import TtaError
 from harness.findings import Severity
-from harness.roundplace import LOG_PATTERN
-from harness.submission import find_results, read_result
+from harness.ruleset import catalog, load
+from harness.submission.layout import LOG_PATTERN
+from harness.submission.result import find_results, read_result
 
 ROOT = Path(__file__).resolve().parents[1]
 VERDICT = re.compile("MLP00[1-9]|MLP010")  # the checks that say what MLCommons' checker says of a log
@@ -128,8 +129,8 @@ def row(round_: str, name: str, costs: list[Cost], num_logs: int, ratios: list[f
 def our_verdicts(places: list[Path], version: str) -> tuple[set[Path], int]:
     """The logs that `tta check` judges at `places`, and how many have no error that their checker has, too."""
     name = f"mlperf_training/{version}"
-    ruleset = loader.load_ruleset(registry.ruleset_folder(name), name)
-    checks = checking.checks_of(ruleset).values()
+    ruleset = load.load_ruleset(catalog.ruleset_folder(name), name)
+    checks = parallel.checks_of(ruleset).values()
     judged, refused = set[Path](), set[Path]()
     for path in [found for place in places for found in find_results(place)]:
         result = read_result(path)
@@ -138,7 +139,7 @@ def our_verdicts(places: list[Path], version: str) -> tuple[set[Path], int]:
         for log in result.runs:
             judged.add(log.path)
             alone = replace(result, path=log.path, kind="log", runs=(log,), files={})
-            found = judging.judge(alone, ruleset, checks, datetime.now(UTC).date())
+            found = engine.judge(alone, ruleset, checks, datetime.now(UTC).date())
             if any(VERDICT.fullmatch(item.code) and item.severity is Severity.ERROR for item in found):
                 refused.add(log.path)
     return judged, len(judged - refused)

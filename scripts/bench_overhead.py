@@ -27,8 +27,10 @@ import yaml
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
 
-from harness import datacache, loader, registry, runlog  # noqa: E402
-from harness.ruleset import BenchmarkRules  # noqa: E402
+from harness.log import run_log  # noqa: E402
+from harness.ruleset import catalog, load  # noqa: E402
+from harness.ruleset.model import BenchmarkRules  # noqa: E402
+from harness.run import data_cache  # noqa: E402
 
 BENCHMARK = ("image_classification", "mini")
 
@@ -90,7 +92,7 @@ def bare(config: dict[str, Any]) -> float:
     evaluate(torch.zeros((config["eval_batch"], height, width, channels), dtype=torch.uint8), torch.zeros(1))
 
     # A run reads its data from the disk, not from memory; so does this.
-    datacache.drop_caches(Path(config["data_dir"]))
+    data_cache.drop_caches(Path(config["data_dir"]))
     start = time.perf_counter()
     data = {name: torch.from_numpy(np.load(f"{config['data_dir']}/{name}.npy")) for name in config["files"]}
     images, labels = data["train_images"], data["train_labels"]
@@ -125,7 +127,7 @@ def harnessed(rules_folder: Path, out: Path, seed: int, cache: Path, is_mirrored
     command += ["--data", str(cache)]
     command += ["--mlflow", f"sqlite:///{out.parent}/mlflow.db"] if is_mirrored else ["--no-mlflow"]
     subprocess.run(command, check=True, cwd=ROOT)
-    log = runlog.read(out / "result_0.txt")
+    log = run_log.read(out / "result_0.txt")
     return log.seconds(log.one("run_start"), log.one("run_stop"))
 
 
@@ -139,22 +141,22 @@ def bare_in_process(config: dict[str, Any], place: Path) -> float:
 
 def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
     """The rules of version 1 with a smaller budget, in `folder`."""
-    source = registry.ruleset_folder("v1")
+    source = catalog.ruleset_folder("v1")
     for path in source.glob("*.yaml"):
         (folder / path.name).write_text(path.read_text())
     path = folder / f"{BENCHMARK[0]}.yaml"
     content = yaml.safe_load(path.read_text())
     content["suites"][BENCHMARK[1]]["max_samples"] = num_samples
     path.write_text(yaml.safe_dump(content))
-    return loader.load_ruleset(folder, "v1").benchmark(*BENCHMARK)
+    return load.load_ruleset(folder, "v1").benchmark(*BENCHMARK)
 
 
 def measure(num_pairs: int, num_samples: int) -> None:
     from workloads.image_classification.workload import EVAL_BATCH
 
-    workload = registry.workload(BENCHMARK[0])
-    cache = datacache.default_cache()
-    data = datacache.prepare(workload, BENCHMARK[1], cache)
+    workload = catalog.workload(BENCHMARK[0])
+    cache = data_cache.default_cache()
+    data = data_cache.prepare(workload, BENCHMARK[1], cache)
     seconds: dict[str, list[float]] = {"bare": [], "run": [], "mirrored": []}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "rules")

@@ -19,8 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from harness import datacache, runlog  # noqa: E402
 from harness.errors import LogError  # noqa: E402
+from harness.log import run_log  # noqa: E402
+from harness.run import data_cache  # noqa: E402
 from tests.killing import RULESET, Running, kill, until  # noqa: E402
 
 
@@ -59,7 +60,7 @@ def one(work: Path, rules: Path, nth: int, victim: str, after_s: float) -> tuple
             running.process.kill()
         status = running.wait(180)
         try:
-            log = runlog.read(out / "result_0.txt")
+            log = run_log.read(out / "result_0.txt")
         except LogError as error:
             return "no log", [str(error)]
         stop = log.first("run_stop")
@@ -93,7 +94,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tta-kill-") as name:
         work = Path(name)
         rules = small_rules(work / "rules")
-        print(f"data: {datacache.default_cache()}; seed {arguments.seed}")
+        print(f"data: {data_cache.default_cache()}; seed {arguments.seed}")
         # A moment after the end of the run proves nothing and is drawn again.
         while num_hits < arguments.moments and nth < 4 * arguments.moments:
             victim = draws.choice(("worker", "worker", "launcher", "referee"))

@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be called from anywhere
 
-from harness import loader, registry
 from harness.errors import TtaError
-from harness.ruleset import ReferenceRecipe
+from harness.ruleset import catalog, load
+from harness.ruleset.model import ReferenceRecipe
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "submissions" / "reference" / "convergence"
@@ -60,7 +60,7 @@ class Job:
 
 def jobs_of(workload: str, suite: str) -> list[Job]:
     """The jobs that the rules ask for, in their order."""
-    recipes = loader.load_ruleset(registry.ruleset_folder("v1"), "v1").benchmark(workload, suite).reference_recipes
+    recipes = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmark(workload, suite).reference_recipes
     return [
         Job(workload, suite, recipe, first) for recipe in recipes for first in range(0, recipe.num_runs, SEEDS_PER_JOB)
     ]
@@ -81,7 +81,7 @@ def carry_out(job: Job, system: Path, threads: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workload", choices=registry.workload_names())
+    parser.add_argument("workload", choices=catalog.workload_names())
     parser.add_argument("--suite", default="mini", help="(default: %(default)s)")
     parser.add_argument("--system", type=Path, required=True, help="system description, from `tta doctor --out`")
     parser.add_argument("--jobs", type=int, default=2, help="jobs at a time (default: %(default)s)")

@@ -20,11 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from harness import loader  # noqa: E402
+from harness.cost.price_book import Price, PriceBook  # noqa: E402
+from harness.cost.price_file import book_text  # noqa: E402
+from harness.cost.provider_lists import AWS_INDEX, AZURE_PRICES, Listed, aws_prices, azure_prices  # noqa: E402
 from harness.errors import OutputError, TtaError  # noqa: E402
-from harness.pricefile import book_text  # noqa: E402
-from harness.pricelists import AWS_INDEX, AZURE_PRICES, Listed, aws_prices, azure_prices  # noqa: E402
-from harness.prices import Price, PriceBook  # noqa: E402
+from harness.ruleset import load  # noqa: E402
 
 COMMENT = """List prices, fetched {day} by scripts/refresh_prices.py for {providers}; other rows are carried over.
 docs/cost.md says what each field means and what ranks. Never edited: a correction is a later book."""
@@ -91,12 +91,12 @@ def main(argv: Sequence[str] | None = None, today: date | None = None) -> int:
     today = today or datetime.now(UTC).date()
     providers = arguments.provider or ["aws", "azure"]
     try:
-        book = loader.load_books(arguments.ruleset).current
+        book = load.load_books(arguments.ruleset).current
         listed = list(fetched(book, providers, arguments.aws_index, arguments.azure_prices))
-        out = arguments.out or arguments.ruleset / loader.PRICES_FOLDER / f"{today.isoformat()}.yaml"
+        out = arguments.out or arguments.ruleset / load.PRICES_FOLDER / f"{today.isoformat()}.yaml"
         comment = COMMENT.format(day=today.isoformat(), providers=" and ".join(providers))
         write_new(out, book_text(today.isoformat(), renewed(book, listed, today), book.exchange, comment))
-        new = loader.load_prices(out)
+        new = load.load_prices(out)
     except TtaError as error:
         print(f"refresh_prices: {error}; no book was written", file=sys.stderr)
         return int(error.exit_status)

@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness import powerlog
-from harness.clock import MonotonicClock
-from harness.power import NodePower, Sample
-from harness.recorder import PowerRecorder
+from harness.base.clock import MonotonicClock
+from harness.log import power_log
+from harness.log.power_format import NodePower, Sample
+from harness.metering.recorder import PowerRecorder
 
 PERIOD_S = 0.1
 LIMIT = 0.005  # of one core
@@ -37,8 +37,8 @@ TREE = "TTA_SOAK_TREE"
 AGENT = f"""
 import os, sys
 from pathlib import Path
-from harness import agent, meters
-from harness.meters.powercap import PowercapMeter
+from harness.metering import agent, meters
+from harness.metering.meters.powercap import PowercapMeter
 meters.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(os.environ["{TREE}"]))
 agent.main(sys.argv[1], 0, os.environ["TTA_POWER_TOKEN"])
 """
@@ -100,7 +100,7 @@ def main() -> int:
             time.sleep(minutes * 60)
             recorder.end()
             seconds = (clock.elapsed_ns() - began_ns) / 1e9
-        (log,) = powerlog.read_folder(root / "power")
+        (log,) = power_log.read_folder(root / "power")
         return 0 if report(log, seconds) else 1
 
 

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import loader, registry
-from harness.auditing import engine, reading
-from harness.auditing.facts import Standard, Subject, Tree
-from harness.auditing.mirrored import MirrorRun
-from harness.auditing.suspicion import AuditRules, Suspicion
-from harness.loader.audit import load_audit
-from harness.ruleset import RuleSet
+from harness.checker.audit import engine, read
+from harness.checker.audit.facts import Standard, Subject, Tree
+from harness.checker.audit.mlflow_db import MirrorRun
+from harness.checker.audit.rules import load_audit
+from harness.checker.audit.signals import AuditRules, Suspicion
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
 from tests import foreign
 
 TODAY = date(2025, 12, 1)
@@ -31,7 +31,7 @@ BANDS = {"toy": (0.1, 0.95)}
 
 @cache
 def rules() -> AuditRules:
-    found = load_audit(registry.audit_file())
+    found = load_audit(catalog.audit_file())
     return dataclasses.replace(found, bands={**found.bands, **BANDS})
 
 
@@ -43,14 +43,14 @@ def audit(
 ) -> list[Suspicion]:
     """Everything suspicious about the results at or below `place`; `standard` None: that of the ruleset."""
     tree, found = Tree(), []
-    for path, logs in reading.find([place]):
-        subject = reading.subject(reading.read(path, logs), ruleset, rules().bands, TODAY, mirror)
+    for path, logs in read.find([place]):
+        subject = read.subject(read.read(path, logs), ruleset, rules().bands, TODAY, mirror)
         if standard is not None:
             runs = tuple(dataclasses.replace(run, standard=standard) for run in subject.runs)
             subject = Subject(subject.result, runs, standard, mirror)
         tree.add(subject)
-        found += engine.audit(subject, rules(), registry.signals())
-    found += [item for _, item in engine.audit_tree(tree, rules(), registry.signals())]
+        found += engine.audit(subject, rules(), catalog.signals())
+    found += [item for _, item in engine.audit_tree(tree, rules(), catalog.signals())]
     return sorted(found, key=engine.order)
 
 
@@ -60,5 +60,5 @@ def codes(found: list[Suspicion]) -> set[str]:
 
 def v1(**benchmarks: Any) -> RuleSet:
     """The ruleset v1, with `benchmarks` beside its own."""
-    found = loader.load_ruleset(registry.ruleset_folder("v1"), "v1")
+    found = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
     return dataclasses.replace(found, benchmarks={**found.benchmarks, **benchmarks})

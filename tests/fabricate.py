@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import powerfolders, powerlines, runlog
-from harness.energyevent import energy_value
-from harness.events import CHAIN_START, Event, digest_of, format_line, line_digest
-from harness.loggedenergy import energy_of
-from harness.power import ClockOffset, MeterSpec, Sample
-from harness.powerfolders import IDLE_FOLDER, POWER_FOLDER
-from harness.ruleset import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
-from harness.runenergy import EnergyLimits
-from harness.submission import (
+from harness.energy.energyevent import energy_value
+from harness.energy.from_logs import energy_of
+from harness.energy.run_energy import EnergyLimits
+from harness.log import power_files, powerlines, run_log
+from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_digest
+from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
+from harness.log.power_format import ClockOffset, MeterSpec, Sample
+from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
+from harness.submission.result import (
     CLAIM_NAME,
     CODE_NAME,
     MANIFEST_NAME,
@@ -273,7 +273,7 @@ def text_of(steps: Iterable[Step], wall_start_ms: int = WALL_START_MS) -> str:
     for seq, step in enumerate(steps):
         elapsed_ns = round(step.at_s * 1e9)
         metadata = {
-            "file": "harness/referee.py",
+            "file": "harness/run/referee.py",
             "lineno": 1,
             "seq": seq,
             "elapsed_ns": elapsed_ns,
@@ -407,7 +407,7 @@ def write_power(
 
 def restate_energy(path: Path, steps: list[Step], wall_start_ms: int = WALL_START_MS, num_nodes: int = 1) -> None:
     """Makes `tta_energy` say what the power logs beside `path` come to, as the referee (or a careful forger) does."""
-    log = powerfolders.with_power(runlog.read(write_log(path, steps, wall_start_ms)))
+    log = power_files.with_power(run_log.read(write_log(path, steps, wall_start_ms)))
     find(steps, "tta_energy").value = energy_value(energy_of(log, EnergyLimits(), num_nodes))
     write_log(path, steps, wall_start_ms)
 

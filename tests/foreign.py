@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.events import TOKEN
+from harness.log.events import TOKEN
 
 START_MS = 1_760_000_000_000  # 9 October 2025
 BATCH, EVERY, NUM_EVALUATIONS = 100, 5_000, 8

@@ -190,7 +190,7 @@ class Running:
                 continue
             is_launcher = "accelerate.commands.launch" in words
             # Before exec a new process still has the words of the one that made it.
-            is_worker = "harness.worker" in words and not is_launcher
+            is_worker = "harness.run.worker" in words and not is_launcher
             if {"launcher": is_launcher, "worker": is_worker}[what]:
                 return process
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.events import TOKEN
+from harness.log.events import TOKEN
 
 START_MS = 1_755_000_000_000  # 12 August 2025
 NUM_EPOCHS, EPOCH_S, EVAL_S = 5, 240.0, 20.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.power import ClockOffset, MeterSpec, NodePower, Sample
+from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 
 SECOND_NS = 1_000_000_000
 WALL_MS = 1_715_000_000_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from harness import registry
-from harness.ruleset import BenchmarkRules, Constraint
+from harness.ruleset import catalog
+from harness.ruleset.model import BenchmarkRules, Constraint
 from tests.fabricate import benchmark_rules
 
 
@@ -17,7 +17,7 @@ def write_ruleset(folder: Path, rules: BenchmarkRules | None = None) -> Path:
     """The law of v1 (its codes and timing) with `rules` as its only benchmark."""
     rules = rules or benchmark_rules()
     folder.mkdir(parents=True, exist_ok=True)
-    source = registry.ruleset_folder("v1")
+    source = catalog.ruleset_folder("v1")
     for name in ("ruleset.yaml", "prices.yaml"):
         (folder / name).write_text((source / name).read_text())
     plain: dict[str, Any] = dataclasses.asdict(rules)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.clock import Clock
-from harness.energyreading import EnergySource
-from harness.plan import WorkerLost, WorkerTimeout
-from harness.power import ClockOffset, MeterSpec, NodePower, Sample
+from harness.base.clock import Clock
+from harness.energy.energyreading import EnergySource
+from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
+from harness.run.plan import WorkerLost, WorkerTimeout
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 

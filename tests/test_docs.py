@@ -98,7 +98,7 @@ def test_every_mark_has_a_generator_and_every_generator_a_mark(hook: ModuleType)
 def test_the_rulebook_has_every_check_once(hook: ModuleType) -> None:
     """On the page of its family, with its document; and in the index."""
     pages = hook.rulebook_pages()
-    known = {**hook.registry.checks(), **hook.registry.signals()}
+    known = {**hook.checks(), **hook.signals()}
     index = pages[f"{hook.RULES}/index.md"]
 
     for code in known:
@@ -110,7 +110,7 @@ def test_the_rulebook_has_every_check_once(hook: ModuleType) -> None:
 
 def test_every_field_of_a_verb_and_every_key_of_a_log_is_explained(hook: ModuleType) -> None:
     """An empty cell in these tables is something left unsaid."""
-    for text in (hook.exit_codes(), hook.log_keys(), hook.power_keys()):
+    for text in (hook.exit_codes(), hook.log_keys(), hook.power_log_keys()):
         assert "|  |" not in text
 
 

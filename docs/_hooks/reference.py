@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 # Every name of the harness that a page is made from.
-from harness import errors, loader, powerlines, registry, ruleset, runenergy
-from harness import events as keys
-from harness.documents import Piece, pieces
+from harness import errors
+from harness.base.docstrings import Piece, pieces
+from harness.checker.rulebook import FAMILIES, SCOPES, in_force
+from harness.commands.verbs import parser as command_line_parser
+from harness.energy.run_energy import EnergyLimits
 from harness.findings import Rule
-from harness.rulebook import FAMILIES, SCOPES, in_force
-from harness.verbs import parser as command_line_parser
+from harness.log import events as keys
+from harness.log import powerlines as power_keys
+from harness.ruleset import model
+from harness.ruleset.catalog import checks, ruleset_folder, ruleset_folders, signals
+from harness.ruleset.load import load_ruleset
 
 RULES = "reference/rules"
 CHANGES = "reference/rules-changelog.md"
@@ -184,9 +189,9 @@ def log_keys() -> str:
     return "\n\n".join(parts)
 
 
-def power_keys() -> str:
+def power_log_keys() -> str:
     """The keys of a node's power log, as their module lists them."""
-    lines = (powerlines.__doc__ or "").splitlines()
+    lines = (power_keys.__doc__ or "").splitlines()
     rows = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines if line.startswith("    ")]
     return _table(("key", "value"), ((f"`{name}`", _value(text)) for name, text in rows))
 
@@ -214,8 +219,8 @@ def rulesets() -> str:
 def rule_types() -> str:
     """The fields of the types that rules files are read into."""
     types = (
-        ruleset.Timing, runenergy.EnergyLimits, ruleset.Waiver, ruleset.BenchmarkRules, ruleset.Constraint,
-        ruleset.ReferenceRecipe, ruleset.ReferenceConvergence,
+        model.Timing, EnergyLimits, model.Waiver, model.BenchmarkRules, model.Constraint,
+        model.ReferenceRecipe, model.ReferenceConvergence,
     )  # fmt: skip
     return "\n\n".join(f"### {kind.__name__}\n\n{_fields(kind)}" for kind in types)
 
@@ -277,10 +282,10 @@ def benchmarks() -> str:
     return "\n\n".join(parts)
 
 
-def _rulesets() -> list[tuple[str, ruleset.RuleSet]]:
+def _rulesets() -> list[tuple[str, model.RuleSet]]:
     """Every ruleset by name, `tta`'s first."""
-    names = sorted((name for name, _ in registry.ruleset_folders()), key=lambda name: ("/" in name, name))
-    return [(name, loader.load_ruleset(registry.ruleset_folder(name), name)) for name in names]
+    names = sorted((name for name, _ in ruleset_folders()), key=lambda name: ("/" in name, name))
+    return [(name, load_ruleset(ruleset_folder(name), name)) for name in names]
 
 
 # The rulebook.
@@ -288,7 +293,7 @@ def _rulesets() -> list[tuple[str, ruleset.RuleSet]]:
 
 def rulebook_pages(documents: Iterable[str] = ()) -> dict[str, str]:
     """Name and Markdown of every page of the rulebook. documents: the names of the pages that can be linked to."""
-    rules = [*registry.checks().values(), *(signal.as_rule for signal in registry.signals().values())]
+    rules = [*checks().values(), *(signal.as_rule for signal in signals().values())]
     known = [loaded for _, loaded in _rulesets()]
     families = {family: [rule for rule in rules if rule.code.startswith(family)] for family in FAMILIES}
     assert sum(map(len, families.values())) == len(rules), "a check belongs to no family"
@@ -412,7 +417,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "exceptions": exceptions,
     "log-keys": log_keys,
-    "power-keys": power_keys,
+    "power-keys": power_log_keys,
     "rulesets": rulesets,
     "rule-types": rule_types,
     "benchmarks": benchmarks,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.board.words import value_words
-from harness.runlog import RunLog
+from harness.board.pages.words import value_words
+from harness.log.run_log import RunLog
 
 _LAST_MS = 253_402_300_800_000  # the year 10000
 

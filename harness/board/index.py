@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.billing import BILLING_NAME
 from harness.board.heads import LogFacts, log_facts
-from harness.board.powerfacts import RunPower, run_power
-from harness.board.words import slug
-from harness.claims import SIGNATURE_NAME
+from harness.board.pages.power_facts import RunPower, run_power
+from harness.board.pages.words import slug
+from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
-from harness.powerfolders import POWER_PATTERN
-from harness.prices import NoPrice, Price, PriceBook, PriceBooks, Quote
-from harness.pricing import book_of, price_of, quote_of
-from harness.ruleset import RuleSet
-from harness.scoring import Leaderboard, Row
-from harness.submission import (
+from harness.log.power_files import POWER_PATTERN
+from harness.ruleset.model import RuleSet
+from harness.scoring.cost import book_of, price_of, quote_of
+from harness.scoring.score import Leaderboard, Row
+from harness.submission.billing import BILLING_NAME
+from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.result import (
     CLAIM_NAME,
     CODE_NAME,
     MANIFEST_NAME,

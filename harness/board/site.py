@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from harness.board.index import Board, Download
-from harness.board.pages import pages
+from harness.board.pages.pages import pages
 from harness.errors import InputError, OutputError, printable
 
 MARKER_NAME = "tta-board.json"  # {"format": 1, "files": {path: sha256}}: what makes a folder a site of ours

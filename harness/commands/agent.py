@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from harness import agent
 from harness.errors import ExitStatus, UsageError
-from harness.power import TOKEN_VARIABLE
+from harness.log.power_format import TOKEN_VARIABLE
+from harness.metering import agent
 
 
 def run(address: str, node: int, patience_s: float) -> ExitStatus:

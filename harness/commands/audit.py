@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from harness import checking, grouping, loader, registry, render, report, roundplace, sarif, unread
-from harness.auditing import engine, reading
-from harness.auditing.engine import Audited
-from harness.auditing.facts import Tree
-from harness.auditing.mirrored import read_mirror
-from harness.auditing.suspicion import AuditRules, Signal, Suspicion
-from harness.claims import Unreadable
+from harness import grouping
+from harness.checker import parallel, report
+from harness.checker.audit import engine, read
+from harness.checker.audit.engine import Audited
+from harness.checker.audit.facts import Tree
+from harness.checker.audit.mlflow_db import read_mirror
+from harness.checker.audit.rules import load_audit
+from harness.checker.audit.signals import AuditRules, Signal, Suspicion
+from harness.checker.report import sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.grouping import Group
-from harness.loader.audit import load_audit
-from harness.ruleset import RuleSet
-from harness.submission import Result
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission import layout, unread
+from harness.submission.claim import Unreadable
+from harness.submission.result import Result
 
 FORMATS = ("text", "json", "sarif", "html")
 
@@ -31,7 +35,7 @@ def run(
     """Audits every result at or below `paths`, alone and together, and writes what is suspicious to standard output.
 
     Targets, limits and reference convergence are those of the ruleset; "auto" is the one that the results point to
-    (`harness.whichrules`), which goes to standard error, and none where they point to none.
+    (`harness.ruleset.detect`), which goes to standard error, and none where they point to none.
 
     Returns:
         OK whatever is suspicious: a suspicion is no verdict. USAGE where a log was not audited, as it cannot be read.
@@ -44,21 +48,21 @@ def run(
         raise UsageError("audit: which results? name logs, folders or trees of them")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    rules, signals = load_audit(registry.audit_file()), registry.signals()
+    rules, signals = load_audit(catalog.audit_file()), catalog.signals()
     rules.fits(signals)
-    ruleset = None if ruleset_name == checking.AUTO else _load(ruleset_name)
+    ruleset = None if ruleset_name == parallel.AUTO else _load(ruleset_name)
     store = () if mirror is None else read_mirror(mirror)
     missed = _Missed()
-    results = _readable(reading.find(paths), missed)
-    if ruleset_name == checking.AUTO:
-        auto, results = checking.held_to_one(results, paths)
+    results = _readable(read.find(paths), missed)
+    if ruleset_name == parallel.AUTO:
+        auto, results = parallel.held_to_one(results, paths)
         law = "no ruleset" if auto.chosen is None else f"ruleset {auto.name}"
         print(f"tta: auditing by {law}{auto.why}", file=sys.stderr)
         ruleset = None if auto.chosen is None else _load(auto.name)
     tree, audited = Tree(), []
     for result in results:
         try:
-            subject = reading.subject(result, ruleset, rules.bands, today, store)
+            subject = read.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
             missed.result(result.path, error)
             continue
@@ -103,14 +107,14 @@ class _Missed:
     @property
     def has_log(self) -> bool:
         """Whether a run is among it; a description or a manifest takes nothing from what is audited."""
-        return any(roundplace.LOG_PATTERN.fullmatch(part.path.name) for part in self.parts)
+        return any(layout.LOG_PATTERN.fullmatch(part.path.name) for part in self.parts)
 
 
 def _readable(found: Sequence[tuple[Path, Sequence[Path]]], missed: _Missed) -> Iterator[Result]:
     """The results of which a log can be read."""
     for path, logs in found:
         try:
-            result = reading.read(path, logs)
+            result = read.read(path, logs)
             for part in unread.parts(result):
                 missed.part(part)
             unread.refuse_without_runs(result)
@@ -121,7 +125,7 @@ def _readable(found: Sequence[tuple[Path, Sequence[Path]]], missed: _Missed) -> 
 
 
 def _load(name: str) -> RuleSet:
-    return loader.load_ruleset(registry.ruleset_folder(name), name)
+    return load.load_ruleset(catalog.ruleset_folder(name), name)
 
 
 def as_text(
@@ -231,7 +235,7 @@ def as_json(
         "results": results,
         "not_audited": _missed_records(missed),
     }
-    return render.dumped(document)
+    return text.dumped(document)
 
 
 def as_sarif(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness import datacache, loader, registry
 from harness.errors import ExitStatus, UsageError
+from harness.ruleset import catalog, load
+from harness.run import data_cache
 
 
 def run(
@@ -17,13 +18,13 @@ def run(
     Raises:
         UsageError: the workload has no baselines.
     """
-    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     rules = ruleset.benchmark(workload_name, suite)
-    workload = registry.workload(workload_name)
+    workload = catalog.workload(workload_name)
     measure = getattr(workload, "baselines", None)
     if measure is None:
         raise UsageError(f"{workload_name}: has no baselines to measure")
-    data = datacache.prepare(workload, suite, cache or datacache.default_cache(), source)
+    data = data_cache.prepare(workload, suite, cache or data_cache.default_cache(), source)
     found: dict[str, float] = measure(suite, data.path)
     metric = rules.metric
     if output_format == "json":

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from harness import loader, ranking, registry
+from harness.board import leaderboard
 from harness.board.index import Board, read_board
 from harness.board.site import refuse_foreign, write_site
 from harness.errors import ExitStatus, MissingDependencyError
-from harness.scoring import Leaderboard, Row
-from harness.submission import Result
+from harness.ruleset import catalog, load
+from harness.scoring.score import Leaderboard, Row
+from harness.submission.result import Result
 
 
 def build(tree: Path, site: Path, ruleset_name: str, today: date) -> ExitStatus:
@@ -33,15 +34,15 @@ def board_of(tree: Path, ruleset_name: str, today: date) -> Board:
     Raises:
         TtaError: the tree or the ruleset cannot be read.
     """
-    folder = registry.ruleset_folder(ruleset_name)
-    ruleset = loader.load_ruleset(folder, ruleset_name)
-    checks = registry.checks()
+    folder = catalog.ruleset_folder(ruleset_name)
+    ruleset = load.load_ruleset(folder, ruleset_name)
+    checks = catalog.checks()
 
     def rate(result: Result) -> Row:
-        return ranking.row(result, ruleset, checks.values(), ruleset.prices, today)
+        return leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today)
 
     def rank(rows: Sequence[Row]) -> Leaderboard:
-        return ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+        return leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
 
     return read_board(tree, ruleset, checks, ruleset.prices, rate, rank)
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from harness import checking, judging, loader, registry, render, sarif
+from harness.checker import engine, parallel
+from harness.checker.report import sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Rule
 from harness.grouping import alike
-from harness.ruleset import RuleSet
-from harness.submission import Result, find_results, read_result
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission.result import Result, find_results, read_result
 
 FORMATS = ("text", "json", "sarif", "html")
 
@@ -29,7 +31,7 @@ def run(
 
     jobs: processes to do it with; None: one a core where there is enough to do.
 
-    The ruleset "auto" is the one that the results point to (`harness.whichrules`), else v1; which it is goes to
+    The ruleset "auto" is the one that the results point to (`harness.ruleset.detect`), else v1; which it is goes to
     standard error. What can be read is judged even if something else cannot.
 
     Raises:
@@ -40,7 +42,7 @@ def run(
         raise UsageError("check: which results? name logs, folders or trees of them")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
-    with checking.without_collector():
+    with parallel.without_collector():
         return _judged(paths, ruleset_name, output_format, today, is_verbose, jobs)
 
 
@@ -49,9 +51,9 @@ def _judged(
 ) -> ExitStatus:
     checks: dict[str, Rule] = {}
     ruleset: RuleSet | None = None
-    if ruleset_name != checking.AUTO:
+    if ruleset_name != parallel.AUTO:
         ruleset, checks = _load(ruleset_name)
-    judged: list[render.Judged] = []
+    judged: list[text.Judged] = []
     unreadable: InputError | None = None
     found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
     waiting, auto = iter(found), None
@@ -65,16 +67,16 @@ def _judged(
                 unreadable = _told(unreadable, error)
 
     if ruleset is None:
-        undecided, auto = checking.auto_of(paths).decided(first())
+        undecided, auto = parallel.auto_of(paths).decided(first())
         if undecided:
-            checking.say(auto)
+            parallel.say(auto)
             ruleset_name = auto.name
             ruleset, checks = _load(ruleset_name)
-            judged = [checking.Judge(ruleset, checks, today).of(result) for result in undecided]
+            judged = [parallel.Judge(ruleset, checks, today).of(result) for result in undecided]
             undecided.clear()
     if ruleset is not None:
-        judge, rest = checking.Judge(ruleset, checks, today, auto), list(waiting)
-        for said in checking.in_order(rest, judge, ruleset_name, checking.jobs_for(rest, jobs)):
+        judge, rest = parallel.Judge(ruleset, checks, today, auto), list(waiting)
+        for said in parallel.in_order(rest, judge, ruleset_name, parallel.jobs_for(rest, jobs)):
             if isinstance(said, UsageError):
                 raise said
             if isinstance(said, InputError):
@@ -89,7 +91,7 @@ def _judged(
 
 
 def _document(
-    judged: list[render.Judged],
+    judged: list[text.Judged],
     ruleset: RuleSet,
     checks: dict[str, Rule],
     output_format: str,
@@ -98,13 +100,13 @@ def _document(
 ) -> str:
     match output_format:
         case "json":
-            return render.as_json(judged, ruleset, checks, today)
+            return text.as_json(judged, ruleset, checks, today)
         case "sarif":
             groups = [(group, None) for item in judged for group in alike(item.findings)]
             law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
             return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
         case "html":
-            from harness import report  # jinja2 takes a while
+            from harness.checker import report  # jinja2 takes a while
 
             return report.as_html(
                 report.Report(
@@ -113,10 +115,10 @@ def _document(
                     parts=[report.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,
-                    waivers=judging.waiver_uses(ruleset, [(item.path, item.findings) for item in judged], today),
+                    waivers=engine.waiver_uses(ruleset, [(item.path, item.findings) for item in judged], today),
                 )
             )
-    return render.as_text(judged, ruleset, checks if is_verbose else None)
+    return text.as_text(judged, ruleset, checks if is_verbose else None)
 
 
 def _told(before: InputError | None, error: InputError) -> InputError:
@@ -127,5 +129,5 @@ def _told(before: InputError | None, error: InputError) -> InputError:
 
 
 def _load(name: str) -> tuple[RuleSet, dict[str, Rule]]:
-    ruleset = loader.load_ruleset(registry.ruleset_folder(name), name)
-    return ruleset, checking.checks_of(ruleset)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(name), name)
+    return ruleset, parallel.checks_of(ruleset)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import datacache, loader, registry
 from harness.errors import DataError, ExitStatus
+from harness.ruleset import catalog, load
+from harness.run import data_cache
 
 
 def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, source: Path | None) -> ExitStatus:
@@ -14,9 +15,9 @@ def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, so
     Raises:
         DataError: they cannot be had, are damaged, or are not those of the rules.
     """
-    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     rules = ruleset.benchmark(workload, suite)
-    data = datacache.prepare(registry.workload(workload), suite, cache or datacache.default_cache(), source)
+    data = data_cache.prepare(catalog.workload(workload), suite, cache or data_cache.default_cache(), source)
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data's digest is {data.digest}; the rules of {rules.name} want {rules.data_digest}; "

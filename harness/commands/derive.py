@@ -13,23 +13,28 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness import checking, judging, loader, pricing, ranking, registry, roundplace, roundscore, unread
+from harness.board import leaderboard
+from harness.board.derive.formulas import kind_of
+from harness.board.derive.mlperf import derive_round, typed_in_round
+from harness.board.derive.numbers import Derived, Place, Subject, derive
+from harness.board.derive.stated import RULES_OF_BOARD, Typed, against_board, typed_totals
+from harness.board.export import board_json
 from harness.board.index import read_board
-from harness.board.tables import board_json
-from harness.claims import small_file
-from harness.derivation import Derived, Place, Subject, derive
-from harness.derivationrules import kind_of
+from harness.board.mlperf_table import RoundRow
+from harness.board.rowdocument import row_document
+from harness.checker import engine, parallel
+from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, InputError, UsageError, printable
-from harness.prices import PriceBook
-from harness.roundderivation import derive_round, typed_in_round
-from harness.rounds import Round
-from harness.roundtable import RoundRow
-from harness.rowdocument import row_document
-from harness.ruleset import RuleSet
-from harness.scoring import Leaderboard, Row
-from harness.submission import Result, find_results, read_result
-from harness.summary import summarise
-from harness.typedtotals import RULES_OF_BOARD, Typed, against_board, typed_totals
+from harness.mlperf import score as mlperf_score
+from harness.mlperf.model import Round
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.scoring import cost
+from harness.scoring.score import Leaderboard, Row
+from harness.scoring.summary import summarise
+from harness.submission import layout, unread
+from harness.submission.claim import small_file
+from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
 _TABLE_NUMBERS = ("target", "num_runs", "drop", "without_training")
@@ -68,15 +73,15 @@ def run(
     if not paths:
         raise UsageError("derive: which results? name logs, folders or trees of them")
     mine, unreadable = _readable(list(dict.fromkeys(found for place in paths for found in find_results(place))))
-    if ruleset_name == checking.AUTO:
+    if ruleset_name == parallel.AUTO:
         if not mine and unreadable is not None:
             raise unreadable
-        auto, results = checking.held_to_one(iter(mine.values()), paths)
+        auto, results = parallel.held_to_one(iter(mine.values()), paths)
         deque(results, maxlen=0)  # each is held against the choice before any is shown
-        checking.say(auto)
+        parallel.say(auto)
         ruleset_name = auto.name
-    folder = registry.ruleset_folder(ruleset_name)
-    ruleset = loader.load_ruleset(folder, ruleset_name)
+    folder = catalog.ruleset_folder(ruleset_name)
+    ruleset = load.load_ruleset(folder, ruleset_name)
     if ruleset.round is not None and (tree is not None or against is not None):
         raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
     if ruleset.round is not None:
@@ -92,12 +97,12 @@ def run(
 def _of_ours(
     mine: Mapping[Path, Result], ruleset: RuleSet, folder: Path, tree: Path | None, against: Path | None, today: date
 ) -> list[Derivation]:
-    checks = registry.checks()
+    checks = catalog.checks()
     known = {path.resolve() for path in mine}
     others = [] if tree is None else [path for path in find_results(tree) if path.resolve() not in known]
     results = {str(path): result for path, result in [*mine.items(), *((path, read_result(path)) for path in others)]}
-    rows = [ranking.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
-    ranked = {row.path: row for table in ranking.leaderboard("", "", rows).tables for row in table.rows}
+    rows = [leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
+    ranked = {row.path: row for table in leaderboard.leaderboard("", "", rows).tables for row in table.rows}
     published = None if against is None else _read(against)
     found = []
     for path in mine:
@@ -139,13 +144,13 @@ def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) ->
 
 
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
-    findings = judging.judge(result, ruleset, registry.checks().values(), today)
-    scaling = result.path / roundplace.SCALING_NAME
-    claimed = roundplace.claimed_factor(scaling)[0] if roundplace.SCALING_NAME in result.files else None
-    score = roundscore.of(result, round_)
+    findings = engine.judge(result, ruleset, catalog.checks().values(), today)
+    scaling = result.path / layout.SCALING_NAME
+    claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
+    score = mlperf_score.of(result, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
-    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / loader.RULESET_FILE))
+    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))
     return Derivation(result, tuple(numbers), tuple(typed_in_round(result, row)))
 
 
@@ -156,14 +161,14 @@ def _read(path: Path) -> bytes:
 
 def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subject:
     rules = ruleset.benchmarks.get(result.benchmark or "")
-    book = None if ruleset.prices is None else pricing.book_of(result, ruleset.prices)
-    files = [folder / loader.PRICES_FILE, *sorted((folder / loader.PRICES_FOLDER).glob("*.yaml"))]
+    book = None if ruleset.prices is None else cost.book_of(result, ruleset.prices)
+    files = [folder / load.PRICES_FILE, *sorted((folder / load.PRICES_FOLDER).glob("*.yaml"))]
     prices = [
         str(file)
         for file in files
-        if isinstance(book, PriceBook) and file.exists() and loader.load_prices(file).digest == book.digest
+        if isinstance(book, PriceBook) and file.exists() and load.load_prices(file).digest == book.digest
     ]
-    rules_path = str(folder / (loader.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
+    rules_path = str(folder / (load.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
     return Subject(result, row, rules, rules_path, prices[0] if prices else None)
 
 
@@ -178,13 +183,13 @@ def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
 
 def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[str, Any]:
     """The result's row in the data of a board of `tree`, with what its table says; empty where it is on no board."""
-    checks = registry.checks()
+    checks = catalog.checks()
 
     def rate(result: Result) -> Row:
-        return ranking.row(result, ruleset, checks.values(), ruleset.prices, today)
+        return leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today)
 
     def rank(rows: Sequence[Row]) -> Leaderboard:
-        return ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+        return leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
 
     board = json.loads(board_json(read_board(tree, ruleset, checks, ruleset.prices, rate, rank)))
     for table in board["tables"]:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import machine as node
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
-from harness.meters import Survey, survey
-from harness.system import Machine, Processor, size, speed, system_description, unknown_fields
+from harness.metering.meters import Survey, survey
+from harness.run import machine_face as node
+from harness.submission.system import Machine, Processor, size, speed, system_description, unknown_fields
 
 # A fifth of the CPUs taken by others slows a run on all of them by about as much.
 BUSY_FRACTION = 0.2

@@ -9,14 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness import events as key
-from harness import loader, registry
-from harness.columns import aligned
+from harness.base.text_table import aligned
+from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
-from harness.estimating import Estimate, Pace, Spread, estimate, paces, reference_samples
-from harness.prices import PriceBook
-from harness.ruleset import BenchmarkRules
-from harness.submission import find_results, read_result
+from harness.log import events as key
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.estimate import Estimate, Pace, Spread, estimate, paces, reference_samples
+from harness.submission.result import find_results, read_result
 
 _HEADER = ("sku", "nodes", "USD/h", "time to target", "95 % range", "USD a run", "95 % range", "USD a result", "as of")
 _LEFT_OUT = "storage, traffic, licences, tax, failed attempts"
@@ -45,15 +45,15 @@ def run(
         UsageError: no reference points, none at the batch size, no throughput, or no such book.
         TtaError: rules, book or result cannot be read.
     """
-    folder = registry.ruleset_folder(ruleset_name)
-    ruleset = loader.load_ruleset(folder, ruleset_name)
+    folder = catalog.ruleset_folder(ruleset_name)
+    ruleset = load.load_ruleset(folder, ruleset_name)
     rules = ruleset.benchmark(workload, suite)
     if ruleset.prices is None:
-        raise RulesError(f"{folder}: has no {loader.PRICES_FILE}; this ruleset prices nothing")
+        raise RulesError(f"{folder}: has no {load.PRICES_FILE}; this ruleset prices nothing")
     if book is None:
         chosen = ruleset.prices.current
     else:
-        chosen = loader.load_prices(Path(book)) if Path(book).is_file() else ruleset.prices.matching(book)
+        chosen = load.load_prices(Path(book)) if Path(book).is_file() else ruleset.prices.matching(book)
     if throughput is not None and result is not None:
         raise UsageError("--throughput and --from: give one of them")
     measured, measured_at = ([], None) if result is None else _measured(result, rules)

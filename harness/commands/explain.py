@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 
-from harness import loader, registry, roundwords
+from harness.checker.rulebook import SCOPES, rulebook
 from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.findings import Rule
-from harness.rulebook import SCOPES, rulebook
-from harness.ruleset import RuleSet
+from harness.mlperf import describe
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
 
 DEFAULT_RULESET = "v1"
 _CODE = re.compile("[A-Za-z]{3}[0-9]{3}")
@@ -26,14 +27,14 @@ def run(code: str | None, all_codes: bool, ruleset_name: str = DEFAULT_RULESET) 
     """
     if code is not None and all_codes:
         raise UsageError(f"explain: {printable(code, 60)!r} and --all: one check or the whole rulebook, not both")
-    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     if ruleset.round is not None and not all_codes:
         known = ruleset.round.benchmarks
         if code is None:
-            sys.stdout.write(roundwords.round_in_words(ruleset.round))
+            sys.stdout.write(describe.round_in_words(ruleset.round))
             return ExitStatus.OK
         if code in known:
-            sys.stdout.write(roundwords.benchmark_in_words(ruleset.round, known[code]))
+            sys.stdout.write(describe.benchmark_in_words(ruleset.round, known[code]))
             return ExitStatus.OK
     if code is not None:
         rule = _rule(code, ruleset)
@@ -51,7 +52,7 @@ def _rule(code: str, ruleset: RuleSet) -> Rule:
     Raises:
         UsageError: there is none; with the nearest, and how to see all.
     """
-    rules = {**registry.checks(), **{item.code: item.as_rule for item in registry.signals().values()}}
+    rules = {**catalog.checks(), **{item.code: item.as_rule for item in catalog.signals().values()}}
     if code.upper() in rules:
         return rules[code.upper()]
     asked = code.upper() if _CODE.fullmatch(code) else code
@@ -73,9 +74,9 @@ def _head(rule: Rule, ruleset: RuleSet) -> str:
 
 def _rulebook(ruleset: RuleSet) -> str:
     """Of the default ruleset: all checks and signals, and which rulesets have them in force; of another: its own."""
-    rules = registry.checks().values()
+    rules = catalog.checks().values()
     if ruleset.version != DEFAULT_RULESET:
         return rulebook([rule for rule in rules if rule.code in ruleset.codes], [ruleset])
-    names = sorted((name for name, _ in registry.ruleset_folders()), key=lambda name: ("/" in name, name))
-    rulesets = [loader.load_ruleset(registry.ruleset_folder(name), name) for name in names]
-    return rulebook([*rules, *(signal.as_rule for signal in registry.signals().values())], rulesets)
+    names = sorted((name for name, _ in catalog.ruleset_folders()), key=lambda name: ("/" in name, name))
+    rulesets = [load.load_ruleset(catalog.ruleset_folder(name), name) for name in names]
+    return rulebook([*rules, *(signal.as_rule for signal in catalog.signals().values())], rulesets)

@@ -7,11 +7,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import runlog
 from harness.errors import ExitStatus, LogError, OutputError, UsageError, printable
-from harness.power import MeterClass, Scope
-from harness.powercsv import node_log, read_csv, spec_for
-from harness.recording import run_folder
+from harness.log import run_log
+from harness.log.power_csv import node_log, read_csv, spec_for
+from harness.log.power_format import MeterClass, Scope
+from harness.metering.recording import run_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def bring(request: Request) -> ExitStatus:
     path = request.result / f"result_{request.index}.txt"
     if not path.exists():
         raise UsageError(f"--run {request.index}: {path}: there is no such run")
-    log = runlog.read(path)
+    log = run_log.read(path)
     trace = read_csv(request.csv, request.time_column, request.power_column)
     spec = spec_for(request.csv.name, trace, request.meter_class, request.accuracy_pct, request.scope)
     try:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import loader, registry
-from harness.columns import aligned
+from harness.base.text_table import aligned
+from harness.cost.ownership import read_ownership
+from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
+from harness.cost.price_file import book_text, row_of
 from harness.errors import ExitStatus, InputError, RulesError, UsageError, printable, unknown_name
-from harness.ownership import read_ownership
-from harness.pricefile import book_text, row_of
-from harness.prices import NoPrice, Price, PriceBook, PriceBooks, Quote
+from harness.ruleset import catalog, load
 
 # Each action's operands, as a person would name them.
 ACTIONS = {"show": (), "search": ("TEXT",), "validate": ("FILE",), "diff": ("OLD", "NEW"), "own": ("FILE",)}
@@ -53,10 +53,10 @@ def run(
         return _validate(Path(operands[0]), output_format)
     if action == "own":
         return _own(Path(operands[0]), output_format)
-    folder = registry.ruleset_folder(ruleset)
-    if not (folder / loader.PRICES_FILE).exists():
-        raise RulesError(f"{folder}: has no {loader.PRICES_FILE}; this ruleset prices nothing")
-    books = loader.load_books(folder)
+    folder = catalog.ruleset_folder(ruleset)
+    if not (folder / load.PRICES_FILE).exists():
+        raise RulesError(f"{folder}: has no {load.PRICES_FILE}; this ruleset prices nothing")
+    books = load.load_books(folder)
     if action == "diff":
         return _diff(_book(books, operands[0]), _book(books, operands[1]), output_format)
     chosen = _book(books, book)
@@ -69,7 +69,7 @@ def run(
 def _book(books: PriceBooks, name: str | None) -> PriceBook:
     if name is None:
         return books.current
-    return loader.load_prices(Path(name)) if Path(name).is_file() else books.matching(name)
+    return load.load_prices(Path(name)) if Path(name).is_file() else books.matching(name)
 
 
 def _is_wanted(price: Price, words: Sequence[str], provider: str | None, gpu: str | None, region: str | None) -> bool:
@@ -142,7 +142,7 @@ def _print_json(document: dict[str, Any]) -> None:
 
 
 def _validate(path: Path, output_format: str) -> ExitStatus:
-    book = loader.load_prices(path)
+    book = load.load_prices(path)
     tests: dict[str, Callable[[Price], bool]] = {
         "rows that rank": lambda price: _why_unranked(book, price) is None,
         "rows without a date": lambda price: price.as_of is None,
@@ -198,7 +198,7 @@ def _shown(value: object) -> str:
 
 def _own(path: Path, output_format: str) -> ExitStatus:
     try:
-        form = read_ownership(loader.load_yaml(path), str(path))
+        form = read_ownership(load.load_yaml(path), str(path))
     except RulesError as error:
         raise InputError(str(error)) from None
     price = form.price()

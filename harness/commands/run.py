@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import datacache, interrupts, loader, metering, parts, registry, runlog
-from harness import events as key
-from harness.clock import MonotonicClock
+from harness.base import signals
+from harness.base.clock import MonotonicClock
 from harness.errors import (
     DataError,
     ExitStatus,
@@ -28,19 +27,25 @@ from harness.errors import (
     printable,
     unknown_name,
 )
-from harness.launch import LaunchedWorker
-from harness.logwriter import LogWriter
-from harness.metering import Metering, Wish
-from harness.plan import Outcome, Plan
-from harness.referee import Referee
-from harness.resultfolder import open_folder
-from harness.ruleset import BenchmarkRules, RuleSet
-from harness.submission import CODE_NAME, Result, read_result, small_file
-from harness.summary import Summary, as_text, summarise
-from harness.view import open_view
+from harness.log import events as key
+from harness.log import run_log
+from harness.log.writer import LogWriter
+from harness.metering import session
+from harness.metering.session import Metering, Wish
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.run import data_cache
+from harness.run.launcher import LaunchedWorker
+from harness.run.plan import Outcome, Plan
+from harness.run.progress import open_view
+from harness.run.referee import Referee
+from harness.run.result_folder import open_folder
+from harness.scoring.summary import Summary, as_text, summarise
+from harness.submission import module as open_module
+from harness.submission.result import CODE_NAME, Result, read_result, small_file
 
 if TYPE_CHECKING:
-    from harness.mirror import Mirror
+    from harness.tracking.mirror import Mirror
 
 OPEN = "open"
 _MIRROR_PATIENCE_S = 60.0
@@ -79,13 +84,13 @@ def run(request: Request) -> ExitStatus:
         TtaError: the request, the data, the system description or the output folder is not in order.
         Interrupted: SIGINT, SIGTERM or SIGHUP; the log of the run at hand was closed as aborted.
     """
-    metering.wanted(request.power)
-    ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
+    session.wanted(request.power)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
     module, module_text = _module(request, ruleset)
     template = replace(_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
-    with metering.opened(request.power, template.system, partial(_say, request), _complain) as meters:
+    with session.opened(request.power, template.system, partial(_say, request), _complain) as meters:
         done = open_folder(folder, template, module_text, request.is_resumed)
         if module is not None:
             template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
@@ -140,7 +145,7 @@ def run_all(request: Request) -> ExitStatus:
         UsageError: no benchmark has the suite, or there is no such division. OutputError: `out` is there already.
         Interrupted: by a signal; the rest is not run, and no row is printed.
     """
-    ruleset = loader.load_ruleset(registry.ruleset_folder(request.ruleset), request.ruleset)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     of_suite = [rules for rules in ruleset.benchmarks.values() if rules.suite == request.suite]
     if not of_suite:
         raise UsageError(unknown_name("suite", request.suite, {rules.suite for rules in ruleset.benchmarks.values()}))
@@ -179,7 +184,7 @@ def _one(
     output = folder / "output"
     output.mkdir(exist_ok=True)
     clock = MonotonicClock()
-    with interrupts.collected() as seen:
+    with signals.collected() as seen:
         referee = Referee(
             plan=plan,
             log=LogWriter(folder / f"result_{index}.txt", clock),
@@ -188,7 +193,7 @@ def _one(
             power=meters.recording(folder, index),
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),
-            drop_caches=lambda: datacache.drop_caches(plan.data_dir),
+            drop_caches=lambda: data_cache.drop_caches(plan.data_dir),
         )
         outcome = referee.run()
         if seen:  # while the worker was being dismissed; the run is whole, but there shall be no other
@@ -206,14 +211,14 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
             f"{rules.name}: precision {printable(precision)!r} is not permitted; "
             f"permitted: {', '.join(rules.precisions)}"
         )
-    hyperparameters = rules.resolve(loader.parse_overrides(list(request.overrides)), request.division)
+    hyperparameters = rules.resolve(load.parse_overrides(list(request.overrides)), request.division)
     batch_size = int(hyperparameters["global_batch_size"])
     if request.devices < 1 or batch_size % request.devices:
         raise UsageError(
             f"--devices {request.devices}: global_batch_size {batch_size} cannot be shared equally among them"
         )
-    data = datacache.prepare(
-        registry.workload(rules.workload), rules.suite, request.data or datacache.default_cache(), request.source
+    data = data_cache.prepare(
+        catalog.workload(rules.workload), rules.suite, request.data or data_cache.default_cache(), request.source
     )
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
@@ -242,7 +247,7 @@ def _plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
     )
 
 
-def _module(request: Request, ruleset: RuleSet) -> tuple[parts.Module | None, bytes]:
+def _module(request: Request, ruleset: RuleSet) -> tuple[open_module.Module | None, bytes]:
     """The module named on the command line, and its text; it is read here and never imported."""
     if request.module is None or request.division not in ruleset.divisions:  # which `_plan` refuses
         return None, b""
@@ -251,16 +256,16 @@ def _module(request: Request, ruleset: RuleSet) -> tuple[parts.Module | None, by
             f"--module {printable(request.module)}: the {printable(request.division)} division trains the workload as "
             f"it is; a module is for --division {OPEN}"
         )
-    workload = registry.workload(request.workload)
-    return parts.read(request.module, workload.name, workload.parts)
+    workload = catalog.workload(request.workload)
+    return open_module.read(request.module, workload.name, workload.parts)
 
 
 def _system(request: Request) -> Mapping[str, Any]:
     """The system description named on the command line, or this machine's."""
     if request.system is None:
-        from harness import machine
+        from harness.run import machine_face
 
-        return machine.system_description(machine.look())
+        return machine_face.system_description(machine_face.look())
     try:
         record = json.loads(small_file(request.system))
     except (ValueError, RecursionError) as error:
@@ -277,12 +282,12 @@ def _stamp() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
-def _result_id(done: Mapping[int, runlog.RunLog]) -> str:
+def _result_id(done: Mapping[int, run_log.RunLog]) -> str:
     return str(next(iter(done.values())).field(key.TTA_FORMAT, "result_id"))
 
 
 def _follow(folder: Path, tracking_uri: str | None) -> Mirror:
-    from harness.mirror import start_mirror
+    from harness.tracking.mirror import start_mirror
 
     return start_mirror(folder, tracking_uri)
 

@@ -9,16 +9,20 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import checking, judging, loader, ranking, registry, roundplace, roundscore, roundtable
-from harness.billing import Bill
-from harness.columns import aligned
+from harness.base.text_table import aligned
+from harness.board import leaderboard, mlperf_table
+from harness.board.rowdocument import row_document
+from harness.checker import engine, parallel
 from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.findings import Rule
-from harness.rounds import Round
-from harness.rowdocument import row_document
-from harness.ruleset import RuleSet
-from harness.scoring import Leaderboard, Row, ScoreEnergy, Table
-from harness.submission import Result, find_results, read_result
+from harness.mlperf import score as mlperf_score
+from harness.mlperf.model import Round
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.scoring.score import Leaderboard, Row, ScoreEnergy, Table
+from harness.submission import layout
+from harness.submission.billing import Bill
+from harness.submission.result import Result, find_results, read_result
 
 _HEADER = (
     "band", "submitter", "system", "time to target", "95 % interval", "samples", "energy", "cost", "runs", "errors"
@@ -42,13 +46,13 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | 
         raise UsageError("score: which results? name logs, folders or trees of them")
     unreadable: list[InputError] = []
     results = _readable(dict.fromkeys(found for place in paths for found in find_results(place)), unreadable)
-    if ruleset_name == checking.AUTO:
-        auto, results = checking.held_to_one(results, paths)
-        checking.say(auto)
+    if ruleset_name == parallel.AUTO:
+        auto, results = parallel.held_to_one(results, paths)
+        parallel.say(auto)
         ruleset_name = auto.name
-    folder = registry.ruleset_folder(ruleset_name)
-    ruleset = loader.load_ruleset(folder, ruleset_name)
-    checks = list(registry.checks().values())
+    folder = catalog.ruleset_folder(ruleset_name)
+    ruleset = load.load_ruleset(folder, ruleset_name)
+    checks = list(catalog.checks().values())
     today = today or datetime.now(UTC).date()
     if ruleset.round is not None:
         is_ranked = _print_round(results, ruleset, ruleset.round, checks, output_format, today)
@@ -71,8 +75,8 @@ def _print_ours(
     results: Iterable[Result], ruleset: RuleSet, checks: list[Rule], output_format: str, today: date
 ) -> bool:
     """The tables; whether all results are ranked."""
-    rows = [ranking.row(result, ruleset, checks, ruleset.prices, today) for result in results]
-    board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+    rows = [leaderboard.row(result, ruleset, checks, ruleset.prices, today) for result in results]
+    board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
     if output_format == "json":
         print(json.dumps(_document(board), allow_nan=False, indent=2))
     elif rows:
@@ -87,15 +91,15 @@ def _print_round(
     rows = []
     for result in results:
         path = result.path
-        num_errors = sum(finding.counts for finding in judging.judge(result, ruleset, checks, today))
-        has_claim = roundplace.SCALING_NAME in result.files
-        claimed = roundplace.claimed_factor(path / roundplace.SCALING_NAME)[0] if has_claim else None
-        rows.append(roundtable.RoundRow(path, roundscore.of(result, round_), num_errors, claimed))
+        num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
+        has_claim = layout.SCALING_NAME in result.files
+        claimed = layout.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
+        rows.append(mlperf_table.RoundRow(path, mlperf_score.of(result, round_), num_errors, claimed))
     if output_format == "json":
-        document = roundtable.document(ruleset.version, ruleset.digest, rows)
+        document = mlperf_table.document(ruleset.version, ruleset.digest, rows)
         print(json.dumps(document, allow_nan=False, indent=2))
     else:
-        print(roundtable.table(ruleset.version, ruleset.digest, rows))
+        print(mlperf_table.table(ruleset.version, ruleset.digest, rows))
     return all(row.is_ranked for row in rows)
 
 

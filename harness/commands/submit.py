@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from harness import events as key
-from harness import judging, loader, placing, ranking, registry, render, signature
+from harness.board import leaderboard
+from harness.checker import engine
+from harness.checker.report import text
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
-from harness.ruleset import RuleSet
-from harness.submission import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME, Claim, Result, find_results, read_result
+from harness.log import events as key
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission import pack, signature
+from harness.submission.result import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME, Claim, Result, find_results, read_result
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -36,29 +40,29 @@ def run(request: Request, today: date) -> ExitStatus:
     Raises:
         TtaError: the result cannot be read, or not be placed.
     """
-    folder = registry.ruleset_folder(request.ruleset)
-    ruleset = loader.load_ruleset(folder, request.ruleset)
+    folder = catalog.ruleset_folder(request.ruleset)
+    ruleset = load.load_ruleset(folder, request.ruleset)
     if not request.result.is_dir():
         raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
     result = read_result(request.result)
     claim = _claim(request, result, today)
-    with placing.staged(request.tree, result, claim) as staging:
+    with pack.staged(request.tree, result, claim) as staging:
         if request.sign is not None:
-            signature.sign(staging / placing.places(claim).result / MANIFEST_NAME, request.sign)
-        staged = read_result(staging / placing.places(claim).result)
-        findings = judging.judge(staged, ruleset, registry.checks().values(), today)
-        print(render.findings_text(findings).replace(f"{staging}/", ""))
-        if not judging.is_valid(findings):
+            signature.sign(staging / pack.places(claim).result / MANIFEST_NAME, request.sign)
+        staged = read_result(staging / pack.places(claim).result)
+        findings = engine.judge(staged, ruleset, catalog.checks().values(), today)
+        print(text.findings_text(findings).replace(f"{staging}/", ""))
+        if not engine.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
-        placing.refuse_second(request.tree, claim)  # else it would be ranked against itself
+        pack.refuse_second(request.tree, claim)  # else it would be ranked against itself
         if request.sign is not None:
             print(signature.verdict(staged, ruleset).sentence)
         print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
-            print(f"dry run: it would be placed at {request.tree / placing.places(claim).result}", file=sys.stderr)
+            print(f"dry run: it would be placed at {request.tree / pack.places(claim).result}", file=sys.stderr)
             return ExitStatus.OK
-        place = placing.place(request.tree, staging, claim)
+        place = pack.place(request.tree, staging, claim)
     print(f"placed at {place}")
     return ExitStatus.OK
 
@@ -121,8 +125,8 @@ def _category(status: object) -> str:
 
 def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
     """Where the result would rank among what is in the tree."""
-    checks = list(registry.checks().values())
-    mine = ranking.row(staged, ruleset, checks, ruleset.prices, today)
+    checks = list(catalog.checks().values())
+    mine = leaderboard.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]
     try:
         others = find_results(tree)
@@ -135,8 +139,8 @@ def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
             print(f"{path}: left out of the ranking: {error}", file=sys.stderr)
             continue
         if other.benchmark == staged.benchmark:
-            rows.append(ranking.row(other, ruleset, checks, ruleset.prices, today))
-    board = ranking.leaderboard(ruleset.version, ruleset.digest, rows)
+            rows.append(leaderboard.row(other, ruleset, checks, ruleset.prices, today))
+    board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
     for table in board.tables:
         for row in table.rows:
             if row.path == mine.path and row.score.seconds is not None:

@@ -7,10 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from harness import loader, registry, unread
 from harness.errors import ExitStatus, InputError, printable
-from harness.submission import find_results, read_result
-from harness.summary import as_text, summarise
+from harness.ruleset import catalog, load
+from harness.scoring.summary import as_text, summarise
+from harness.submission import unread
+from harness.submission.result import find_results, read_result
 
 
 def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
@@ -26,7 +27,7 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     Raises:
         TtaError: a path has no result, or the rules cannot be read.
     """
-    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     rows, status = [], ExitStatus.OK
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
         try:

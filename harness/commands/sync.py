@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import events as key
-from harness import judging, registry
+from harness.checker import engine
 from harness.errors import ExitStatus, printable
-from harness.following import Follower, Report, logs_in, ruleset_called
-from harness.mirror import tracking_uri as store_uri
-from harness.submission import SYSTEM_NAME, find_results, read_result
-from harness.tracking import Store
+from harness.log import events as key
+from harness.ruleset import catalog
+from harness.submission.result import SYSTEM_NAME, find_results, read_result
+from harness.tracking.follower import Follower, Report, logs_in, ruleset_called
+from harness.tracking.mirror import tracking_uri as store_uri
+from harness.tracking.store import Store
 
 
 def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
@@ -58,7 +59,7 @@ def _verdict(path: Path) -> str | None:
     ruleset = ruleset_called(names[0]) if names and isinstance(names[0], str) else None
     if ruleset is None:
         return None
-    findings = judging.judge(result, ruleset, registry.checks().values(), datetime.now(UTC).date())
+    findings = engine.judge(result, ruleset, catalog.checks().values(), datetime.now(UTC).date())
     errors = sum(finding.counts for finding in findings)
     return "valid" if errors == 0 else f"invalid: {errors} findings of severity error"
 

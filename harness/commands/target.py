@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import events as key
-from harness import loader, registry
-from harness.columns import aligned
+from harness.base.text_table import aligned
 from harness.errors import ExitStatus, UsageError, printable
-from harness.ruleset import BenchmarkRules
-from harness.runlog import RunLog
-from harness.runresult import RunResult, run_result
-from harness.submission import find_results, read_result
-from harness.target import Candidate, Curve, Proposal, propose_target, samples_to_target
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.run_result import RunResult, run_result
+from harness.scoring.target import Candidate, Curve, Proposal, propose_target, samples_to_target
+from harness.submission.result import find_results, read_result
 
 FULL_CURVE = "full_curve"
 _HEADER = ("target", "seeds", "samples", "variation", "of the curve", "0.001 more", "1 % of the way more", "")
@@ -54,7 +54,7 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
         UsageError: no full-length run is there, or they are of several benchmarks or of none of the ruleset's.
         LogError: a run has a quality that is not finite, or no evaluation, or names no batch size.
     """
-    ruleset = loader.load_ruleset(registry.ruleset_folder(ruleset_name), ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     logs = _full_curves(paths)
     names = {printable(log.value(key.SUBMISSION_BENCHMARK)) for log in logs}
     name = names.pop()

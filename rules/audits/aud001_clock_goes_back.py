@@ -21,8 +21,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "log"
 LIMITS = ("max_back_s",)

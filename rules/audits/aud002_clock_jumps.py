@@ -22,8 +22,8 @@ import itertools
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "log"
 LIMITS = ("max_factor", "min_s")

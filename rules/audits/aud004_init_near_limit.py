@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.auditing.facts import RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
 
 SCOPE = "log"
 LIMITS = ("near_fraction",)

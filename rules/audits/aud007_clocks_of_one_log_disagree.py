@@ -22,9 +22,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts
-from harness.auditing.logtext import Stamp
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.log_text import Stamp
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "log"
 LIMITS = ("max_apart_s", "min_stamps")

@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.course import number
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.scoring.timeline import number
 
 SCOPE = "log"
 LIMITS = ("max_apart_fraction", "max_launch_s")

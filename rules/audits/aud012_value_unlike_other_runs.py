@@ -22,8 +22,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "result"
 LIMITS = ("min_others", "max_spreads", "min_relative")

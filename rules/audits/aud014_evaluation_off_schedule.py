@@ -28,10 +28,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.auditing.facts import Point, RunFacts, Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.formula import Line
+from harness.checker.audit.facts import Point, RunFacts, Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
+from harness.mlperf.formula import Line
 
 SCOPE = "result"
 LIMITS = ("max_relative", "max_longer", "min_evaluations", "min_runs", "max_off_reference")

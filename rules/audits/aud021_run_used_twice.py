@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness import nearness
-from harness.auditing.facts import RunDigest, Tree, grouped
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit import similarity
+from harness.checker.audit.facts import RunDigest, Tree, grouped
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "tree"
 LIMITS = ("max_off_steps", "max_off_time_steps", "min_time_step_ms")
@@ -83,7 +83,7 @@ def _is_independent(run: RunDigest, other: RunDigest) -> bool:
 
 def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Trace | None:
     limit = rule["max_off_steps"]
-    if (curve := nearness.alike(run.qualities, other.qualities, limit)) is not None:
+    if (curve := similarity.alike(run.qualities, other.qualities, limit)) is not None:
         message = (
             f"the values of {curve.num} of its {len(run.qualities.numbers)} evaluations are those of {other.path} "
             f"but for {curve.off_steps:.2g} of the usual step between two of them; other runs are about one step apart"
@@ -92,7 +92,7 @@ def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Trace | None:
     limit = rule["max_off_time_steps"]
     if run.result != other.result or min(run.intervals.step, other.intervals.step) < rule["min_time_step_ms"]:
         return None
-    if (pace := nearness.of_one_pace(run.intervals, other.intervals, limit)) is None:
+    if (pace := similarity.of_one_pace(run.intervals, other.intervals, limit)) is None:
         return None
     times, factor = pace
     message = (

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunDigest, Tree
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunDigest, Tree
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "tree"
 LIMITS = ("min_seed",)

@@ -25,8 +25,8 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import Point, RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import Point, RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "log"
 LIMITS = ("min_pieces", "max_faster", "max_slower", "max_first_faster")

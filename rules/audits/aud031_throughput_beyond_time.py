@@ -22,10 +22,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.auditing.facts import RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.course import intervals, number
+from harness.checker.audit.facts import RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
+from harness.scoring.timeline import intervals, number
 
 SCOPE = "log"
 LIMITS = ("max_above", "max_below")

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.auditing.facts import Point, RunFacts
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.course import number
+from harness.checker.audit.facts import Point, RunFacts
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.scoring.timeline import number
 
 SCOPE = "log"
 LIMITS = ("max_relative", "max_ratio_off")

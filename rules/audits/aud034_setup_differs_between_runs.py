@@ -23,9 +23,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.auditing.facts import RunFacts, Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts, Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
 
 SCOPE = "result"
 LIMITS = ("min_runs",)

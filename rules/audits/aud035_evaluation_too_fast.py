@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from harness import events as key
-from harness.auditing.facts import RunFacts, Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.course import number
-from harness.events import Event
+from harness.checker.audit.facts import RunFacts, Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
+from harness.log.events import Event
+from harness.scoring.timeline import number
 
 SCOPE = "result"
 LIMITS = (

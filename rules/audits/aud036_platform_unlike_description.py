@@ -26,10 +26,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from harness import events as key
-from harness import roundplace
-from harness.auditing.facts import Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
+from harness.submission import layout
 
 SCOPE = "result"
 LIMITS = ()
@@ -59,7 +59,7 @@ def _odd(platform: str, subject: Subject) -> str:
     """The models of a platform's name that its system has not; empty where there are none."""
     system, place = subject.result.system or {}, subject.path.absolute()
     names = [str(system[name]) for name in FIELDS if name in system]
-    names += [place.parent.name] if roundplace.is_place(place) else []
+    names += [place.parent.name] if layout.is_place(place) else []
     spelt = [form for name in names for form in (name.lower(), BETWEEN.sub("", name.lower()))]
     spelt.append(_num_accelerators(subject))
     missing = [model for model in _models(NODES.sub("", platform)) if not any(_has(form, model) for form in spelt)]

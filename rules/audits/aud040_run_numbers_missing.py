@@ -21,8 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts, Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts, Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "result"
 LIMITS = ()

@@ -23,8 +23,8 @@ import itertools
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "min_usual_fraction", "max_pause_runs")

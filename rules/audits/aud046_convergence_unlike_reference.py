@@ -24,8 +24,8 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from harness.auditing.facts import RunFacts, Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts, Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_t", "max_variance_ratio")

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.auditing.facts import RunDigest, Tree, grouped
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunDigest, Tree, grouped
+from harness.checker.audit.signals import SignalRule, Trace, trace
 from harness.errors import printable
 
 SCOPE = "tree"

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness import events as key
-from harness.auditing.facts import RunFacts, Subject
-from harness.auditing.mirrored import MirrorRun
-from harness.auditing.suspicion import SignalRule, Trace, trace
+from harness.checker.audit.facts import RunFacts, Subject
+from harness.checker.audit.mlflow_db import MirrorRun
+from harness.checker.audit.signals import SignalRule, Trace, trace
+from harness.log import events as key
 
 SCOPE = "result"
 LIMITS = ("max_relative",)

@@ -22,11 +22,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.auditing.facts import Subject
-from harness.auditing.suspicion import SignalRule, Trace, trace
-from harness.claims import small_file
-from harness.course import number
+from harness.checker.audit.facts import Subject
+from harness.checker.audit.signals import SignalRule, Trace, trace
 from harness.errors import SubmissionError
+from harness.scoring.timeline import number
+from harness.submission.claim import small_file
 
 SCOPE = "result"
 LIMITS = ()

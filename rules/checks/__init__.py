@@ -1,1 +1,1 @@
-"""One file a rule; `harness.registry.checks` collects them by their codes."""
+"""One folder a family, one file a check; `harness.checker.registry` collects them by their codes."""

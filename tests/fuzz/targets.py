@@ -14,16 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from harness import formula, judging, loader, logpass, registry, render, runlog, submission
+from harness.checker import engine
+from harness.checker.report import text as report_text
 from harness.errors import LogError, RulesError, TtaError
-from harness.events import Event, format_line
-from harness.logline import parse_line
+from harness.log import logpass, run_log
+from harness.log.events import Event, format_line
+from harness.log.parse import parse_line
+from harness.mlperf import formula
+from harness.ruleset import catalog
+from harness.ruleset import load as rulesets
+from harness.submission import result as results
 from tests import fabricate, mlperflog
 from tests.rules.box import TODAY, codes
 
-CHECKS = list(registry.checks().values())
+CHECKS = list(catalog.checks().values())
 RULESET = fabricate.ruleset(codes())
-ROUND = loader.load_ruleset(registry.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
+ROUND = rulesets.load_ruleset(catalog.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
 LOG = fabricate.text_of(fabricate.events()).encode()
 VALUES = (0, 1.5, -3, "x", True, None, [1, "y"], {"BBOX": 0.4, "a": [1]}, 2**63, 1e308)
 
@@ -61,14 +67,14 @@ def reader(data: bytes, place: Path) -> None:
             assert read_again(event) == event
 
 
-def _read(path: Path) -> runlog.RunLog | None:
+def _read(path: Path) -> run_log.RunLog | None:
     try:
-        return runlog.read(path)
+        return run_log.read(path)
     except LogError:
         return None
 
 
-def _all_of(log: runlog.RunLog | None) -> object:
+def _all_of(log: run_log.RunLog | None) -> object:
     """Everything that was read, numbers with their types."""
     if log is None:
         return None
@@ -84,11 +90,11 @@ def judge(data: bytes, place: Path) -> None:
     path = place / "result_0.txt"
     path.write_bytes(data)
     try:
-        result = submission.read_result(path)
+        result = results.read_result(path)
     except TtaError:
         return
-    findings = judging.judge(result, ROUND, CHECKS, TODAY)
-    shown = render.as_text([render.judged(result, findings)], ROUND)
+    findings = engine.judge(result, ROUND, CHECKS, TODAY)
+    shown = report_text.as_text([report_text.judged(result, findings)], ROUND)
     assert all(c.isprintable() or c == "\n" for c in shown)
 
 
@@ -98,7 +104,7 @@ def read_again(event: Event) -> Event:
 
 def load(data: bytes, place: Path) -> None:
     """A file of a ruleset; the first byte says which one it stands for."""
-    rules = registry.ruleset_folder("v1").parent
+    rules = catalog.ruleset_folder("v1").parent
     for name in RULE_FILES:
         if not (place / name).exists():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +113,7 @@ def load(data: bytes, place: Path) -> None:
     sound = changed.read_bytes()
     changed.write_bytes(data[1:])
     try:
-        loader.load_ruleset(changed.parent, "fuzzed")
+        rulesets.load_ruleset(changed.parent, "fuzzed")
     except TtaError as error:
         assert "\n" not in str(error)  # noqa: PT017  (not the error is tested, but its sentence)
     finally:
@@ -135,9 +141,9 @@ def submit(data: bytes, place: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data[1:])
     try:
-        result = submission.read_result(folder)
-        findings = judging.judge(result, RULESET, CHECKS, TODAY)
-        shown = render.as_text([render.judged(result, findings)], RULESET)
+        result = results.read_result(folder)
+        findings = engine.judge(result, RULESET, CHECKS, TODAY)
+        shown = report_text.as_text([report_text.judged(result, findings)], RULESET)
         assert all(c.isprintable() or c == "\n" for c in shown)
         if data[1:] != sound and part != "MANIFEST.sha256":
             assert {finding.code for finding in findings} & {"PKG003", "PKG004", "PKG010", "SYS001"}, (
@@ -178,7 +184,7 @@ def _submission_seeds() -> Iterator[bytes]:
 
 
 def _loader_seeds() -> list[bytes]:
-    rules = registry.ruleset_folder("v1").parent
+    rules = catalog.ruleset_folder("v1").parent
     return [bytes([number]) + (rules / name).read_bytes() for number, name in enumerate(RULE_FILES)]
 
 

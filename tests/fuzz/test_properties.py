@@ -16,12 +16,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness import formula, runlog, strictjson
+from harness.base import strict_json
 from harness.errors import LogError, RulesError
-from harness.events import EVENT_TYPES, Event, format_line
-from harness.logline import parse_line
-from scripts.fuzz import mutated
+from harness.log import run_log
+from harness.log.events import EVENT_TYPES, Event, format_line
+from harness.log.parse import parse_line
+from harness.mlperf import formula
 from tests.fuzz import targets
+from tests.fuzz.__main__ import mutated
 
 ROOM = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -60,7 +62,7 @@ def test_an_event_written_and_read_is_the_same(event: Event) -> None:
 @given(value=values)
 def test_json_written_and_read_strictly_is_the_same(value: Any) -> None:
     """Of what may stand in a description, nothing is refused that is no fault."""
-    assert strictjson.loads(json.dumps(value).encode()) == value
+    assert strict_json.loads(json.dumps(value).encode()) == value
 
 
 @ROOM
@@ -74,10 +76,10 @@ def test_json_written_and_read_strictly_is_the_same(value: Any) -> None:
 def test_json_is_read_or_refused(data: bytes) -> None:
     """ValueError alone; and what it returns has one text."""
     try:
-        value = strictjson.loads(data)
+        value = strict_json.loads(data)
     except ValueError:
         return
-    assert strictjson.loads(json.dumps(value, allow_nan=False).encode()) == value
+    assert strict_json.loads(json.dumps(value, allow_nan=False).encode()) == value
 
 
 @ROOM
@@ -98,9 +100,9 @@ def test_a_mutated_log_gives_defects_or_the_same_events(place: Path, seed: int) 
     sound, path = place / "sound.txt", place / "mutated.txt"
     sound.write_bytes(targets.LOG)
     path.write_bytes(data)
-    before = runlog.read(sound)
+    before = run_log.read(sound)
     try:
-        after = runlog.read(path)
+        after = run_log.read(path)
     except LogError:
         return
     same = [(event.key, event.value) for event in before.events]
@@ -167,14 +169,14 @@ def test_a_target_accepts_its_own_seeds_and_runs(name: str, tmp_path: Path) -> N
 
 def test_crashes_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An input that raises anything else is written down, counted, and makes the script end with 1."""
-    from scripts import fuzz
+    from tests.fuzz import __main__
 
     def crashes(data: bytes, place: Path) -> None:
         raise KeyError("x")
 
     broken = targets.Target(crashes, lambda: [b"x"], (b"y",))
 
-    assert fuzz.loop("reader", broken, 3, 1, tmp_path / "kept") == 3
+    assert __main__.loop("reader", broken, 3, 1, tmp_path / "kept") == 3
     assert len(list((tmp_path / "kept").iterdir())) == 3
     assert "3 crashes" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "kept")

@@ -16,7 +16,7 @@ from tests.shared_files import shared
 
 pytest.importorskip("mlperf_logging")
 
-from scripts.agree_mlcommons import ACCEPT, CRASH, REFUSE, Ours, Theirs
+from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Ours, Theirs
 
 ROUNDS = {"v0.7": "0.7.0", "v1.0": "1.0.0", "v4.0": "4.0.0", "v5.1": "5.1.0"}
 NUM_LOGS, MAX_BYTES = 5, 2_000_000  # of each round

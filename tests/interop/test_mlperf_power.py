@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import powerlines, powerlog
-from harness.mlperf_energy import published_node_joules
-from harness.power import Sample
+from harness.log import power_log, powerlines
+from harness.log.power_format import Sample
+from tests.interop.mlperf_energy import published_node_joules
 from tests.powertrace import WALL_MS, mlperf_log, ns, spec
 
 mlp_parser = pytest.importorskip("mlperf_logging.compliance_checker.mlp_parser")
@@ -30,7 +30,7 @@ def test_power_log_with_one_meter_is_read_by_mlperfs_program(tmp_path: Path) -> 
 
     assert errors == []
     assert summarizer._compute_power_node(events, 120_000) == pytest.approx(36_000.0)
-    assert powerlog.read(path).defects == ()
+    assert power_log.read(path).defects == ()
 
 
 def test_formula_is_the_one_of_mlperfs_program(tmp_path: Path) -> None:
@@ -42,4 +42,4 @@ def test_formula_is_the_one_of_mlperfs_program(tmp_path: Path) -> None:
     events, _ = mlp_parser.parse_file(str(path), RULESET)
 
     theirs = summarizer._compute_power_node(events, 90_000)
-    assert published_node_joules(powerlog.read(path), start_ns, start_ns + ns(90)) == pytest.approx(theirs, rel=1e-9)
+    assert published_node_joules(power_log.read(path), start_ns, start_ns + ns(90)) == pytest.approx(theirs, rel=1e-9)

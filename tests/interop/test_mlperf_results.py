@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.roundconvergence import judge
-from scripts import agree_mlcommons_results as agree
+from harness.mlperf.rcp import judge
+from tests.interop import agree_results as agree
 from tests.mlperflog import find
 from tests.rules.box import TODAY
 from tests.rules.fixtures import mlr

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from harness.events import TOKEN
+from harness.log.events import TOKEN
 from tests import mlperflog
 
 pytest.importorskip("mlperf_logging")
 
-from scripts.agree_mlcommons import ACCEPT, CRASH, REFUSE, Ours, Theirs
+from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Ours, Theirs
 
 Edit = Callable[[str], str]
 SOUND = [entry.line() for entry in mlperflog.retinanet()]

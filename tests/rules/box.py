@@ -14,11 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, registry, runlog, submission
-from harness.events import digest_of
+from harness.checker import engine
 from harness.findings import Finding
-from harness.ruleset import RuleSet
-from harness.runresult import derive_ledger
+from harness.log import run_log
+from harness.log.events import digest_of
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.scoring.run_result import derive_ledger
+from harness.submission import result as results
 from tests import fabricate
 from tests.fabricate import Step, find
 
@@ -28,7 +31,7 @@ TODAY = date(2025, 12, 1)
 @cache
 def codes() -> dict[str, str]:
     """The codes of version 1, without its benchmarks."""
-    content = loader.load_yaml(registry.ruleset_folder("v1") / loader.RULESET_FILE)
+    content = load.load_yaml(catalog.ruleset_folder("v1") / load.RULESET_FILE)
     return dict(content["codes"])
 
 
@@ -86,7 +89,7 @@ class Box:
 
     def claim(self, **changes: str) -> None:
         """Changes fields of the claim; None of them takes a field out."""
-        path = self.folder / submission.CLAIM_NAME
+        path = self.folder / results.CLAIM_NAME
         fields = dict(line.split(": ", 1) for line in path.read_text().splitlines())
         fields.update({name: json.dumps(value) for name, value in changes.items()})
         path.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
@@ -101,11 +104,11 @@ class Box:
             for steps in self.runs:
                 find(steps, "tta_system").value["digest"] = digest_of(system)
             self.write()
-            self.claim(system_sha256=submission.sha256_of(self.system_path))
+            self.claim(system_sha256=results.sha256_of(self.system_path))
 
     def judge(self) -> list[Finding]:
-        result = submission.read_result(self.folder)
-        return judging.judge(result, self.ruleset, registry.checks().values(), TODAY)
+        result = results.read_result(self.folder)
+        return engine.judge(result, self.ruleset, catalog.checks().values(), TODAY)
 
 
 def drop(steps: list[Step], key: str, nth: int | None = None) -> None:
@@ -131,7 +134,7 @@ def recount(steps: list[Step]) -> None:
 def agree(steps: list[Step], place: Path) -> None:
     """Makes count, ledger and throughput agree with the events, as a careful forger would."""
     recount(steps)
-    log = runlog.read(fabricate.write_log(place / "forged.txt", steps))
+    log = run_log.read(fabricate.write_log(place / "forged.txt", steps))
     ledger = derive_ledger(log)
     run_s = find(steps, "run_stop").at_s - find(steps, "run_start").at_s
     find(steps, "tta_ledger").value.update({f"{phase}_s": round(s, 6) for phase, s in ledger.items()}, run_s=run_s)

@@ -8,9 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, registry, submission
+from harness.checker import engine
 from harness.findings import Finding
-from harness.ruleset import RuleSet
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission import result
 from tests import mlperflog
 from tests.mlperflog import Entry
 from tests.rules.box import TODAY, Box, Case, Found
@@ -21,7 +23,7 @@ ROUND = "mlperf_training/5.1.0"
 @cache
 def ruleset(name: str = ROUND) -> RuleSet:
     """The round with its checks of single logs, as it comes with the harness."""
-    law = loader.load_ruleset(registry.ruleset_folder(name), name)
+    law = load.load_ruleset(catalog.ruleset_folder(name), name)
     return dataclasses.replace(law, codes={code: law.codes[code] for code in law.codes if code.startswith("MLP")})
 
 
@@ -50,7 +52,7 @@ class MlperfBox(Box):
         self.is_written = True
 
     def judge(self) -> list[Finding]:
-        return judging.judge(submission.read_result(self.log()), self.ruleset, registry.checks().values(), TODAY)
+        return engine.judge(result.read_result(self.log()), self.ruleset, catalog.checks().values(), TODAY)
 
 
 @dataclasses.dataclass(frozen=True)

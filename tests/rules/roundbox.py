@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import judging, loader, registry, submission, system
+from harness.checker import engine
 from harness.findings import Finding
-from harness.ruleset import RuleSet
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission import result as results
+from harness.submission import system
 from tests import mlperflog
 from tests.mlperflog import Entry
 from tests.rules.box import TODAY, Box, Case, Found
@@ -20,7 +23,7 @@ ROUND = "mlperf_training/5.1.0"
 
 def law(name: str = ROUND) -> RuleSet:
     """The round with all its checks, as it comes with the harness."""
-    return loader.load_ruleset(registry.ruleset_folder(name), name)
+    return load.load_ruleset(catalog.ruleset_folder(name), name)
 
 
 def runs(num_runs: int = 5, division: str = "closed") -> list[list[Entry]]:
@@ -74,13 +77,13 @@ class RoundBox(Box):
         path.write_text(text)
         return path
 
-    def result(self) -> submission.Result:
+    def result(self) -> results.Result:
         if not self.is_written:
             self.write()
-        return submission.read_result(self.folder)
+        return results.read_result(self.folder)
 
     def judge(self) -> list[Finding]:
-        return judging.judge(self.result(), self.ruleset, registry.checks().values(), TODAY)
+        return engine.judge(self.result(), self.ruleset, catalog.checks().values(), TODAY)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import signature
+from harness.submission import signature
 
 
 def ssh_keygen(*arguments: str, data: bytes = b"") -> bytes:

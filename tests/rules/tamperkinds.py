@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.auditing.facts import MIN_TIME_MS
-from harness.events import TOKEN
+from harness.checker.audit.facts import MIN_TIME_MS
+from harness.log.events import TOKEN
 from tests import fabricate
 
 Record = dict[str, Any]

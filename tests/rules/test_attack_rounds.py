@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import formula
-from harness.auditing.suspicion import Suspicion
+from harness.checker.audit.signals import Suspicion
+from harness.mlperf import formula
 from tests import foreign
 from tests.auditing import STANDARD, audit
 from tests.foreign import Row, of

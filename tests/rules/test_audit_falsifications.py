@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.auditing.facts import Standard
-from harness.events import TOKEN
+from harness.checker.audit.facts import Standard
+from harness.log.events import TOKEN
 from tests import foreign
 from tests.auditing import STANDARD, audit, codes
 from tests.shared_files import shared

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import judging, registry, submission
-from harness.claims import Unreadable, line_of, read_claim, read_manifest
+from harness.checker import engine
 from harness.errors import RulesError
+from harness.ruleset import catalog
+from harness.submission import result as results
+from harness.submission.claim import Unreadable, line_of, read_claim, read_manifest
 from tests import fabricate
 from tests.rules import fixtures
 from tests.rules.box import TODAY, Box, Case, codes, findings_of
@@ -32,16 +34,16 @@ def test_a_case_is_found_as_expected(case: Case, tmp_path: Path) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("code", registry.checks())
+@pytest.mark.parametrize("code", catalog.checks())
 def test_a_check_fires_on_a_case(code: str) -> None:
     """No check without a case in which it finds something."""
     assert [case for case in CASES if case.code == code and code in {item.code for item in case.expected}]
 
 
-@pytest.mark.parametrize("code", registry.checks())
+@pytest.mark.parametrize("code", catalog.checks())
 def test_a_check_is_documented(code: str) -> None:
     """A title, and the five sections in their order, each with something in it."""
-    document = registry.checks()[code].document
+    document = catalog.checks()[code].document
     titles = re.findall(r"^## (.*)$", document, re.MULTILINE)
     sections = re.split(r"^## .*$", document, flags=re.MULTILINE)
 
@@ -52,7 +54,7 @@ def test_a_check_is_documented(code: str) -> None:
 
 def test_version_1_has_every_check_in_force() -> None:
     """A check that nobody switched on checks nothing."""
-    assert set(codes()) == {code for code in registry.checks() if code[:3] not in ("MLP", "MLR")}  # of the rounds
+    assert set(codes()) == {code for code in catalog.checks() if code[:3] not in ("MLP", "MLR")}  # of the rounds
 
 
 def test_a_valid_submission_has_no_findings(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_a_valid_submission_has_no_findings(tmp_path: Path) -> None:
     ]
 
     for place in places:
-        result = submission.read_result(place)
-        assert judging.judge(result, ruleset, registry.checks().values(), TODAY) == []
+        result = results.read_result(place)
+        assert engine.judge(result, ruleset, catalog.checks().values(), TODAY) == []
 
 
 @pytest.mark.parametrize("batch_size", [50, 100, 200])
@@ -83,16 +85,16 @@ def test_a_metric_that_gets_better_downwards_has_no_findings(tmp_path: Path) -> 
     folder = fabricate.write_log(tmp_path / "log.txt", fabricate.events(rules=rules, qualities=(0.5, 0.3, 0.05)))
     ruleset = fabricate.ruleset(codes(), rules)
 
-    assert judging.judge(submission.read_result(folder), ruleset, registry.checks().values(), TODAY) == []
+    assert engine.judge(results.read_result(folder), ruleset, catalog.checks().values(), TODAY) == []
 
 
 def test_a_check_in_force_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """What nobody can look at would let everything pass."""
-    result = submission.read_result(fabricate.write_result(tmp_path / "result"))
+    result = results.read_result(fabricate.write_result(tmp_path / "result"))
     ruleset = fabricate.ruleset({**codes(), "LOG999": "error"})
 
     with pytest.raises(RulesError, match="codes: unknown check 'LOG999'"):
-        judging.judge(result, ruleset, registry.checks().values(), TODAY)
+        engine.judge(result, ruleset, catalog.checks().values(), TODAY)
 
 
 def test_a_field_of_a_file_that_cannot_be_read_has_no_line(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from harness import judging, loader, registry, submission
-from harness.events import TOKEN
+from harness.checker import engine
+from harness.log.events import TOKEN
+from harness.ruleset import catalog, load
+from harness.submission import result
 from tests import mlperflog
 from tests.rules.box import TODAY
 from tests.rules.mlperfbox import ruleset
@@ -187,7 +189,7 @@ def real() -> str:
 
 def codes_of(log: Lines, path: Path) -> set[str]:
     path.write_text("".join((line if isinstance(line, str) else TOKEN + json.dumps(line)) + "\n" for line in log))
-    findings = judging.judge(submission.read_result(path), ruleset(), registry.checks().values(), TODAY)
+    findings = engine.judge(result.read_result(path), ruleset(), catalog.checks().values(), TODAY)
     return {finding.code for finding in findings}
 
 
@@ -211,6 +213,6 @@ def test_a_falsification_is_found(falsify: Callable[[Lines], None], source: Call
 
 def test_each_may_be_put_out_of_force() -> None:
     """A ruleset decides: all the codes are its own, with a severity each."""
-    law = loader.load_ruleset(registry.ruleset_folder("mlperf_training/0.7.0"), "mlperf_training/0.7.0")
+    law = load.load_ruleset(catalog.ruleset_folder("mlperf_training/0.7.0"), "mlperf_training/0.7.0")
 
     assert set(FALSIFICATIONS.values()) <= set(law.codes)

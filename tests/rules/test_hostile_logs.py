@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import judging, registry, submission
-from harness.billing import BILLING_NAME
+from harness.checker import engine
 from harness.errors import LogError
-from harness.submission import CLAIM_NAME
+from harness.ruleset import catalog
+from harness.submission import result as results
+from harness.submission.billing import BILLING_NAME
+from harness.submission.result import CLAIM_NAME
 from tests import fabricate, mlperflog
 from tests.fabricate import Step
 from tests.rules.box import TODAY, Box, codes
@@ -23,12 +25,12 @@ VALUES: list[Any] = [None, True, -1, 10**400, 9e99, "", "\x1b[31m\ud800", [], [N
 STEPS = fabricate.events()
 
 
-CHECKS = list(registry.checks().values())
+CHECKS = list(catalog.checks().values())
 
 
 def judge(path: Path) -> list[str]:
     ruleset = fabricate.ruleset(codes())
-    findings = judging.judge(submission.read_result(path), ruleset, CHECKS, TODAY)
+    findings = engine.judge(results.read_result(path), ruleset, CHECKS, TODAY)
     return [finding.code for finding in findings]
 
 
@@ -143,7 +145,7 @@ def test_any_key_of_a_log_of_mlperfs_can_be_missing(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
-    "code", [code for code in registry.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
+    "code", [code for code in catalog.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
 )
 def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, code: str) -> None:
     """Under rules of ours it finds nothing in a result of MLPerf's with hardly a line."""
@@ -152,7 +154,7 @@ def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, cod
         entries[:] = [entry for entry in entries if entry.key in ("submission_benchmark", "run_stop")]
     box.put("scaling.json", "{}")
     result = box.result()
-    rule = registry.checks()[code]
+    rule = catalog.checks()[code]
 
     for subject in result.runs if rule.scope == "log" else (result,):
         assert list(rule.check(subject, None, fabricate.ruleset(codes()))) == []
@@ -163,7 +165,7 @@ def test_a_single_log_of_mlperfs_is_not_judged_as_a_result(tmp_path: Path) -> No
     box = RoundBox(tmp_path, num_runs=1)
     mlperflog.drop(box.logs[0], "seed")
     box.write()
-    found = judging.judge(submission.read_result(box.log()), box.ruleset, CHECKS, TODAY)
+    found = engine.judge(results.read_result(box.log()), box.ruleset, CHECKS, TODAY)
 
     assert {"MLP033"} == {finding.code for finding in found}
 

@@ -24,9 +24,11 @@ from typing import Any
 
 import pytest
 
-from harness import cli, submission, trees
-from harness.claims import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
+from harness import cli
+from harness.base import files
 from harness.errors import SubmissionError, TtaError
+from harness.submission import result as results
+from harness.submission.claim import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
 from tests import fabricate
 from tests.fabricate import Step
 from tests.rules_folder import write_ruleset
@@ -584,10 +586,10 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/result_x.txt").symlink_to(outside)
 
-    (found,) = submission.find_results(tmp_path / "tree")
+    (found,) = results.find_results(tmp_path / "tree")
 
     with pytest.raises(SubmissionError, match="is a symbolic link"):
-        submission.read_result(found)
+        results.read_result(found)
 
 
 def test_folders_can_be_deeper_than_paths_are_long(tmp_path: Path, folder: Path) -> None:
@@ -603,10 +605,10 @@ def test_folders_can_be_deeper_than_paths_are_long(tmp_path: Path, folder: Path)
         os.close(here)
 
     try:
-        entries = submission.read_result(folder).files
+        entries = results.read_result(folder).files
 
         assert [entry.kind for name, entry in entries.items() if name.startswith("d/")] == ["folder"]
-        assert folder in submission.find_results(tmp_path / "tree")
+        assert folder in results.find_results(tmp_path / "tree")
     finally:
         subprocess.run(["rm", "-rf", "--", folder / "d"], check=False)
 
@@ -619,28 +621,28 @@ def test_a_tree_that_ends_nowhere_is_said_to_be_unreadable(tmp_path: Path) -> No
     closed.mkdir(parents=True)
     closed.chmod(0)
 
-    assert submission.find_results(tmp_path / "tree") == [closed]
+    assert results.find_results(tmp_path / "tree") == [closed]
     with pytest.raises(SubmissionError, match="cannot be listed: Permission denied"):
-        submission.read_result(closed)
+        results.read_result(closed)
 
 
 def test_there_can_be_too_many_files(folder: Path) -> None:
     """One sentence; a hundred thousand take no longer than ten thousand."""
-    for number in range(submission.MAX_FILES):
+    for number in range(results.MAX_FILES):
         (folder / str(number)).touch()
 
     with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result has as many"):
-        submission.read_result(folder)
+        results.read_result(folder)
 
 
 def test_there_can_be_too_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders hold no file and count all the same."""
-    monkeypatch.setattr(trees, "MAX_FOLDERS", 20)
+    monkeypatch.setattr(files, "MAX_FOLDERS", 20)
     for number in range(20):
         (tmp_path / str(number)).mkdir()
 
     with pytest.raises(SubmissionError, match="more than 20 folders; no tree has as many"):
-        submission.find_results(tmp_path)
+        results.find_results(tmp_path)
 
 
 def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
@@ -684,7 +686,7 @@ def test_a_file_that_vanishes_is_no_fault(folder: Path) -> None:
     try:
         for _ in range(50):
             try:
-                submission.read_result(folder)
+                results.read_result(folder)
             except TtaError as error:
                 assert "\n" not in str(error)  # noqa: PT017  (it may come or not)
     finally:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import events as key
-from harness import registry, runlog
 from harness.findings import Fault
+from harness.log import events as key
+from harness.log import run_log
+from harness.ruleset import catalog
 from tests import fabricate
 from tests.fabricate import Step, find
 from tests.rules.box import drop, put
@@ -50,9 +51,9 @@ def faults(place: Path, code: str, damage: Callable[[list[Step]], object]) -> li
     """What one check says of a log, which has tta_clock, too."""
     steps = fabricate.events(mono_ns=fabricate.MONO_NS)
     damage(steps)
-    log = runlog.read(fabricate.write_log(place / "result_0.txt", steps))
+    log = run_log.read(fabricate.write_log(place / "result_0.txt", steps))
     rules = fabricate.benchmark_rules()
-    return list(registry.check(code).check(log, rules, fabricate.ruleset({}, rules)))
+    return list(catalog.check(code).check(log, rules, fabricate.ruleset({}, rules)))
 
 
 @pytest.mark.parametrize(

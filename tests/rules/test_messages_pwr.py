@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.energyfaults import NOT_RANKED
+from rules.checks.pwr._metered import NOT_RANKED
 from tests.rules.box import Case
 from tests.rules.fixtures.pwr_judged import CASES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.prices import PriceBook, PriceBooks
+from harness.cost.price_book import PriceBook, PriceBooks
 from tests.fabricate import find
 from tests.rules.box import Box
 from tests.rules.fixtures.attack_limits import DAY_MS

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from harness import judging, registry, submission
-from harness.energyevent import energy_value
+from harness.checker import engine
+from harness.energy.energyevent import energy_value
+from harness.energy.from_logs import energy_of
 from harness.errors import DataError, Interrupted
-from harness.loggedenergy import energy_of
-from harness.plan import WorkerLost
+from harness.ruleset import catalog
+from harness.run.plan import WorkerLost
+from harness.submission import result as results
 from tests import fabricate
 from tests.fabricate import benchmark_rules
-from tests.harness.test_referee import play
+from tests.harness.run.test_referee import play
 from tests.rules.box import TODAY, codes
 from tests.scripted import FakeClock, ScriptedPower
 
@@ -26,7 +28,7 @@ BLOCK = {"ok": True, "num_samples": 1000, "data_wait_s": 0.1}
 def found(path: Path, rules: Any = None) -> dict[str, str]:
     """Code and severity of what is found on a single log."""
     ruleset = fabricate.ruleset(codes(), rules)
-    findings = judging.judge(submission.read_result(path), ruleset, registry.checks().values(), TODAY)
+    findings = engine.judge(results.read_result(path), ruleset, catalog.checks().values(), TODAY)
     return {finding.code: finding.message for finding in findings}
 
 
@@ -57,15 +59,15 @@ def test_what_the_referee_adds_up_is_what_the_judge_adds_up(tmp_path: Path) -> N
     rules = benchmark_rules(max_seconds=1000.0)
     power, clock = ScriptedPower([100.0]), FakeClock()
     play(tmp_path / "log", [0.5] * 30 + [0.95], rules=rules, power=power, clock=clock)
-    (log,) = submission.read_result(tmp_path / "log").runs
+    (log,) = results.read_result(tmp_path / "log").runs
     host, run_id = log.value("tta_world")[0]["host"], log.field("tta_format", "run_id")
     again = ScriptedPower([100.0])
     again.begin(clock, "")
     nodes = tuple(replace(node, host=host, run_id=run_id) for node in again.end())
     log = replace(log, nodes=nodes)
-    result = replace(submission.read_result(tmp_path / "log"), runs=(log,), num_nodes=1)
+    result = replace(results.read_result(tmp_path / "log"), runs=(log,), num_nodes=1)
 
-    findings = judging.judge(result, fabricate.ruleset(codes(), rules), registry.checks().values(), TODAY)
+    findings = engine.judge(result, fabricate.ruleset(codes(), rules), catalog.checks().values(), TODAY)
     energy = energy_of(log, fabricate.ruleset({}).energy, 1)
 
     assert energy is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import roundscore
+from harness.mlperf import score
 from tests.mlperflog import find
 from tests.rules.box import Case
 from tests.rules.fixtures import mlp, mlp_limits, mlr, mlr_limits
@@ -70,4 +70,4 @@ def test_a_round_is_timed_by_the_clock_of_its_logs(tmp_path: Path) -> None:
         find(log, "run_stop").metadata["elapsed_ns"] = 1_000_000_000
     assert box.ruleset.round is not None
 
-    assert roundscore.of(box.result(), box.ruleset.round).raw_seconds == pytest.approx(1321.0)
+    assert score.of(box.result(), box.ruleset.round).raw_seconds == pytest.approx(1321.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness import demandwords
-from harness.events import Event
-from harness.formula import Line, parse
+from harness.log.events import Event
+from harness.mlperf import demandwords
+from harness.mlperf.formula import Line, parse
 from tests import foreign
 from tests.auditing import audit
 from tests.mlperflog import find

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import loader, registry
+from harness.checker.rulebook import FAMILIES, SCOPES, in_force, rulebook
 from harness.findings import Rule
-from harness.rulebook import FAMILIES, SCOPES, in_force, rulebook
+from harness.ruleset import catalog, load
 from tests.fabricate import ruleset
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED: dict[str, Rule] = {
-    **registry.checks(),
-    **{code: signal.as_rule for code, signal in registry.signals().items()},
+    **catalog.checks(),
+    **{code: signal.as_rule for code, signal in catalog.signals().items()},
 }
 
 
@@ -57,14 +57,14 @@ def test_no_two_checks_say_the_same() -> None:
 
 def test_every_check_is_in_force_somewhere() -> None:
     """A check that no ruleset of the harness has in force checks nothing."""
-    in_some = {code for name, folder in registry.ruleset_folders() for code in loader.load_ruleset(folder, name).codes}
+    in_some = {code for name, folder in catalog.ruleset_folders() for code in load.load_ruleset(folder, name).codes}
 
-    assert sorted(set(registry.checks()) - in_some) == []
+    assert sorted(set(catalog.checks()) - in_some) == []
 
 
 def test_rulesets_that_agree_are_named_as_a_span() -> None:
     """Severity first; where a severity changes, a new span begins."""
-    rule = registry.checks()["LOG001"]
+    rule = catalog.checks()["LOG001"]
     severities = {"v1": "error", "r/1": None, "r/2": "note", "r/3": "note", "r/4": "error"}
     rulesets = [
         ruleset({} if severity is None else {"LOG001": severity}, version=name) for name, severity in severities.items()
@@ -76,7 +76,7 @@ def test_rulesets_that_agree_are_named_as_a_span() -> None:
 
 def test_the_rulebook_links_to_each_document() -> None:
     """As the Markdown of code hosts makes anchors of headings."""
-    text = rulebook([registry.checks()["LOG001"], registry.checks()["TIM001"]], [ruleset({"LOG001": "error"})])
+    text = rulebook([catalog.checks()["LOG001"], catalog.checks()["TIM001"]], [ruleset({"LOG001": "error"})])
 
     for anchor in re.findall(r"\]\(#(.*?)\)", text):
         code, _, name = anchor.partition("-")

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, loader, registry, signature, submission
-from harness.claims import Envelope
+from harness import cli
 from harness.errors import MissingDependencyError, RulesError, SubmissionError, UsageError
-from harness.ruleset import RuleSet
-from harness.submission import Result
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.submission import result as results
+from harness.submission import signature
+from harness.submission.claim import Envelope
+from harness.submission.result import Result
 from tests import fabricate
 from tests.rules import signing
 from tests.rules.box import codes
@@ -28,7 +31,7 @@ from tests.rules_folder import write_ruleset
 def signed(place: Path, name: str = "acme") -> Result:
     folder = fabricate.write_submission(place / "tree", 1)
     signing.sign(folder, name)
-    return submission.read_result(folder)
+    return results.read_result(folder)
 
 
 def law(allowed: bytes | None) -> RuleSet:
@@ -192,7 +195,7 @@ def test_what_we_sign_can_be_verified_by_hand(tmp_path: Path) -> None:
 
     arguments = ["-Y", "check-novalidate", "-n", "tta-submission", "-s", str(path)]
     assert b"Good" in signing.ssh_keygen(*arguments, data=manifest.read_bytes())
-    assert path.name not in submission.manifest_text(submission.read_result(result).files)
+    assert path.name not in results.manifest_text(results.read_result(result).files)
 
 
 def _broken(folder: Path) -> None:
@@ -277,7 +280,7 @@ def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
         'Good "tta-submission" signature for acme',
         'Good "tta-submission" signature',
     ]
-    assert signature.verdict(submission.read_result(folder), law(line.encode())).state == "valid"
+    assert signature.verdict(results.read_result(folder), law(line.encode())).state == "valid"
     lines = shell(chain).splitlines()
     previous, digests = lines[::2], lines[1::2]
     assert previous[0] == f'"prev": "{"0" * 64}"'
@@ -308,21 +311,21 @@ def test_a_key_that_is_none_is_said_to_be_none(
 def test_the_list_is_part_of_the_law(tmp_path: Path) -> None:
     """It is read from the ruleset's folder and moves its digest; the setting has two words."""
     folder = tmp_path / "law"
-    shutil.copytree(registry.ruleset_folder("v1"), folder)
-    before = loader.load_ruleset(folder, "law")
+    shutil.copytree(catalog.ruleset_folder("v1"), folder)
+    before = load.load_ruleset(folder, "law")
     listed = f"acme {signing.public()}\n".encode()
     (folder / "allowed_signers").write_bytes(listed)
     rules = folder / "ruleset.yaml"
     rules.write_text(rules.read_text() + "signatures: required\n")
 
-    after = loader.load_ruleset(folder, "law")
+    after = load.load_ruleset(folder, "law")
 
     assert (before.allowed_signers, before.requires_signature) == (None, False)
     assert (after.allowed_signers, after.requires_signature) == (listed, True)
     assert before.digest != after.digest
     rules.write_text(rules.read_text().replace("signatures: required", "signatures: wanted"))
     with pytest.raises(RulesError, match="unknown choice 'wanted'; there are: optional, required"):
-        loader.load_ruleset(folder, "law")
+        load.load_ruleset(folder, "law")
 
 
 def test_explain_knows_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from harness import loader, registry
+from harness.ruleset import catalog, load
 from tests import foreign
 from tests.auditing import STANDARD, v1
 from tests.rules import tamperkinds
@@ -69,7 +69,7 @@ def test_a_change_to_a_result_is_suspicious(seed: int, script: ModuleType, tmp_p
 @pytest.mark.slow
 def test_a_change_to_a_published_result_is_found(script: ModuleType, unpacked: Path) -> None:  # noqa: F811
     """By the round's checks or by the audit."""
-    law = loader.load_ruleset(registry.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
+    law = load.load_ruleset(catalog.ruleset_folder("mlperf_training/5.1.0"), "mlperf_training/5.1.0")
 
     assert not_found(script.on_results(unpacked, law, None, 4)) <= NOT_FOUND_IN_A_ROUND
 
@@ -91,7 +91,7 @@ def test_there_are_more_than_sixty_kinds() -> None:
 
 
 def test_the_table_lists_every_kind() -> None:
-    """docs/tampering.md is made by scripts/tamper.py."""
+    """docs/tampering.md is made by tests/rules/tamper.py."""
     text = (ROOT / "docs" / "tampering.md").read_text()
     listed = {line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts import tamper
+from tests.rules import tamper
 
 
 def test_two_results_of_one_submitter_and_benchmark_have_two_titles(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from harness.events import TOKEN, digest_of
-from harness.submission import sha256_of
+from harness.log.events import TOKEN, digest_of
+from harness.submission.result import sha256_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
 from tests.rules.fixtures import attack_ours, cst, pwr

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import runlog
-from harness.events import TOKEN
 from harness.findings import Finding
+from harness.log import run_log
+from harness.log.events import TOKEN
 from tests.auditing import audit
 from tests.mlperflog import Entry, drop
 from tests.rules.mlperfbox import MlperfBox
@@ -204,7 +204,7 @@ def test_a_run_that_was_killed_while_it_wrote_may_be_the_one_that_fails(
 def test_every_defect_is_counted_and_a_hundred_of_a_kind_are_kept(tmp_path: Path) -> None:
     """What a log of ours has is counted in the same manner."""
     (tmp_path / "result_0.txt").write_text(f"{UNTIMED}\n" * 300 + TOKEN)
-    log = runlog.read(tmp_path / "result_0.txt")
+    log = run_log.read(tmp_path / "result_0.txt")
 
     assert log.defect_counts == {"malformed": 300, "cut_off": 1}
     assert (len(log.defects), log.num_unread) == (101, 301)

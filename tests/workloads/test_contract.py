@@ -17,10 +17,13 @@ from typing import Any
 
 import pytest
 
-from harness import course, datacache, loader, registry, runlog
-from harness import events as key
 from harness.errors import DataError, UsageError
-from harness.ruleset import BenchmarkRules
+from harness.log import events as key
+from harness.log import run_log
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules
+from harness.run import data_cache
+from harness.scoring import timeline
 from harness.workload import RunConfig, Session, Workload
 from tests.rules_folder import write_ruleset
 
@@ -28,8 +31,8 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 ROOT = Path(__file__).parents[2]
-NAMES = registry.workload_names()
-RULESET = loader.load_ruleset(registry.ruleset_folder("v1"), "v1")
+NAMES = catalog.workload_names()
+RULESET = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
 HEAVY = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "sklearn", "numpy", "gymnasium")
 MAX_LOG_BYTES = 100_000
 MAX_VARIATION = 0.15
@@ -42,20 +45,20 @@ def rules_of(name: str, suite: str = "mini") -> BenchmarkRules:
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], datacache.DataSet]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], data_cache.DataSet]:
     """The mini data of a workload, made once for all tests (and for all processes of xdist)."""
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "contract_data"
-    return lambda name: datacache.prepare(registry.workload(name), "mini", cache)
+    return lambda name: data_cache.prepare(catalog.workload(name), "mini", cache)
 
 
 @pytest.fixture
-def opened(prepared: Callable[[str], datacache.DataSet]) -> Iterator[Callable[..., Session]]:
+def opened(prepared: Callable[[str], data_cache.DataSet]) -> Iterator[Callable[..., Session]]:
     """Sessions of a workload with the reference's hyperparameters, closed afterwards."""
     sessions: list[Session] = []
 
     def open_session(name: str, seed: int = 3, **changed: Any) -> Session:
-        sessions.append(registry.workload(name).open(config(name, prepared(name), seed, **changed)))
+        sessions.append(catalog.workload(name).open(config(name, prepared(name), seed, **changed)))
         return sessions[-1]
 
     yield open_session
@@ -63,7 +66,7 @@ def opened(prepared: Callable[[str], datacache.DataSet]) -> Iterator[Callable[..
         session.close()
 
 
-def config(name: str, data: datacache.DataSet, seed: int = 3, **changed: Any) -> RunConfig:
+def config(name: str, data: data_cache.DataSet, seed: int = 3, **changed: Any) -> RunConfig:
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     values = {**rules_of(name).defaults(), **{k: v for k, v in changed.items() if k not in fields}}
     given = {k: v for k, v in changed.items() if k in fields}
@@ -71,7 +74,7 @@ def config(name: str, data: datacache.DataSet, seed: int = 3, **changed: Any) ->
     return dataclasses.replace(run, **given)
 
 
-def started(session: Session, data: datacache.DataSet) -> Session:
+def started(session: Session, data: data_cache.DataSet) -> Session:
     session.prepare()
     session.start(data.path)
     return session
@@ -106,7 +109,7 @@ def test_naming_it_imports_no_machine_learning_library(name: str) -> None:
 @every_workload
 def test_it_and_the_rules_agree_on_what_is_measured(name: str) -> None:
     """Name, metric and direction; both suites; the parts every open submission may bring."""
-    workload = registry.workload(name)
+    workload = catalog.workload(name)
 
     assert isinstance(workload, Workload)
     assert workload.name == name
@@ -143,9 +146,9 @@ def test_reference_points_are_what_the_committed_runs_say(name: str) -> None:
     terms = {dataclasses.replace(rules, target=target).terms_digest for target in targets}
     found: dict[int, list[int]] = {}
     for path in sorted(folder.glob("*/result_*.txt"), key=lambda path: (path.parent.name, int(path.stem[7:]))):
-        log = runlog.read(path)
+        log = run_log.read(path)
         batch = int(log.value(key.GLOBAL_BATCH_SIZE))
-        samples = course.samples_to_target(log, rules)
+        samples = timeline.samples_to_target(log, rules)
         assert samples is not None, f"{path} does not reach {rules.target}"
         assert path.stat().st_size < MAX_LOG_BYTES
         assert log.field(key.TTA_RULES, "terms_digest") in terms, f"{path}: made under other rules"
@@ -168,7 +171,7 @@ def test_reference_points_are_what_the_committed_runs_say(name: str) -> None:
 
 
 @every_workload
-def test_mini_data_have_the_digest_of_the_rules(name: str, prepared: Callable[[str], datacache.DataSet]) -> None:
+def test_mini_data_have_the_digest_of_the_rules(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
     """The same bytes on every machine."""
     assert prepared(name).digest == rules_of(name).data_digest
 
@@ -177,9 +180,9 @@ def test_mini_data_have_the_digest_of_the_rules(name: str, prepared: Callable[[s
 def test_mini_makes_its_own_data(name: str, tmp_path: Path) -> None:
     """A source that would be ignored is refused, and so is a suite that does not exist."""
     with pytest.raises(UsageError):
-        registry.workload(name).prepare_data("mini", tmp_path, tmp_path)
+        catalog.workload(name).prepare_data("mini", tmp_path, tmp_path)
     with pytest.raises(UsageError, match="did you mean 'standard'"):
-        registry.workload(name).prepare_data("standrd", tmp_path, None)
+        catalog.workload(name).prepare_data("standrd", tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -191,19 +194,19 @@ def test_standard_source_that_is_not_there_is_one_sentence(name: str, tmp_path: 
     (tmp_path / "empty").mkdir()
     for source in (tmp_path / "empty", tmp_path / "nowhere"):
         with pytest.raises((DataError, UsageError), match=str(source) if name != "reinforcement_learning" else "."):
-            registry.workload(name).prepare_data("standard", data_dir, source)
+            catalog.workload(name).prepare_data("standard", data_dir, source)
 
 
 @every_workload
 def test_missing_or_damaged_file_is_named(
-    name: str, prepared: Callable[[str], datacache.DataSet], opened: Callable[..., Session], tmp_path: Path
+    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session], tmp_path: Path
 ) -> None:
     """Half of a file, or none of it: a DataError that names it, before anything is trained on it.
 
     What is there for baselines and tuning a run does not open, so that it does not miss it either.
     """
     data = prepared(name)
-    files = [path for path in sorted(data.path.iterdir()) if path.name != datacache.METADATA_NAME]
+    files = [path for path in sorted(data.path.iterdir()) if path.name != data_cache.METADATA_NAME]
     session = opened(name)
     session.prepare()
     said: dict[str, str] = {}
@@ -226,12 +229,12 @@ def test_missing_or_damaged_file_is_named(
 
 
 @every_workload
-def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str], datacache.DataSet]) -> None:
+def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
     """Old or foreign data are told apart before the clock starts."""
     run = config(name, prepared(name))
 
     with pytest.raises(DataError):
-        registry.workload(name).open(dataclasses.replace(run, metadata={}))
+        catalog.workload(name).open(dataclasses.replace(run, metadata={}))
 
 
 # ---- its hyperparameters
@@ -239,7 +242,9 @@ def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str
 
 @every_workload
 @pytest.mark.parametrize("suite", ["mini", "standard"])
-def test_recipes_of_the_rules_are_accepted(name: str, suite: str, prepared: Callable[[str], datacache.DataSet]) -> None:
+def test_recipes_of_the_rules_are_accepted(
+    name: str, suite: str, prepared: Callable[[str], data_cache.DataSet]
+) -> None:
     """The defaults, and every reference recipe."""
     rules = rules_of(name, suite)
     recipes = [{**r.hyperparameters, "global_batch_size": r.global_batch_size} for r in rules.reference_recipes]
@@ -248,15 +253,15 @@ def test_recipes_of_the_rules_are_accepted(name: str, suite: str, prepared: Call
     for recipe in [{}, *recipes]:
         rules.resolve(recipe, "closed")
         if suite == "mini":
-            registry.workload(name).open(config(name, prepared(name), **recipe))
+            catalog.workload(name).open(config(name, prepared(name), **recipe))
 
 
 @every_workload
-def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[str], datacache.DataSet]) -> None:
+def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
     """Unknown, missing, of the wrong kind, not finite; and what devices cannot share."""
     data = prepared(name)
     run = config(name, data)
-    workload = registry.workload(name)
+    workload = catalog.workload(name)
     values = dict(run.hyperparameters)
     for wrong in (
         {**values, "global_batchsize": 3},
@@ -282,7 +287,7 @@ def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[s
 
 @every_workload
 def test_same_seed_same_run_and_evaluation_changes_nothing(
-    name: str, prepared: Callable[[str], datacache.DataSet], opened: Callable[..., Session]
+    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
 ) -> None:
     """To the last bit: with evaluations between the blocks and without. Another seed is another run."""
     rules, batch, data = rules_of(name), batch_of(name), prepared(name)
@@ -323,7 +328,7 @@ def test_card_has_the_number_of_parameters_that_the_model_has(name: str, opened:
 
 @every_workload
 def test_samples_are_counted_in_whole_batches(
-    name: str, prepared: Callable[[str], datacache.DataSet], opened: Callable[..., Session]
+    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
 ) -> None:
     """A block ends with the first batch at or past what was asked."""
     session, batch = started(opened(name), prepared(name)), batch_of(name)
@@ -333,7 +338,7 @@ def test_samples_are_counted_in_whole_batches(
 
 @every_workload
 def test_learning_rate_that_diverges_ends_in_numbers(
-    name: str, prepared: Callable[[str], datacache.DataSet], opened: Callable[..., Session]
+    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
 ) -> None:
     """A loss that is not finite is told; neither training nor the metric falls over it."""
     session, rules = started(opened(name, opt_base_learning_rate=1e8), prepared(name)), rules_of(name)
@@ -351,7 +356,7 @@ def test_learning_rate_that_diverges_ends_in_numbers(
 
 @every_workload
 def test_parts_of_the_open_division_take_the_place_of_its_own(
-    name: str, prepared: Callable[[str], datacache.DataSet], opened: Callable[..., Session]
+    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
 ) -> None:
     """A rate of zero from the submitter's schedule is the rate that is used; its builders are called."""
     called = []
@@ -417,7 +422,7 @@ def small_rules(name: str, folder: Path, is_easy: bool) -> Path:
 @every_workload
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_real_referee_runs_it_to_a_target(
-    name: str, devices: int, prepared: Callable[[str], datacache.DataSet], tmp_path: Path
+    name: str, devices: int, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
 ) -> None:
     """From the command line to a log that the checks accept."""
     data = prepared(name)
@@ -427,8 +432,8 @@ def test_real_referee_runs_it_to_a_target(
     done = run_cli([*arguments, "--data", str(data.path.parents[1]), "--devices", str(devices)], tmp_path)
 
     assert done.returncode == 0, done.stderr
-    log = runlog.read(tmp_path / "result" / "result_0.txt")
-    assert [event.samples_count for event, _ in course.qualities(log)] == [batch_of(name)]
+    log = run_log.read(tmp_path / "result" / "result_0.txt")
+    assert [event.samples_count for event, _ in timeline.qualities(log)] == [batch_of(name)]
     assert log.value(key.TTA_DATA_TOUCHED_EARLY) == []
     checked = run_cli(["check", "result", "--ruleset", str(law), "--format", "json"], tmp_path)
     found = [finding for result in json.loads(checked.stdout)["results"] for finding in result["findings"]]
@@ -438,7 +443,7 @@ def test_real_referee_runs_it_to_a_target(
 @every_workload
 @pytest.mark.slow
 def test_two_processes_reach_the_target_of_the_rules(
-    name: str, prepared: Callable[[str], datacache.DataSet], tmp_path: Path
+    name: str, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
 ) -> None:
     """The law as it is, two ranks over gloo: the same global batch, the same samples counted, the same target."""
     data, rules = prepared(name), rules_of(name)
@@ -447,8 +452,8 @@ def test_two_processes_reach_the_target_of_the_rules(
     done = run_cli([*arguments, "--data", str(data.path.parents[1])], tmp_path)
 
     assert done.returncode == 0, done.stderr
-    log = runlog.read(tmp_path / "result" / "result_0.txt")
-    reached = course.samples_to_target(log, rules)
+    log = run_log.read(tmp_path / "result" / "result_0.txt")
+    reached = timeline.samples_to_target(log, rules)
     assert reached is not None
     assert reached % batch_of(name) == 0
     reference = [
@@ -463,11 +468,11 @@ def test_two_processes_reach_the_target_of_the_rules(
 
 @every_workload
 @pytest.mark.slow
-def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callable[[str], datacache.DataSet]) -> None:
+def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
     """`tta baseline` gives what the rules publish; the tolerance is for other versions of the libraries."""
     rules = rules_of(name)
 
-    found = registry.workload(name).baselines("mini", prepared(name).path)
+    found = catalog.workload(name).baselines("mini", prepared(name).path)
 
     assert found == pytest.approx(rules.baselines, rel=0.05, abs=0.01)
 
@@ -475,7 +480,7 @@ def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callab
 @every_workload
 @pytest.mark.slow
 def test_real_referee_ends_it_at_the_budget(
-    name: str, prepared: Callable[[str], datacache.DataSet], tmp_path: Path
+    name: str, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
 ) -> None:
     """A perfect quality after two batches is nobody's: aborted, exit status 1."""
     data = prepared(name)
@@ -485,8 +490,8 @@ def test_real_referee_ends_it_at_the_budget(
     done = run_cli([*arguments, "--data", str(data.path.parents[1])], tmp_path)
 
     assert done.returncode == 1, done.stderr
-    log = runlog.read(tmp_path / "result" / "result_0.txt")
+    log = run_log.read(tmp_path / "result" / "result_0.txt")
     stop = log.one(key.RUN_STOP)
     assert stop.metadata["status"] == "aborted"
     assert stop.metadata["reason"] == "budget"
-    assert [event.samples_count for event, _ in course.qualities(log)] == [batch_of(name), 2 * batch_of(name)]
+    assert [event.samples_count for event, _ in timeline.qualities(log)] == [batch_of(name), 2 * batch_of(name)]

@@ -51,7 +51,7 @@ def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Sp
     Raises:
         DataError: no network, or the archive is not the official one.
     """
-    from harness.download import download as fetch
+    from harness.base.download import download as fetch
 
     archive = folder / "cifar-10-python.tar.gz"
     folder.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.download import download as fetch
+from harness.base.download import download as fetch
 from harness.errors import DataError, printable
 from workloads.recommendation.data import Interactions, leave_two_out
 

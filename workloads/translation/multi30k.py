@@ -52,7 +52,7 @@ def download(folder: Path, url: str = URL, sha256: dict[str, str] = SHA256) -> d
     Raises:
         DataError: no network, or a file is not the official one.
     """
-    from harness.download import download as fetch
+    from harness.base.download import download as fetch
 
     folder.mkdir(exist_ok=True)
     for name, digest in sha256.items():

@@ -1,0 +1,230 @@
+"""Charts as SVG text: pure functions from numbers to markup, without a library and without a script.
+
+Colours, line widths and letters come from the style sheet by class (`s0`..`s7` for series), so that a chart
+follows light and dark; the page's policy allows no style of its own in the markup. Every chart has a title
+and a description; the pages put a table with the same numbers under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from harness.board.charts.scales import Scale, finite, span, tick_label
+from harness.board.charts.svg import CROSS, Label, px, svg
+
+NUM_STYLES = 8  # colours; a series beyond them has the same colour and another dash
+NUM_DASHES = 3
+MAX_POINTS = 400  # a line of more points is not finer on a screen
+WIDTH, HEIGHT = 560, 330
+LEFT, RIGHT, TOP, BOTTOM = 68, 12, 14, 54
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve. style: which series it belongs to. is_hit: whether its last point reached the target."""
+
+    name: str
+    style: int
+    points: Sequence[tuple[float, float]]
+    is_hit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One stacked bar: its parts by class name, in order."""
+
+    name: str
+    parts: Sequence[tuple[str, float]]
+
+
+def line_chart(
+    label: Label,
+    lines: Sequence[Line],
+    x_name: str,
+    y_name: str,
+    target: float,
+    limits: tuple[float, float],
+) -> Markup:
+    """Curves over a horizontal target line. Empty where no line has a point.
+
+    limits: values y can take at all; the axis goes beyond them only where a curve does.
+
+    Raises:
+        ValueError: a coordinate or the target is not finite.
+    """
+    points = [point for line in lines for point in line.points]
+    if not points:
+        return Markup()
+    x_scale = Scale(0.0, span([0.0, *(x for x, _ in points)])[1], LEFT, WIDTH - RIGHT)
+    y_scale = quality_scale(target, [y for _, y in points], limits, HEIGHT - BOTTOM, TOP)
+    body = [axes(x_scale, y_scale, x_name, y_name, marked=target), target_line(target, x_scale, y_scale)]
+    body += [curve(line, x_scale, y_scale) for line in lines if line.points]
+    return svg(label, "chart", WIDTH, HEIGHT, body)
+
+
+def quality_scale(
+    target: float, heights: Sequence[float], limits: tuple[float, float], bottom: float, top: float
+) -> Scale:
+    """A scale from `bottom` to `top` over a target and qualities, beyond `limits` only where a quality is."""
+    values = [target, *heights]
+    low, high = span(values, 0.08)
+    if min(values) < max(values):
+        low, high = max(low, min(limits[0], *values)), min(high, max(limits[1], *values))
+    return Scale(low, high, bottom, top)
+
+
+def target_line(target: float, x_scale: Scale, y_scale: Scale) -> Markup:
+    """The target across the chart, with its value on the left."""
+    at = px(y_scale(target))
+    return Markup('<line class="target" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+        px(x_scale.start), px(x_scale.stop), at, at
+    ) + Markup('<text class="tick target-tick" x="{}" y="{}" text-anchor="end" dy="0.32em">{}</text>').format(
+        px(x_scale.start - 8), at, tick_label(target)
+    )
+
+
+def curve(line: Line, x_scale: Scale, y_scale: Scale) -> Markup:
+    shown = thinned(line.points)
+    places = [(px(x_scale(x)), px(y_scale(y))) for x, y in shown]
+    style = style_class(line.style)
+    path = Markup('<polyline class="line {}" points="{}"/>').format(style, " ".join(f"{x},{y}" for x, y in places))
+    # Dots of a long curve would hide it.
+    dots = (
+        [Markup('<circle class="dot {}" cx="{}" cy="{}" r="1.7"/>').format(style, x, y) for x, y in places[:-1]]
+        if len(places) <= 60
+        else []
+    )
+    x, y = places[-1]
+    end = (
+        Markup('<circle class="end {}" cx="{}" cy="{}" r="3"/>').format(style, x, y)
+        if line.is_hit
+        else Markup('<path class="miss" transform="translate({} {})" d="{}"/>').format(x, y, CROSS)
+    )
+    return Markup("<g><title>{}</title>{}{}{}</g>").format(line.name, path, Markup().join(dots), end)
+
+
+def target_swatch() -> Markup:
+    """A short piece of the target line, for the legend."""
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
+        '<line class="target" x1="1" x2="25" y1="5" y2="5"/></svg>'
+    )
+
+
+def style_class(series: int) -> str:
+    """The class names of the colour and the dash of a series, counted from 0."""
+    return f"s{series % NUM_STYLES} d{series // NUM_STYLES % NUM_DASHES}"
+
+
+def legend_swatch(series: int) -> Markup:
+    """A short piece of the series' line, for the legend beside its name."""
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
+        '<line class="line {}" x1="1" x2="25" y1="5" y2="5"/></svg>'
+    ).format(style_class(series))
+
+
+def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:
+    """At most `limit` of the points, evenly taken, the first and the last among them."""
+    if len(points) <= limit:
+        return list(points)
+    last = len(points) - 1
+    return [points[round(number * last / (limit - 1))] for number in range(limit)]
+
+
+def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
+    """Stacked horizontal bars from 0. Empty without bars.
+
+    Raises:
+        ValueError: a part is negative or not finite.
+    """
+    if not bars:
+        return Markup()
+    for bar in bars:
+        if any(finite(part) < 0 for _, part in bar.parts):
+            raise ValueError(f"{bar.name}: a part of a bar is negative")
+    left, pitch, height = 86, 30, 20
+    total = TOP + pitch * len(bars) + BOTTOM
+    longest = max(sum(part for _, part in bar.parts) for bar in bars)
+    scale = Scale(0.0, longest * 1.02 or 1.0, left, WIDTH - RIGHT)
+    body = [x_grid(scale, TOP, total - BOTTOM), x_axis(scale, x_name, total - BOTTOM)]
+    for number, bar in enumerate(bars):
+        y, done = TOP + pitch * number + (pitch - height) // 2, 0.0
+        body.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                left - 8, y + height - 5, bar.name
+            )
+        )
+        for name, part in bar.parts:
+            if part == 0:
+                continue
+            start, stop = scale(done), scale(done + part)
+            body.append(
+                Markup('<rect class="part {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+                    f"p-{name}", px(start), y, px(stop - start), height, f"{name}: {part:.3f} s"
+                )
+            )
+            done += part
+    return svg(label, "chart", WIDTH, total, body)
+
+
+def axes(x_scale: Scale, y_scale: Scale, x_name: str, y_name: str, marked: float | None = None) -> Markup:
+    """Both axes; a tick beside the value `marked`, which has a label of its own, has none."""
+    grid = x_grid(x_scale, y_scale.stop, y_scale.start)
+    return y_axis(y_scale, y_name, x_scale, marked) + grid + x_axis(x_scale, x_name, y_scale.start)
+
+
+def y_axis(scale: Scale, name: str, x_scale: Scale, marked: float | None = None) -> Markup:
+    """Ticks, lines across and the name of an axis on the left."""
+    lines = []
+    left, right = px(x_scale.start), px(x_scale.stop)
+    for value in scale.ticks():
+        y = px(scale(value))
+        is_beside = marked is not None and abs(scale(value) - scale(marked)) < 16
+        lines.append(Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(left, right, y, y))
+        if not is_beside:
+            lines.append(
+                Markup('<text class="tick" x="{}" y="{}" text-anchor="end" dy="0.32em">{}</text>').format(
+                    px(x_scale.start - 8), y, tick_label(value)
+                )
+            )
+    lines.append(
+        Markup(
+            '<text class="axis-name" transform="translate(13 {}) rotate(-90)" text-anchor="middle">{}</text>'
+        ).format(px((scale.start + scale.stop) / 2), name)
+    )
+    return Markup().join(lines)
+
+
+def x_grid(scale: Scale, top: float, bottom: float) -> Markup:
+    """Lines up and down at the ticks."""
+    return Markup().join(
+        Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+            px(scale(value)), px(scale(value)), px(top), px(bottom)
+        )
+        for value in scale.ticks(6)
+    )
+
+
+def x_axis(scale: Scale, name: str, bottom: float) -> Markup:
+    """Line, ticks and name of an axis below."""
+    lines = [
+        Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+            px(scale.start), px(scale.stop), px(bottom), px(bottom)
+        )
+    ]
+    for value in scale.ticks(6):
+        lines.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                px(scale(value)), px(bottom + 19), tick_label(value)
+            )
+        )
+    lines.append(
+        Markup('<text class="axis-name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+            px((scale.start + scale.stop) / 2), px(bottom + 42), name
+        )
+    )
+    return Markup().join(lines)

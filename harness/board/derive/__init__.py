@@ -1,0 +1,1 @@
+"""Every published number traced back to the lines of its logs."""

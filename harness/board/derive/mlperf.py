@@ -1,0 +1,107 @@
+"""Every number that is shown of a result of an MLPerf round, with its formula and the lines it comes from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.board.derive.formulas import Formula, kind_of
+from harness.board.derive.numbers import Derived, Place, numbers
+from harness.board.derive.stated import Typed
+from harness.board.mlperf_table import RoundRow, document
+from harness.findings import Finding
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf.score import RoundRun
+from harness.submission import layout
+from harness.submission.result import Result
+
+_CLAIMED = "round.claimed_factor"  # typed, not derived
+_KINDS = {
+    "round.runs[*].seconds": ("s", "window", "from the last `run_start` before the first `run_stop` to that"),
+    "round.runs[*].to_target": (
+        "epochs or samples",
+        "evaluations",
+        "epochs or samples of the last evaluation before `run_stop` (of Stable Diffusion the first that passes), of a "
+        "run that ended with success",
+    ),
+    "round.raw_seconds": (
+        "s",
+        "windows",
+        "mean of the seconds of the runs that comply, the `drop` fastest and slowest left out; one that does not "
+        "is slowest of all",
+    ),
+    "round.raw_minutes": ("min", "windows", "raw_seconds / 60"),
+    "round.seconds": ("s", "windows", "raw_seconds times factor"),
+    "round.minutes": ("min", "windows", "raw_seconds times factor, / 60"),
+    "round.factor": (
+        "",
+        "convergence",
+        "the reference's mean over the runs', where that is above 1 and passes; else 1",
+    ),
+    "round.global_batch_size": ("samples", "batch", "the value that all logs have last"),
+    "round.num_errors": ("", "findings", "findings of severity error that are not waived"),
+}
+_VERDICT = {
+    "reference_mean": ("epochs or samples", "mean of the reference's runs without the extremes, interpolated"),
+    "acceptable_mean": ("epochs or samples", "the smallest mean that Student's t (p 0.05) still accepts"),
+    "mean": ("epochs or samples", "mean of the runs' to_target without the extremes"),
+    "max_speedup": ("", "reference_mean over acceptable_mean"),
+}
+for _by, _words in (
+    ("code", "the spread as MLCommons' program has it"),
+    ("rules", "the spread as the rules' text has it"),
+):
+    for _name, (_unit, _formula) in _VERDICT.items():
+        _KINDS[f"round.convergence.{_by}.{_name}"] = (_unit, "convergence", f"{_formula}; {_words}")
+FORMULAS = {name: Formula((name,), unit, places, words) for name, (unit, places, words) in _KINDS.items()}
+_EVALUATIONS = ("eval_accuracy", "eval_error")
+
+
+def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) -> list[Derived]:
+    """Every number of the result's row in `tta score`. rules_path: of the round's file for the benchmark."""
+    found = []
+    (shown,) = document("", "", [row])["results"]
+    for name, value in numbers(shown, "round"):
+        formula = FORMULAS.get(kind_of(name))
+        if name != _CLAIMED:
+            places = () if formula is None else tuple(_places(row, findings, rules_path, formula, name))
+            found.append(Derived(name, value, formula, places))
+    return found
+
+
+def typed_in_round(result: Result, row: RoundRow) -> list[Typed]:
+    """The factor in a result's scaling.json, beside the one that the logs make."""
+    if row.claimed is None:
+        return []
+    factor = None if row.score.raw_seconds is None else row.score.factor
+    path = str(result.path / layout.SCALING_NAME)
+    name = f"{layout.SCALING_NAME}: {layout.FACTOR_NAME}"
+    return [Typed(name, row.claimed, factor, path, None, (1e-6, 0.0), "the result has no score")]
+
+
+def _places(
+    row: RoundRow, findings: Sequence[Finding], rules_path: str, formula: Formula, name: str
+) -> Iterator[Place]:
+    runs: Sequence[RoundRun] = row.score.runs
+    if "runs[" in name:
+        index = int(name.partition("[")[2].partition("]")[0])
+        runs = runs[index : index + 1]
+    match formula.places:
+        case "window" | "windows":
+            yield from (_lines(run.log, key.RUN_START, key.RUN_STOP) for run in runs)
+        case "evaluations":
+            yield from (_lines(run.log, *_EVALUATIONS) for run in runs)
+        case "batch":
+            yield from (_lines(run.log, key.GLOBAL_BATCH_SIZE) for run in runs)
+        case "findings":
+            for finding in findings:
+                yield Place(finding.path, () if finding.line is None else (finding.line,), finding.code)
+        case _:
+            yield Place(str(Path(rules_path)), (), "reference convergence points")
+            yield from (_lines(run.log, *_EVALUATIONS, key.GLOBAL_BATCH_SIZE) for run in runs)
+
+
+def _lines(log: RunLog, *keys: str) -> Place:
+    lines = sorted(event.lineno for name in keys for event in log.all(name))
+    return Place(str(log.path), tuple(lines), ", ".join(keys))

@@ -1,0 +1,220 @@
+"""Every number that is shown of a result, with its formula in words and the lines of the files it comes from. Pure.
+
+The values are what `harness.scoring.score` computes from the logs; nothing that a submission says of itself is in
+them. What it does say is compared with them by `harness.board.derive.stated`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.board.derive.formulas import Formula, formula_of
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.score import Row, RunResult
+from harness.submission.billing import BILLING_NAME
+from harness.submission.result import Result
+
+_MONEY = re.compile(r".*(usd|usd_per_hour|bill\.seconds)")
+_AMOUNT = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_INDEX = re.compile(r"\[([0-9]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a number comes from. lines: of the file at `path`; empty: the whole file. what: what is read there."""
+
+    path: str
+    lines: tuple[int, ...]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A number that is shown. formula: None where no rule says how it comes about, which is a bug of ours."""
+
+    name: str
+    value: int | float | str
+    formula: Formula | None
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A result with its row. rules_path: of the benchmark's rules; prices_path: of the price book, None without one."""
+
+    result: Result
+    row: Row
+    rules: BenchmarkRules | None
+    rules_path: str
+    prices_path: str | None = None
+
+    def log_of(self, run: RunResult) -> RunLog:
+        return next(log for log in self.result.runs if str(log.path) == run.path)
+
+
+def numbers(document: object, name: str = "") -> Iterator[tuple[str, int | float | str]]:
+    """Every number of a JSON document, and every amount of money that is a text, by name."""
+    if isinstance(document, Mapping):
+        for inner, value in document.items():
+            yield from numbers(value, f"{name}.{inner}" if name else str(inner))
+    elif isinstance(document, list | tuple):
+        for index, value in enumerate(document):
+            yield from numbers(value, f"{name}[{index}]")
+    elif _is_number(name, document):
+        assert isinstance(document, int | float | str)
+        yield name, document
+
+
+def _is_number(name: str, value: object) -> bool:
+    if isinstance(value, str):
+        return _MONEY.fullmatch(name) is not None and _AMOUNT.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def derive(subject: Subject, documents: Mapping[str, object]) -> list[Derived]:
+    """Every number of `documents`, by prefix: "" of the row of `tta score`, "summary" and "board" of the others."""
+    return [
+        Derived(name, value, formula := formula_of(name), _places(subject, formula, name))
+        for prefix, document in documents.items()
+        for name, value in numbers(document, prefix)
+    ]
+
+
+def _places(subject: Subject, formula: Formula | None, name: str) -> tuple[Place, ...]:
+    if formula is None:
+        return ()
+    return tuple(_FINDERS[formula.places](subject, [int(index) for index in _INDEX.findall(name)]))
+
+
+Finder = Callable[[Subject, list[int]], Iterator[Place]]
+
+
+def _lines(log: RunLog, *keys: str) -> Place:
+    """The lines of all events of these keys."""
+    lines = sorted(event.lineno for name in keys for event in log.all(name))
+    return Place(str(log.path), tuple(lines), ", ".join(keys))
+
+
+def _runs(subject: Subject, indices: list[int]) -> Sequence[RunResult]:
+    """The run that the first index names; all runs where there is none."""
+    runs = subject.row.score.runs
+    return [runs[index] for index in indices[:1]] or runs
+
+
+def _of_run(*keys: str) -> Finder:
+    """The lines of the run, or of all runs."""
+
+    def find(subject: Subject, indices: list[int]) -> Iterator[Place]:
+        for run in _runs(subject, indices):
+            yield _lines(subject.log_of(run), *keys)
+
+    return find
+
+
+def _evaluation(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    run = subject.row.score.runs[indices[0]]
+    yield Place(run.path, (run.evaluations[indices[1]].line,), key.EVAL_ACCURACY)
+
+
+def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    """The evaluation that decided, beside what ended the run; every evaluation of a run that missed its target."""
+    for run in _runs(subject, indices):
+        deciding = [
+            item.line for item in run.evaluations if item.samples == run.samples and item.quality == run.quality
+        ]
+        lines = deciding[:1] if run.seconds is not None else [item.line for item in run.evaluations]
+        yield Place(run.path, tuple(lines), key.EVAL_ACCURACY)
+
+
+def _every(finder: Finder) -> Finder:
+    """Of all runs, whatever an index says."""
+    return lambda subject, indices: finder(subject, [])
+
+
+def _power(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    """The power logs of a run, whole: all readings between start and stop, and the line that ties their clocks."""
+    for run in _runs(subject, indices):
+        log = subject.log_of(run)
+        if not log.nodes:
+            continue
+        yield _lines(log, key.TTA_CLOCK, key.RUN_START, key.RUN_STOP)
+        for node in log.nodes:
+            yield Place(str(node.path), (), "power_reading from run_start to run_stop")
+
+
+def _idle(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    paths = {str(node.path) for log in subject.result.runs for node in log.idle}
+    for path in sorted(paths):
+        yield Place(path, (), "power_reading")
+
+
+def _rules(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    if subject.rules is not None:
+        yield Place(subject.rules_path, (), f"suites: {subject.rules.suite}")
+
+
+def _convergence(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    if subject.rules is not None:
+        yield Place(subject.rules_path, (), f"suites: {subject.rules.suite}: reference_convergence")
+    yield from _decisive(subject, [])
+    yield from _of_run(key.GLOBAL_BATCH_SIZE)(subject, [])
+
+
+def _price(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    yield from _WINDOW(subject, indices)
+    if subject.prices_path is not None:
+        yield Place(subject.prices_path, (), "the price that the system description names")
+    if subject.result.system_path is not None:
+        yield Place(str(subject.result.system_path), (), "number_of_nodes and the price's name")
+
+
+def _findings(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    for finding in subject.row.findings:
+        yield Place(finding.path, () if finding.line is None else (finding.line,), f"{finding.code} {finding.severity}")
+
+
+def _billing(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    yield Place(str(subject.result.path / BILLING_NAME), (), "as declared")
+    if subject.prices_path is not None:
+        yield Place(subject.prices_path, (), "list prices")
+
+
+def _files(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    for name in sorted(subject.result.files):
+        yield Place(str(subject.result.path / name), (), "size")
+
+
+def _tree(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    yield from _WINDOW(subject, [])
+    yield Place(str(subject.result.path), (), "and the same of every result it is ranked with")
+
+
+_WINDOW = _of_run(key.RUN_START, key.RUN_STOP)
+_BLOCKS = _of_run(key.BLOCK_START, key.BLOCK_STOP, key.TRACKED_STATS)
+_FINDERS: dict[str, Finder] = {
+    "seed": _of_run(key.SEED),
+    "window": _WINDOW,
+    "windows": _every(_WINDOW),
+    "decisive": _decisive,
+    "decisives": _every(_decisive),
+    "evaluation": _evaluation,
+    "init": _of_run(key.INIT_START, key.INIT_STOP),
+    "data": _of_run(key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP, key.TRACKED_STATS),
+    "blocks": _BLOCKS,
+    "evals": _of_run(key.EVAL_START, key.EVAL_STOP),
+    "power": _power,
+    "powers": _every(_power),
+    "idle": _idle,
+    "rules": _rules,
+    "convergence": _convergence,
+    "price": _price,
+    "prices": _every(_price),
+    "findings": _findings,
+    "billing": _billing,
+    "files": _files,
+    "tree": _tree,
+}

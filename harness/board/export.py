@@ -1,0 +1,256 @@
+"""The board for machines: one JSON document, and CSV with a line a result. Absent is null, or an empty cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from harness.board.index import Board, Entry
+from harness.board.pages.bands import usd_interval
+from harness.board.pages.cost_view import CostRow, cost_view, hourly
+from harness.board.pages.energy_view import energy_view
+from harness.board.pages.time_view import run_name, table_view
+from harness.board.pages.words import spreadsheet_cell
+from harness.energy.run_energy import RunEnergy
+from harness.grouping import Group, alike
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.run_result import RunResult
+from harness.scoring.score import Row, ScoreEnergy, Table
+
+FORMAT_VERSION = 1
+COLUMNS = (
+    "benchmark", "division", "band", "submitter", "system", "category", "submitted", "valid", "errors", "warnings",
+    "seconds", "seconds_low", "seconds_high", "raw_seconds", "normalised_by", "samples", "energy_j", "energy_source",
+    "energy_low_j", "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank", "energy_void",
+    "energy_share_estimated", "mean_w", "idle_w", "usd", "usd_low", "usd_high", "usd_rank", "usd_why_not", "price",
+    "prices_digest", "usd_billed", "usd_as_bought", "usd_electricity", "runs", "runs_reached", "why_not", "place",
+)  # fmt: skip
+
+
+def board_json(board: Board, tables: Iterable[Table] | None = None) -> bytes:
+    """The board, or some of its tables, as a JSON document with sorted keys."""
+    document = {
+        "format": FORMAT_VERSION,
+        "ruleset": board.ruleset.version,
+        "ruleset_digest": board.ruleset.digest,
+        "prices_digest": None if board.prices is None else board.prices.digest,
+        "newest": board.newest,
+        "units": {"time": "seconds", "energy": "joules", "cost": "US dollars", "samples": "training samples"},
+        "tables": [_table(board, table) for table in (board.leaderboard.tables if tables is None else tables)],
+        "not_placed": [{"place": item.place, "reasons": list(item.reasons)} for item in board.not_placed],
+    }
+    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _table(board: Board, table: Table) -> dict[str, Any]:
+    return {
+        "benchmark": table.benchmark,
+        "division": table.division,
+        **_target(board.ruleset.benchmarks[table.benchmark]),
+        "rows": [_row(standing, board.of(standing.row)) for standing in _standings(board, table)],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A row with its ranks by energy and by cost."""
+
+    row: Row
+    energy_rank: int | None
+    cost: CostRow
+
+
+def _standings(board: Board, table: Table) -> list[_Standing]:
+    """The rows of a table as they are, each with its places in the other rankings."""
+    time = table_view(board, table)
+    cost, energy = cost_view(time), energy_view(board, time)
+    entries = [board.of(row) for row in table.rows]
+    return [_Standing(entry.row, energy.of(entry).rank, cost.of(entry)) for entry in entries]
+
+
+def _target(rules: BenchmarkRules) -> dict[str, Any]:
+    metric = rules.metric
+    return {
+        "metric": {"name": metric.name, "unit": metric.unit, "direction": metric.direction},
+        "target": rules.target,
+        "num_runs": rules.num_runs,
+        "drop": rules.drop,
+        "without_training": dict(rules.baselines),
+    }
+
+
+def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
+    row = standing.row
+    score = row.score
+    return {
+        "band": row.band,
+        "submitter": row.submitter,
+        "system": row.system,
+        "category": row.category,
+        "submitted": row.submitted,
+        "signed_by": row.signer,
+        "place": entry.place,
+        "page": f"results/{entry.slug}.html",
+        "valid": row.is_ranked,
+        "errors": row.num_errors,
+        "warnings": row.num_warnings,
+        "seconds": score.seconds,
+        "interval": None if score.interval is None else list(score.interval),
+        "raw_seconds": score.raw_seconds,
+        "normalised_by": score.normalised_by,
+        "samples": score.samples,
+        "energy_j": score.energy_j,
+        "energy_source": score.energy_source,
+        "energy": _energy(score.energy, standing.energy_rank),
+        "usd": None if score.usd is None else float(score.usd),
+        "cost": _cost(standing.cost, entry),
+        "price": None if entry.price is None else entry.price.id,
+        "why_not": score.why_not,
+        "dropped": list(score.dropped),
+        "runs": [_run(run) for run in score.runs],
+        "findings": [_finding(group) for group in alike(row.findings)],
+        "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
+    }
+
+
+def _finding(group: Group) -> dict[str, Any]:
+    """place and message are the first finding's."""
+    first = group.first
+    return {
+        "code": first.code,
+        "name": first.name,
+        "severity": str(first.severity),
+        "place": first.place,
+        "message": first.message,
+        "waived": first.waived,
+        "count": group.count,
+    }
+
+
+def _run(run: RunResult) -> dict[str, Any]:
+    return {
+        "log": run_name(run),
+        "seed": run.seed,
+        "status": run.status,
+        "reason": run.reason,
+        "why_not": run.why_not,
+        "seconds": run.seconds,
+        "samples": run.samples,
+        "quality": run.quality,
+        "energy_j": run.energy_j,
+        "energy_source": run.energy_source,
+        "energy": _run_energy(run.energy),
+        "usd": None if run.usd is None else float(run.usd),
+        "ledger_s": dict(run.ledger),
+        "evaluations": [[point.samples, point.seconds, point.quality] for point in run.evaluations],
+    }
+
+
+def _energy(energy: ScoreEnergy | None, rank: int | None) -> dict[str, Any] | None:
+    """None where no meter was read."""
+    if energy is None:
+        return None
+    return {
+        "joules": energy.joules,
+        "interval": None if energy.low_j is None else [energy.low_j, energy.high_j],
+        "class": energy.meter_class,
+        "board": energy.board,
+        "scope": energy.scope,
+        "rank": rank,
+        "void": list(energy.void),
+        "share_estimated": energy.share_estimated,
+        "mean_w": energy.mean_w,
+        "idle_w": energy.idle_w,
+    }
+
+
+def _run_energy(energy: RunEnergy | None) -> dict[str, Any] | None:
+    if energy is None:
+        return None
+    return {
+        "joules": energy.joules,
+        "u95_j": energy.uncertainty_j,
+        "class": energy.meter_class,
+        "scope": energy.scope,
+        "mean_w": energy.mean_w,
+        "coverage": energy.coverage,
+        "longest_gap_s": energy.longest_gap_s,
+        "num_samples": energy.num_samples,
+        "num_nodes": energy.num_nodes,
+        "share_estimated": energy.share_estimated,
+        "void": list(energy.void),
+        "flags": list(energy.flags),
+        "method": energy.method,
+    }
+
+
+def _cost(cost: CostRow, entry: Entry) -> dict[str, Any]:
+    """Ranked cost, and what stands beside it; money as text, exact."""
+    bill, interval = entry.row.bill, usd_interval(entry.row.score)
+    return {
+        "usd": _money(entry.row.score.usd),
+        "interval": None if interval is None else list(interval),
+        "rank": cost.rank,
+        "why_not": None if cost.rank is not None else cost.reason,
+        "usd_per_hour": _money(hourly(cost.view)),
+        "price": None if entry.price is None else entry.price.id,
+        "price_as_of": None if entry.price is None else entry.price.as_of,
+        "prices_digest": _book_digest(entry),
+        "billed_usd": None if bill is None else _money(bill.usd),
+        "as_bought_usd": None if bill is None else _money(bill.paid_usd),
+        "purchase": None if bill is None else bill.declared.purchase,
+        "electricity_usd": _money(entry.row.electricity_usd),
+    }
+
+
+def _money(usd: Decimal | None) -> str | None:
+    return None if usd is None else f"{usd:f}"
+
+
+def _book_digest(entry: Entry) -> str | None:
+    """Of the price book that priced the result; None where none did."""
+    return entry.prices_digest if entry.price is not None else None
+
+
+def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
+    """A line a result, with a head line; safe to open in a spreadsheet."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for table in board.leaderboard.tables if tables is None else tables:
+        for standing in _standings(board, table):
+            line = _line(standing, board.of(standing.row), table)
+            writer.writerow([_cell(value) for value in line])
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
+    row = standing.row
+    score, energy, bill = row.score, row.score.energy, row.bill
+    low, high = score.interval or (None, None)
+    usd_low, usd_high = usd_interval(score) or (None, None)
+    energies: list[object] = [None] * 10
+    if energy is not None:
+        energies = [
+            energy.low_j, energy.high_j, energy.meter_class, energy.board, energy.scope, standing.energy_rank,
+            " ".join(energy.void), energy.share_estimated, energy.mean_w, energy.idle_w,
+        ]  # fmt: skip
+    return [
+        table.benchmark, table.division, row.band, row.submitter, row.system, row.category, row.submitted,
+        "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings, score.seconds, low, high, score.raw_seconds,
+        score.normalised_by, score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low,
+        usd_high,
+        standing.cost.rank, None if standing.cost.rank is not None else standing.cost.reason,
+        None if entry.price is None else entry.price.id, _book_digest(entry),
+        None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,
+        len(score.runs), sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
+    ]  # fmt: skip
+
+
+def _cell(value: object) -> object:
+    return "" if value is None else spreadsheet_cell(value)

@@ -1,0 +1,131 @@
+"""The scores of an MLPerf round as a table and as JSON: minutes as MLPerf prints them, seconds, convergence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.base.text_table import aligned
+from harness.errors import printable
+from harness.mlperf.rcp import RoundVerdict
+from harness.mlperf.score import RoundScore, minutes
+from harness.submission import layout
+
+_HEADER = ("place", "division", "minutes", "seconds", "raw minutes", "factor", "convergence", "by the text", "runs")
+_LEFT = frozenset({0, 1, 6, 7})
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """A result of a round. num_errors: findings that make it invalid. claimed: what its scaling.json says, if any."""
+
+    path: Path
+    score: RoundScore
+    num_errors: int
+    claimed: float | None = None
+
+    @property
+    def is_ranked(self) -> bool:
+        return self.score.seconds is not None and not self.num_errors
+
+
+def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
+    """One table a benchmark, the fastest first; then what there is to say of a row."""
+    parts = [f"round {version} ({digest[:12]})"]
+    for name in sorted({row.score.benchmark or "?" for row in rows}):
+        group = [row for row in rows if (row.score.benchmark or "?") == name]
+        group.sort(key=lambda row: (not row.is_ranked, row.score.seconds or 0.0, str(row.path)))
+        parts += [printable(name, 60), aligned(_HEADER, [_cells(row) for row in group], _LEFT)]
+        notes = [f"{_place(row.path)}: {note}" for row in group for note in _notes(row)]
+        parts += ["\n".join(notes)] if notes else []
+    parts.append(
+        "minutes = olympic mean × factor; the factor takes back what a result converged faster than the mean of"
+    )
+    parts[-1] += "\nthe reference. Convergence as MLCommons' program has it, and as the rules' text has it."
+    return "\n\n".join(parts)
+
+
+def _cells(row: RoundRow) -> tuple[str, ...]:
+    score = row.score
+    shown = "none" if score.seconds is None else f"{minutes(score.seconds):.3f}"
+    return (
+        _place(row.path),
+        printable(score.division or "?", 20),
+        shown if row.is_ranked or score.seconds is None else f"not valid ({shown})",
+        "-" if score.seconds is None else f"{score.seconds:,.3f}",
+        "-" if score.raw_seconds is None else f"{minutes(score.raw_seconds):.3f}",
+        f"{score.factor:.4f}",
+        _verdict(score.code),
+        _verdict(score.rules),
+        f"{sum(run.complies for run in score.runs)}/{score.num_runs or '?'}",
+    )
+
+
+def _place(path: Path) -> str:
+    parts = path.absolute().parts
+    return printable("/".join((parts[-4], *parts[-2:-1]) if layout.is_place(path) else parts[-2:]), 80)
+
+
+def _verdict(verdict: RoundVerdict | None) -> str:
+    if verdict is None:
+        return "not compared"
+    return f"{verdict.status}, {verdict.basis}" if verdict.status in ("pass", "fail") else verdict.status
+
+
+def _notes(row: RoundRow) -> list[str]:
+    score, notes = row.score, []
+    if row.num_errors:
+        notes.append(f"not valid: {row.num_errors} error{'s' * (row.num_errors > 1)}; `tta check` shows them")
+    if score.why_not is not None:
+        notes.append(f"no score: {printable(score.why_not, 400)}")
+    for name, verdict in (("MLCommons' program", score.code), ("the rules' text", score.rules)):
+        if verdict is not None and verdict.status != "pass":
+            notes.append(f"convergence by {name}: {verdict.status}: {printable(verdict.why, 400)}")
+    if row.claimed is not None and abs(row.claimed - score.factor) > 1e-6 * score.factor:
+        notes.append(f"its scaling.json claims the factor {row.claimed:.6f}, which is not used")
+    return notes
+
+
+def document(version: str, digest: str, rows: Sequence[RoundRow]) -> dict[str, Any]:
+    """The same for machines: every number with all its digits."""
+    return {"ruleset": version, "ruleset_digest": digest, "results": [_row_document(row) for row in rows]}
+
+
+def _row_document(row: RoundRow) -> dict[str, Any]:
+    score = row.score
+    return {
+        "path": str(row.path),
+        "benchmark": score.benchmark,
+        "division": score.division,
+        "global_batch_size": score.batch_size,
+        "is_valid": row.is_ranked,
+        "num_errors": row.num_errors,
+        "seconds": score.seconds,
+        "minutes": None if score.seconds is None else minutes(score.seconds),
+        "raw_seconds": score.raw_seconds,
+        "raw_minutes": None if score.raw_seconds is None else minutes(score.raw_seconds),
+        "factor": score.factor,
+        "claimed_factor": row.claimed,
+        "why_not": score.why_not,
+        "convergence": {"code": _verdict_document(score.code), "rules": _verdict_document(score.rules)},
+        "runs": [
+            {"path": str(run.log.path), "complies": run.complies, "seconds": run.seconds, "to_target": run.amount}
+            for run in score.runs
+        ],
+    }
+
+
+def _verdict_document(verdict: RoundVerdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "status": verdict.status,
+        "basis": verdict.basis,
+        "why": verdict.why,
+        "reference_mean": verdict.reference_mean,
+        "acceptable_mean": verdict.acceptable_mean,
+        "mean": verdict.mean,
+        "max_speedup": verdict.max_speedup,
+    }

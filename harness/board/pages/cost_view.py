@@ -1,0 +1,161 @@
+"""The board by cost: list price ranked, and beside it what was billed, drawn from the wall, or bid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from markupsafe import Markup
+
+from harness.board.charts.scatter import Dot, front_of, scatter_chart
+from harness.board.charts.svg import Label
+from harness.board.index import Entry
+from harness.board.pages.bands import is_dearer, ranks, usd_interval
+from harness.board.pages.time_view import RowView, TableView, cost_words, row_name
+from harness.board.pages.words import plural, significant
+from harness.cost.money import EXACT, mean_cost_usd
+from harness.cost.price_book import NoPrice, Price, Quote, whole_number
+
+PURCHASE_WORDS = {
+    "on_demand": "on demand",
+    "spot": "spot",
+    "reserved_1y": "reserved for a year",
+    "reserved_3y": "reserved for three years",
+    "capacity_block": "capacity block",
+    "on_prem": "own machine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One result by what it cost. rank: None where it is not ranked by cost; `reason` then says why.
+
+    usd, interval, per_hour: texts; per_hour is of all nodes. electricity: of a run on a machine of one's own.
+    bill: the declared cost at list prices, with `bill_note`; paid: the nodes as bought, information.
+    mark: of its point in the chart; None without one.
+    """
+
+    view: RowView
+    rank: int | None
+    usd: str | None
+    interval: str | None
+    per_hour: str | None
+    price: Price | None
+    electricity: str | None
+    bill: str | None
+    bill_note: str | None
+    paid: str | None
+    reason: str | None
+    mark: str | None = None
+    is_best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CostView:
+    """A table by cost: ranked rows, the others, and time against cost as a chart."""
+
+    key: str
+    division: str
+    ranked: tuple[CostRow, ...]
+    others: tuple[CostRow, ...]
+    chart: Markup
+    num_missed: int
+
+    def of(self, entry: Entry) -> CostRow:
+        """The row of an entry that is in the table."""
+        return next(row for row in (*self.ranked, *self.others) if row.view.entry.place == entry.place)
+
+    @property
+    def has_bills(self) -> bool:
+        return any(row.bill or row.bill_note or row.paid or row.electricity for row in (*self.ranked, *self.others))
+
+
+def cost_view(table: TableView) -> CostView:
+    """The table by cost, cheapest first."""
+    priced = [view for view in table.ranked if view.row.score.usd is not None]
+    priced.sort(key=lambda view: (view.row.score.usd or Decimal(0), view.row.score.seconds or 0.0, view.row.path))
+    places = ranks([view.row.score for view in priced], is_dearer)
+    missed = [(view, spent) for view in table.others if (spent := _spent(view)) is not None]
+    dots = [_dot(view, str(number)) for number, view in enumerate(priced, 1)]
+    dots += [
+        Dot(row_name(view.row), str(number), spent[0], spent[1], is_reached=False)
+        for number, (view, spent) in enumerate(missed, len(priced) + 1)
+    ]
+    best = {dots[index].mark for index in front_of(dots)}
+    rows = [
+        _row(view, place, str(number), str(number) in best)
+        for number, (view, place) in enumerate(zip(priced, places, strict=True), 1)
+    ]
+    marks = {id(view): str(number) for number, (view, _) in enumerate(missed, len(priced) + 1)}
+    rest = [view for view in table.ranked if view.row.score.usd is None]
+    others = [_row(view, None, marks.get(id(view))) for view in (*rest, *table.others)]
+    said = f"{plural(len(priced), 'result')} by seconds to target and cost; less is better in both"
+    label = Label(f"cost-{table.key}", "Time against cost", f"{said}. Filled points are those that no other beats.")
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", "US dollars a run")
+    return CostView(table.key, table.division, tuple(rows), tuple(others), chart, len(missed))
+
+
+def usd_words(low: float, high: float) -> str:
+    """An interval of a cost, both ends to the same digits: `0.19 – 0.21`."""
+    digits = 2 if low >= 1 else None
+    return " – ".join(f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high))
+
+
+def _dot(view: RowView, mark: str) -> Dot:
+    score = view.row.score
+    assert score.usd is not None
+    assert score.seconds is not None
+    return Dot(row_name(view.row), mark, score.seconds, float(score.usd), score.interval, usd_interval(score))
+
+
+def _spent(view: RowView) -> tuple[float, float] | None:
+    """Mean seconds and dollars of a result that has a price, breaks no rule and missed its target."""
+    usd_per_hour = hourly(view)
+    lengths = [run.run_s for run in view.row.score.runs if run.run_s is not None]
+    if view.row.score.seconds is not None or not view.missed or usd_per_hour is None or not lengths:
+        return None
+    return sum(lengths) / len(lengths), float(mean_cost_usd(lengths, usd_per_hour))
+
+
+def hourly(view: RowView) -> Decimal | None:
+    """US dollars an hour of all nodes of the row's system; None where the price or the number is not known."""
+    quote = view.entry.quote
+    nodes = whole_number((view.entry.system or {}).get("number_of_nodes"))
+    return EXACT.multiply(quote.usd_per_hour, Decimal(nodes)) if isinstance(quote, Quote) and nodes else None
+
+
+def _row(view: RowView, rank: int | None, mark: str | None, is_best: bool = False) -> CostRow:
+    row, quote = view.row, view.entry.quote
+    interval, usd_per_hour, bill = usd_interval(row.score), hourly(view), row.bill
+    if rank is not None:
+        reason = None
+    elif view.reason is not None:
+        reason = f"the result does not count: {view.reason}"
+    else:
+        reason = quote.why if isinstance(quote, NoPrice) else "the number of nodes is not known"
+    return CostRow(
+        view=view,
+        rank=rank,
+        usd=None if row.score.usd is None else cost_words(row.score.usd),
+        interval=None if interval is None else usd_words(*interval),
+        per_hour=None if usd_per_hour is None else f"{usd_per_hour.normalize():,f}",
+        price=view.entry.price,
+        electricity=None if row.electricity_usd is None else cost_words(row.electricity_usd),
+        bill=None if bill is None or bill.usd is None else cost_words(bill.usd),
+        bill_note=None if bill is None else bill_words(view),
+        paid=None if bill is None or bill.paid_usd is None else cost_words(bill.paid_usd),
+        reason=reason,
+        mark=mark,
+        is_best=is_best,
+    )
+
+
+def bill_words(view: RowView) -> str:
+    """What is declared, in a line."""
+    bill = view.row.bill
+    assert bill is not None
+    declared = bill.declared
+    said = f"{plural(len(declared.attempts), 'hold')} of a node, bought {PURCHASE_WORDS[declared.purchase]}"
+    if declared.interruptions is not None:
+        said += f", {plural(declared.interruptions, 'interruption')}"
+    return said + (f"; no list price: {bill.why_not}" if bill.usd is None else "")

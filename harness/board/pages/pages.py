@@ -1,0 +1,262 @@
+"""Board -> the site's pages and data files, as bytes by path. The same board gives the same bytes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from harness.base.docstrings import pieces
+from harness.board.charts.lines import thinned
+from harness.board.export import board_csv, board_json
+from harness.board.index import Board, Entry
+from harness.board.pages import energy_words, time_view, words
+from harness.board.pages.cost_view import PURCHASE_WORDS, CostView, cost_view
+from harness.board.pages.energy_view import EnergyView, energy_view
+from harness.board.pages.leaders import Leaders, leaders
+from harness.board.pages.power_view import power_views, quality_chart
+from harness.board.pages.time_view import TableView
+from harness.findings import Finding, Rule
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.run_result import RunResult
+from harness.scoring.score import Table
+
+_HERE = Path(__file__).parent
+_STATIC = (
+    _HERE.parents[1] / "assets" / "style.css",
+    _HERE.parent / "static" / "board.js",
+    _HERE.parent / "static" / "icon.svg",
+)
+MAX_EVALUATION_ROWS = 200  # of a run's evaluations in a page's table; the log has all of them
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
+)
+
+
+def pages(board: Board) -> Iterator[tuple[str, bytes]]:
+    """Every file of the site but the copies of submitted files: path and content."""
+    render = _Renderer(board)
+    tables = [_aspects(board, table) for table in board.leaderboard.tables]
+    for path in _STATIC:
+        yield f"static/{path.name}", path.read_bytes()
+    yield "leaderboard.json", board_json(board)
+    yield "leaderboard.csv", board_csv(board)
+    names = sorted({aspects.time.benchmark for aspects in tables})
+    yield render(
+        "index.html",
+        "index.html",
+        sections=_sections(board, tables),
+        leaders=[aspects.leaders for aspects in tables],
+        without=_without_results(board, names),
+    )
+    for name in names:
+        own = [aspects for aspects in tables if aspects.time.benchmark == name]
+        stem = f"benchmarks/{benchmark_slug(name)}"
+        yield f"{stem}.json", board_json(board, [aspects.table for aspects in own])
+        yield f"{stem}.csv", board_csv(board, [aspects.table for aspects in own])
+        yield _benchmark_page(render, stem, own)
+        yield render("energy.html", f"{stem}--energy.html", name=name, rules=own[0].time.rules, sections=own)
+        yield render("cost.html", f"{stem}--cost.html", name=name, rules=own[0].time.rules, sections=own)
+    for aspects in tables:
+        for row in aspects.table.rows:
+            yield _result_page(render, board, board.of(row), aspects)
+    yield render("rules.html", "rules/index.html", in_force=_in_force(board))
+    for rule in board.rules.values():
+        yield render(
+            "rule.html",
+            rule_path(rule),
+            rule=rule,
+            severity=board.ruleset.codes.get(rule.code),
+            pieces=pieces("\n".join(rule.document.splitlines()[1:])),
+        )
+    for rules in board.ruleset.benchmarks.values():
+        yield render(
+            "benchmark_rules.html",
+            f"rules/benchmark-{benchmark_slug(rules.name)}.html",
+            rules=rules,
+            has_results=rules.name in names,
+        )
+
+
+def benchmark_slug(name: str) -> str:
+    """The file name of a benchmark's pages, without ending."""
+    return words.slug([name])
+
+
+def rule_path(rule: Rule) -> str:
+    """The page that explains a check."""
+    return f"rules/{words.slug([rule.code.lower()])}.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Aspects:
+    """One table by time, by cost and by energy."""
+
+    table: Table
+    time: TableView
+    cost: CostView
+    energy: EnergyView
+    leaders: Leaders
+
+
+def _aspects(board: Board, table: Table) -> Aspects:
+    time = time_view.table_view(board, table)
+    cost, energy = cost_view(time), energy_view(board, time)
+    return Aspects(table, time, cost, energy, leaders(time, cost, energy))
+
+
+class _Renderer:
+    """Templates over a board. Every text is escaped; an unknown name in a template is an error."""
+
+    def __init__(self, board: Board) -> None:
+        self.environment = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.environment.filters.update(
+            shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
+            significant=words.significant, plain=words.plain, said=energy_words.said,
+            value=words.value_words, benchmark_slug=benchmark_slug,
+        )  # fmt: skip
+        self.environment.globals.update(
+            board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
+            CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
+            SCOPE_WORDS=energy_words.SCOPE_WORDS, FLAG_WORDS=energy_words.FLAG_WORDS,
+            PURCHASE_WORDS=PURCHASE_WORDS,
+            rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
+        )  # fmt: skip
+
+    def __call__(self, template: str, path: str, **context: Any) -> tuple[str, bytes]:
+        text = self.environment.get_template(template).render(root="../" * path.count("/"), path=path, **context)
+        return path, text.encode("utf-8", "backslashreplace")
+
+
+def target_words(rules: BenchmarkRules) -> str:
+    """`top1_accuracy ≥ 0.9 (fraction, higher is better)`."""
+    metric = rules.metric
+    sign, better = ("≥", "higher") if metric.direction == "max" else ("≤", "lower")
+    return f"{metric.name} {sign} {rules.target:g} ({metric.unit}, {better} is better)"
+
+
+def _sections(board: Board, tables: list[Aspects]) -> list[dict[str, Any]]:
+    """The index: a section a benchmark, in it a table a division."""
+    names = list(dict.fromkeys(aspects.time.benchmark for aspects in tables))
+    return [
+        {
+            "name": name,
+            "rules": board.ruleset.benchmarks[name],
+            "tables": [aspects.time for aspects in tables if aspects.time.benchmark == name],
+        }
+        for name in names
+    ]
+
+
+def _without_results(board: Board, names: list[str]) -> list[BenchmarkRules]:
+    return [rules for name, rules in sorted(board.ruleset.benchmarks.items()) if name not in names]
+
+
+def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
+    """Every code of the ruleset or the registry: code, severity where it is in force, check where there is one."""
+    codes = sorted({*board.ruleset.codes, *board.rules})
+    return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
+
+
+def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[str, bytes]:
+    sections = []
+    for aspects in own:
+        view = aspects.time
+        series = [(time_view.row_name(row.row), row.row.score.runs) for row in view.ranked]
+        sections.append(
+            {
+                "view": view,
+                "leaders": aspects.leaders,
+                "curves": time_view.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
+                "legend": time_view.swatches([name for name, _ in series], view.rules),
+            }
+        )
+    first = own[0].time
+    return render("benchmark.html", f"{stem}.html", name=first.benchmark, rules=first.rules, sections=sections)
+
+
+def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects) -> tuple[str, bytes]:
+    table = aspects.table
+    rules = board.ruleset.benchmarks[table.benchmark]
+    score = entry.row.score
+    alone = time_view.table_view(board, Table(table.benchmark, table.division, (entry.row,)))
+    [view] = alone.ranked or alone.others
+    is_mean = score.seconds is not None
+    runs = [(run, is_mean and index not in score.dropped) for index, run in enumerate(score.runs)]
+    series = [(time_view.run_name(run), [run]) for run in score.runs]
+    config = entry.logs[0].config if entry.logs else {}
+    curves, has_power = quality_chart(entry, series, rules)
+    return render(
+        "result.html",
+        f"results/{entry.slug}.html",
+        entry=entry,
+        view=view,
+        unit=alone.unit,
+        table=table,
+        rules=rules,
+        runs=runs,
+        findings=_by_code(entry.row.findings),
+        curves=curves,
+        has_power=has_power,
+        power=power_views(entry, board),
+        by_energy=aspects.energy.of(entry),
+        by_cost=aspects.cost.of(entry),
+        legend=time_view.swatches([name for name, _ in series], rules),
+        points=[(time_view.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
+        ledger=time_view.ledger_chart("ledger", score.runs),
+        phases=[(phase, time_view.PHASE_WORDS[phase]) for phase in time_view.PHASES],
+        ledgers=[
+            (time_view.run_name(run), dict(time_view.phases_of(run)), run.run_s, run.data_wait_fraction)
+            for run in score.runs
+        ],
+        hyperparameters=_hyperparameters(config, rules),
+        config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
+        folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),
+        ruleset_argument=shlex.quote(board.ruleset.version),
+    )
+
+
+def _by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings in their order, those of one code, severity and waiver together."""
+    groups: dict[tuple[str, str, str | None], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity, finding.waived), []).append(finding)
+    return list(groups.values())
+
+
+def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:
+    """At most 200 of the run's evaluations, evenly taken, first and last among them."""
+    numbers = thinned([(float(index), 0.0) for index in range(len(run.evaluations))], MAX_EVALUATION_ROWS)
+    points = [run.evaluations[int(index)] for index, _ in numbers]
+    return [(point.samples, point.seconds, point.quality) for point in points]
+
+
+def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, object]]:
+    """Name, value, the reference's value and what the closed division permits; unknown names have neither."""
+    values = config.get("hyperparameters")
+    if not isinstance(values, dict):
+        return []
+    rows: list[dict[str, object]] = []
+    for name, value in sorted(values.items()):
+        constraint = rules.hyperparameters.get(name)
+        rows.append(
+            {
+                "name": name,
+                "value": value,
+                "default": None if constraint is None else constraint.default,
+                "allowed": "not in the rules" if constraint is None else constraint.allowed,
+                "differs": constraint is None or value != constraint.default,
+            }
+        )
+    return rows

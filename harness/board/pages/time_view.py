@@ -1,0 +1,232 @@
+"""Rows and entries as the pages show them: texts, sort values and charts, so that the templates only place them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import PurePath
+
+from markupsafe import Markup
+
+from harness.board.charts.lines import Bar, Line, bar_chart, legend_swatch, line_chart, target_swatch
+from harness.board.charts.strips import Strip, strip_plot, strip_reach
+from harness.board.charts.svg import Label
+from harness.board.index import Board, Entry
+from harness.board.pages.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.findings import Finding
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.run_result import RunResult
+from harness.scoring.score import Row, Score, Table
+
+PHASES = ("init", "data", "train", "eval", "checkpoint", "other")
+PHASE_WORDS = {
+    "init": "initialisation, before the clock",
+    "data": "opening and waiting for data",
+    "train": "training",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "other": "claimed by no phase",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One line of a table in texts.
+
+    kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words, empty without any.
+    reason: why it does not count.
+    """
+
+    row: Row
+    entry: Entry
+    href: str
+    kind: str
+    verdict: str
+    counts: str
+    reason: str | None
+    finding: Finding | None
+    time: str | None
+    interval: str | None
+    strip: Markup
+    energy: str
+    cost: str
+    samples: str | None
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table's rows in ranked and other ones, and what their columns are shown in."""
+
+    key: str
+    benchmark: str
+    division: str
+    rules: BenchmarkRules
+    unit: Unit
+    ranked: tuple[RowView, ...]
+    others: tuple[RowView, ...]
+    ranked_reach: str
+    others_reach: str
+
+
+def table_view(board: Board, table: Table) -> TableView:
+    """The table as the pages show it; ranked rows and the others have strips of one scale each."""
+    key = slug([table.benchmark, table.division]).replace(".", "-")
+    times = [row.score.seconds for row in table.rows]
+    runs = [run.seconds for row in table.rows for run in row.score.runs]
+    unit, energy_unit = unit_for([*times, *runs], SECONDS), unit_for((row.score.energy_j for row in table.rows), JOULES)
+    reach = {
+        is_ranked: strip_reach([strip_of(row.score) for row in table.rows if row.is_ranked is is_ranked])
+        for is_ranked in (True, False)
+    }
+    views = []
+    for number, row in enumerate(table.rows, 1):
+        label = Label(f"strip-{key}-{number}", "Runs", strip_words(row.score, unit))
+        plot = strip_plot(label, strip_of(row.score), reach[row.is_ranked])
+        views.append(_row_view(board, row, unit, energy_unit, plot))
+    return TableView(
+        key=key,
+        benchmark=table.benchmark,
+        division=table.division,
+        rules=board.ruleset.benchmarks[table.benchmark],
+        unit=unit,
+        ranked=tuple(view for view in views if view.kind == "valid"),
+        others=tuple(view for view in views if view.kind != "valid"),
+        ranked_reach=f"{significant(100 * reach[True], 2)} %",
+        others_reach=f"{significant(100 * reach[False], 2)} %",
+    )
+
+
+def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Markup) -> RowView:
+    entry, score = board.of(row), row.score
+    counted = next((finding for finding in row.findings if finding.counts), None)
+    if row.is_ranked:
+        kind, verdict = "valid", "valid"
+    elif row.num_errors:
+        kind, verdict = "invalid", "not valid"
+    else:
+        kind, verdict = "unscored", "no score"
+    errors = plural(row.num_errors, "error") if row.num_errors else ""
+    warnings = plural(row.num_warnings, "warning") if row.num_warnings else ""
+    return RowView(
+        row=row,
+        entry=entry,
+        href=f"results/{entry.slug}.html",
+        kind=kind,
+        verdict=verdict,
+        counts=", ".join(count for count in (errors, warnings) if count),
+        reason=None if kind == "valid" else counted.message if counted else score.why_not or "it has no score",
+        finding=counted,
+        time=None if score.seconds is None else in_unit(score.seconds, unit),
+        interval=None if score.interval is None else interval_words(score.interval, unit),
+        strip=plot,
+        energy=energy_words(score.energy_j, energy_unit),
+        cost=cost_words(score.usd),
+        samples=None if score.samples is None else f"{round(score.samples):,}",
+        missed=sum(run.seconds is None for run in score.runs),
+    )
+
+
+def interval_words(interval: tuple[float, float], unit: Unit) -> str:
+    """`8.46 – 8.57`."""
+    return f"{in_unit(interval[0], unit)} – {in_unit(interval[1], unit)}"
+
+
+def energy_words(energy_j: float | None, unit: Unit) -> str:
+    """Absent is "not measured", never 0."""
+    return "not measured" if energy_j is None else f"{in_unit(energy_j, unit, 3)} {unit.symbol}"
+
+
+def cost_words(usd: Decimal | None) -> str:
+    """US dollars to the cent, and small amounts to two digits; absent is "no price", never 0."""
+    if usd is None:
+        return "no price"
+    return f"$ {usd:,.2f}" if usd >= 1 or usd == 0 else f"$ {significant(float(usd), 2)}"
+
+
+def strip_of(score: Score) -> Strip:
+    """The score's runs for its strip plot, normalised as the mean is."""
+    reached = [
+        (index, run.seconds * score.normalised_by) for index, run in enumerate(score.runs) if run.seconds is not None
+    ]
+    return Strip(
+        counted=[seconds for index, seconds in reached if index not in score.dropped],
+        dropped=[seconds for index, seconds in reached if index in score.dropped],
+        num_missed=len(score.runs) - len(reached),
+        middle=score.seconds or (sum(seconds for _, seconds in reached) / len(reached) if reached else None),
+        interval=score.interval,
+    )
+
+
+def strip_words(score: Score, unit: Unit) -> str:
+    """The strip plot in a sentence."""
+    times = sorted(run.seconds * score.normalised_by for run in score.runs if run.seconds is not None)
+    missed = len(score.runs) - len(times)
+    said = f"{plural(len(score.runs), 'run')}"
+    if times:
+        said += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
+        said += ", normalised" if score.normalised_by > 1 else ""
+    return said + (f"; {missed} missed the target" if missed else "")
+
+
+def run_name(run: RunResult) -> str:
+    """The log's file name."""
+    return PurePath(run.path).name
+
+
+def points_of(run: RunResult) -> list[tuple[float, float]]:
+    """The run's quality curve: seconds and quality; what is not finite is left out (and is a finding elsewhere)."""
+    return [
+        (point.seconds, point.quality)
+        for point in run.evaluations
+        if math.isfinite(point.seconds) and math.isfinite(point.quality)
+    ]
+
+
+def curve_lines(series: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Line]:
+    """The quality curves of runs, one colour a series."""
+    return [
+        Line(f"{name}, {run_name(run)}", number, points_of(run), run.seconds is not None)
+        for number, (name, runs) in enumerate(series)
+        for run in runs
+    ]
+
+
+def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules) -> Markup:
+    """Quality against time, one colour a series, one line a run."""
+    lines = curve_lines(series)
+    metric = rules.metric
+    better = "higher" if metric.direction == "max" else "lower"
+    said = f"{plural(len(lines), 'curve')} of {metric.name} against seconds since run_start; {better} is better"
+    label = Label(key, title, f"{said}; the target is {rules.target:g}. The table below has the numbers.")
+    return line_chart(
+        label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target, rules.quality_range
+    )
+
+
+def row_name(row: Row) -> str:
+    """Submitter and system in one line."""
+    return f"{shown(row.submitter, 80)}, {shown(row.system, 80)}"
+
+
+def phases_of(run: RunResult) -> list[tuple[str, float]]:
+    """The run's clock ledger in the order of a run; a negative remainder is shown as 0 (and is a finding elsewhere)."""
+    ledger = {name.removesuffix("_s"): seconds for name, seconds in run.ledger.items()}
+    return [(phase, max(0.0, ledger[phase])) for phase in PHASES if phase in ledger and math.isfinite(ledger[phase])]
+
+
+def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
+    """The clock ledgers as stacked bars."""
+    bars = [Bar(run_name(run).removesuffix(".txt").replace("result_", "run "), phases_of(run)) for run in runs]
+    bars = [bar for bar in bars if bar.parts]
+    said = f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers."
+    label = Label(key, "Clock ledger", said)
+    return bar_chart(label, bars, "seconds")
+
+
+def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
+    """A legend: a piece of line and a name for the target and for each series."""
+    pieces = [(legend_swatch(number), name) for number, name in enumerate(series)]
+    return [(target_swatch(), f"target {rules.target:g}"), *pieces]

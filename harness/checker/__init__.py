@@ -1,0 +1,1 @@
+"""Runs checks and shows findings."""

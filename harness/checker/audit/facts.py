@@ -1,0 +1,285 @@
+"""Facts of a run, a result and a tree, as signals look at them. Pure: nothing here judges."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from harness.checker.audit import similarity
+from harness.checker.audit.log_text import LogText
+from harness.checker.audit.mlflow_db import MirrorRun
+from harness.checker.audit.similarity import Trail
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.run_log import RunLog
+from harness.mlperf.formula import Formula
+from harness.scoring.timeline import number
+from harness.submission.result import Result
+
+# What one process writes one after another; headers and statistics come from many.
+COURSE_KEYS = (
+    key.INIT_START, key.INIT_STOP, key.RUN_START, key.RUN_STOP, key.BLOCK_START, key.BLOCK_STOP,
+    key.EVAL_START, key.EVAL_STOP, "epoch_start", "epoch_stop",
+)  # fmt: skip
+EVALUATION_KEYS = (key.EVAL_ACCURACY, "eval_error")
+_POSITIONS = (("samples_count", "samples"), ("epoch_num", "epochs"), ("step", "steps"))
+_MAX_POSITION = 2.0**63  # what is more is no count, and has no variance
+MIN_TIME_MS = 1_262_304_000_000  # 2010; what is before it is no time, but a clock that was not set
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One evaluation. position: as the log counts, in `unit`; None where it does not say. at_s: since run_start."""
+
+    value: float
+    position: float | None
+    unit: str
+    at_s: float
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """What the rules say of a result's benchmark, as far as they say something.
+
+    target, direction: the quality to reach; "max" where more is better. reference: samples or epochs to target of the
+    reference at the result's batch size; none where its division need not converge alike. has_samples: the reference
+    counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance: what the
+    distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit of
+    initialisation.
+    """
+
+    target: float | None = None
+    direction: str = "max"
+    reference: tuple[float, ...] = ()
+    reference_unit: str = "samples"
+    has_samples: bool = False
+    distance: Formula | None = None
+    max_init_s: float | None = None
+    num_runs: int | None = None
+    today_ms: float = float("inf")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A log, what lies between its lines, and what the rules say of it."""
+
+    log: RunLog
+    text: LogText
+    standard: Standard
+    bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.log.path
+
+    @property
+    def is_ours(self) -> bool:
+        return self.log.has_monotonic_time
+
+    @cached_property
+    def start(self) -> Event | None:
+        return self.log.first(key.RUN_START)
+
+    @cached_property
+    def stop(self) -> Event | None:
+        return self.log.first(key.RUN_STOP)
+
+    @cached_property
+    def run_s(self) -> float | None:
+        """Seconds of the timed region; None where it has no two ends, or no length."""
+        if self.start is None or self.stop is None:
+            return None
+        seconds = self.log.seconds(self.start, self.stop)
+        return seconds if seconds > 0 else None
+
+    @cached_property
+    def batch(self) -> float | None:
+        return number(self.log.value(key.GLOBAL_BATCH_SIZE))
+
+    @cached_property
+    def course(self) -> tuple[Event, ...]:
+        """The events by which one process tells the run's course, those without a time left out."""
+        return tuple(event for event in self.log.events if event.key in COURSE_KEYS and event.time_ms >= MIN_TIME_MS)
+
+    @cached_property
+    def evaluations(self) -> tuple[Point, ...]:
+        """Every evaluation with a value, in the order of the file."""
+        origin = self.start or (self.log.events[0] if self.log.events else None)
+        found = []
+        for event in self.log.events:
+            value = _value(event) if event.key in EVALUATION_KEYS else None
+            if value is not None and origin is not None:
+                position, unit = _position(event)
+                found.append(Point(value, position, unit, self.log.seconds(origin, event), event.lineno))
+        if self.standard.has_samples and self.batch is not None:
+            # Some of BERT's logs count epochs all the same: none of theirs has trained as many as a batch has samples.
+            furthest = max((point.position or 0.0 for point in found if point.unit == "epochs"), default=0.0)
+            if furthest >= self.batch:
+                found = [replace(point, unit="samples") if point.unit == "epochs" else point for point in found]
+        return tuple(found)
+
+    @cached_property
+    def curve(self) -> tuple[Point, ...]:
+        """The evaluations, of those at one position the first (each rank may report its own)."""
+        seen: dict[object, Point] = {}
+        for point in self.evaluations:
+            seen.setdefault(point.position if point.position is not None else point.line, point)
+        return tuple(seen.values())
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(
+            dict.fromkeys(
+                int(event.value)
+                for event in self.log.all(key.SEED)
+                if isinstance(event.value, int) and not isinstance(event.value, bool)
+            )
+        )
+
+    @cached_property
+    def wall_ms(self) -> tuple[float, float] | None:
+        """First and last wall time of the log."""
+        times = [event.time_ms for event in self.log.events if event.time_ms >= MIN_TIME_MS]
+        return (min(times), max(times)) if times else None
+
+    @cached_property
+    def final(self) -> Point | None:
+        return self.curve[-1] if self.curve else None
+
+    @cached_property
+    def samples(self) -> float | None:
+        """Samples trained on in all, where the log counts them."""
+        counts = [event.samples_count for event in self.log.events if event.samples_count is not None]
+        return float(max(counts)) if counts else None
+
+    def trail_of_times(self) -> Trail:
+        """The course in milliseconds from one event to the next, by the better of the log's clocks."""
+        pairs = zip(self.course, self.course[1:], strict=False)
+        return similarity.of_intervals(((a.key, b.key), 1e3 * self.log.seconds(a, b)) for a, b in pairs)
+
+    def fingerprint_of_times(self) -> str | None:
+        """A digest of the milliseconds between one course event and the next; None where there are too few to tell."""
+        steps = [round(b.time_ms - a.time_ms) for a, b in zip(self.course, self.course[1:], strict=False)]
+        return _digest(steps) if len(set(steps)) >= 6 else None
+
+    def fingerprint_of_curve(self) -> str | None:
+        """A digest of the values of the evaluations; None where there are too few to tell."""
+        values = [point.value for point in self.curve]
+        return _digest(values) if len(set(values)) >= 3 else None
+
+    def fingerprint_of_values(self) -> str | None:
+        """A digest of every key and value but seeds, without times and places."""
+        pairs = [(event.key, repr(event.value)) for event in self.log.events if event.key != key.SEED]
+        return _digest(pairs) if len(self.curve) >= 3 else None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A result with the facts of its runs."""
+
+    result: Result
+    runs: tuple[RunFacts, ...]
+    standard: Standard
+    mirror: tuple[MirrorRun, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return self.result.path
+
+    @cached_property
+    def by_time(self) -> tuple[RunFacts, ...]:
+        """The runs that have a time, in the order in which they began."""
+        timed = [run for run in self.runs if run.wall_ms is not None]
+        return tuple(sorted(timed, key=lambda run: run.wall_ms or (0.0, 0.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunDigest:
+    """What a tree keeps of a run."""
+
+    path: Path
+    result: Path
+    place: str  # <submitter>/<system>: what cannot do two things at once
+    benchmark: str
+    sha256: str
+    span_ms: tuple[float, float] | None
+    seeds: tuple[int, ...]
+    times: str | None
+    curve: str | None
+    values: str | None
+    qualities: Trail
+    intervals: Trail
+    eval_samples: float | None
+
+
+@dataclass(slots=True)
+class Tree:
+    """What all results of an audit have in common, gathered one by one."""
+
+    runs: list[RunDigest] = field(default_factory=list)
+
+    def add(self, subject: Subject) -> None:
+        for run in subject.runs:
+            self.runs.append(
+                RunDigest(
+                    path=run.path,
+                    result=run.path.parent,
+                    place=_place(run.log),
+                    benchmark=str(run.log.value(key.SUBMISSION_BENCHMARK)),
+                    sha256=run.log.sha256,
+                    span_ms=_span(run),
+                    seeds=run.seeds,
+                    times=run.fingerprint_of_times(),
+                    curve=run.fingerprint_of_curve(),
+                    values=run.fingerprint_of_values(),
+                    qualities=similarity.of_values(point.value for point in run.curve),
+                    intervals=run.trail_of_times(),
+                    eval_samples=number(run.log.value(key.EVAL_SAMPLES)),
+                )
+            )
+
+
+def grouped(runs: Iterable[RunDigest], name: str) -> list[list[RunDigest]]:
+    """The runs that share the field `name`, two or more at a time; those without it share nothing."""
+    groups: dict[object, list[RunDigest]] = {}
+    for run in runs:
+        if (value := getattr(run, name)) not in (None, ()):
+            groups.setdefault(value, []).append(run)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _span(run: RunFacts) -> tuple[float, float] | None:
+    if run.start is None or run.stop is None or run.start.time_ms < MIN_TIME_MS:
+        return None
+    return (run.start.time_ms, run.stop.time_ms) if run.stop.time_ms > run.start.time_ms else None
+
+
+def _place(log: RunLog) -> str:
+    parts = log.path.absolute().parts
+    if len(parts) > 4 and parts[-4] == "results":
+        return f"{parts[-5]}/{parts[-3]}"
+    return f"{log.value(key.SUBMISSION_ORG)}/{log.value(key.SUBMISSION_PLATFORM)}"
+
+
+def _digest(values: Iterable[object]) -> str:
+    return hashlib.sha256(repr(list(values)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _value(event: Event) -> float | None:
+    value = event.value
+    if isinstance(value, dict):  # Mask R-CNN has two in one
+        numbers = [found for _, item in sorted(value.items(), key=lambda pair: str(pair[0])) if (found := number(item))]
+        return numbers[0] if numbers else None
+    return number(value)
+
+
+def _position(event: Event) -> tuple[float | None, str]:
+    for name, unit in _POSITIONS:
+        found = number(event.metadata.get(name))
+        if found is not None and abs(found) <= _MAX_POSITION:
+            return found, unit
+    return None, ""

@@ -1,0 +1,152 @@
+"""What other programs wrote between the lines of a log: their clocks, seeds, hosts and totals. One bounded pass.
+
+A run log of MLPerf's is the output of a whole job. Its own lines are easily edited; the framework's lines between them
+say the same things in other words, and have to agree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import LogError
+from harness.log.events import Event
+
+_TOKEN = b":::MLLOG "
+_MAX_LINE_BYTES = 64 << 10  # what is longer is read on in pieces of this size
+_MAX_BYTES = 512 << 20
+_MAX_ITEMS = 20_000
+_STAMP = re.compile(rb"\b(20\d\d-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: ([AP]M))?")
+_SEED = re.compile(rb"(?:^|[\s'\"])(?:--seed[ =]|(?:export )?SEED=|seed: )(\d{1,19})\b")
+_HELLO = re.compile(rb"(?:Hello from:|Clearing cache on|hostname:) ?([A-Za-z][\w.-]{1,63})")
+_USER = re.compile(rb"/home/(?:users/)?([A-Za-z][\w.-]{1,31})/")
+_TOTAL = re.compile(rb"\bRESULT,[A-Z0-9_ ]{1,40},[^,]*,(\d{1,9}),")
+_MIN_TIME_MS = 1e9  # headers of some published logs have zero; a time since boot is one
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A time that another program wrote, read as if it were UTC, and our lines before and after it (wall seconds)."""
+
+    line: int
+    at_s: float
+    before_s: float
+    after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """num_others: lines without our token. launched: our lines that a launcher put a rank before ("0: :::MLLOG").
+
+    seeds, totals_s: with their lines, as other programs state them. has_rest: whether the file goes on beyond 512 MiB.
+    """
+
+    num_others: int = 0
+    launched: int = 0
+    stamps: tuple[Stamp, ...] = ()
+    seeds: tuple[tuple[int, int], ...] = ()
+    hosts: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    totals_s: tuple[tuple[float, int], ...] = ()
+    has_rest: bool = False
+
+
+def read_text(path: Path, events: Iterable[Event]) -> LogText:
+    """The other lines of the log at `path`, of which `events` are ours: their times are as the judge reads them.
+
+    Raises:
+        LogError: it cannot be read, or is no regular file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise LogError(f"{path}: is not a regular file")
+    reader = _Reader({event.lineno: event.time_ms for event in events})
+    with os.fdopen(fd, "rb") as stream:
+        num_bytes = 0
+        lineno = 1
+        while num_bytes < _MAX_BYTES and (line := stream.readline(_MAX_LINE_BYTES)):
+            reader.take(lineno, line)
+            num_bytes += len(line)
+            lineno += line.endswith(b"\n")
+        return reader.result(bool(stream.read(1)))
+
+
+class _Reader:
+    """State of the pass."""
+
+    def __init__(self, times_ms: dict[int, float]) -> None:
+        self.times_ms = times_ms  # of our lines
+        self.num_others = self.launched = 0
+        self.mllog_s: float | None = None
+        self.open: list[tuple[int, float, float]] = []  # stamps since our last line
+        self.stamps: list[Stamp] = []
+        self.seeds: dict[int, int] = {}
+        self.hosts: set[str] = set()
+        self.users: set[str] = set()
+        self.totals: list[tuple[float, int]] = []
+
+    def take(self, lineno: int, line: bytes) -> None:
+        place = line.rfind(_TOKEN)
+        if place >= 0:
+            self.launched += place > 0 and line[:place].strip().rstrip(b":").isdigit()
+        if lineno in self.times_ms:
+            self._ours(self.times_ms[lineno])
+        if place >= 0 or lineno in self.times_ms:  # of a long line there are several pieces
+            return
+        self.num_others += 1
+        if b"20" in line and b"RESULT," not in line and self.mllog_s is not None and len(self.stamps) < _MAX_ITEMS:
+            match = _STAMP.search(line)
+            at_s = None if match is None else _seconds(*match.groups())
+            if at_s is not None:
+                self.open.append((lineno, at_s, self.mllog_s))
+        if b"eed" in line or b"SEED" in line:
+            for match in _SEED.finditer(line):
+                if len(self.seeds) < _MAX_ITEMS:
+                    self.seeds.setdefault(int(match.group(1)), lineno)
+        if len(self.hosts) < _MAX_ITEMS and (match := _HELLO.search(line)):
+            self.hosts.add(match.group(1).decode())
+        if b"/home/" in line and len(self.users) < _MAX_ITEMS:
+            self.users |= {item.decode() for item in _USER.findall(line)}
+        if b"RESULT," in line and len(self.totals) < _MAX_ITEMS and (match := _TOTAL.search(line)):
+            self.totals.append((float(match.group(1)), lineno))
+
+    def _ours(self, time_ms: float) -> None:
+        if time_ms < _MIN_TIME_MS:
+            return
+        now_s = time_ms / 1e3
+        if len(self.stamps) < _MAX_ITEMS:
+            self.stamps += [Stamp(line, at_s, before_s, now_s) for line, at_s, before_s in self.open]
+        self.open.clear()
+        self.mllog_s = now_s
+
+    def result(self, has_rest: bool) -> LogText:
+        tail = [Stamp(line, at_s, before_s, None) for line, at_s, before_s in self.open]
+        return LogText(
+            num_others=self.num_others,
+            launched=self.launched,
+            stamps=tuple([*self.stamps, *tail][:_MAX_ITEMS]),
+            seeds=tuple(self.seeds.items()),
+            hosts=frozenset(self.hosts),
+            users=frozenset(self.users),
+            totals_s=tuple(self.totals),
+            has_rest=has_rest,
+        )
+
+
+def _seconds(day: bytes, clock: bytes, half: bytes | None) -> float | None:
+    """A date and a time, of twelve hours where `half` says which, as seconds; None where there is no such day."""
+    text = b" ".join(part for part in (day, clock, half) if part is not None).decode()
+    try:
+        found = datetime.strptime(text, "%Y-%m-%d %H:%M:%S" if half is None else "%Y-%m-%d %I:%M:%S %p")
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,59 @@
+"""What a ruleset says of a result's benchmark, in the few numbers that signals take. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+
+from harness.checker.audit.facts import Standard
+from harness.log import events as key
+from harness.mlperf.score import is_closed
+from harness.ruleset.model import RuleSet
+from harness.scoring.timeline import number
+from harness.submission.result import Result
+
+_TARGET = re.compile(r"value(?:\.\w+)? (>=|<=|>|<) ([0-9.]+)")
+
+
+def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
+    """The standard of the benchmark, division and batch size that the first log names; empty where nobody knows it."""
+    today_ms = datetime.combine(today, datetime.min.time()).timestamp() * 1e3
+    if ruleset is None or not result.runs:
+        return Standard(today_ms=today_ms)
+    name, batch = result.benchmark, number(result.runs[0].value(key.GLOBAL_BATCH_SIZE))
+    stated = result.runs[0].value(key.SUBMISSION_DIVISION)
+    division = stated if isinstance(stated, str) else "closed"
+    if ruleset.round is not None:
+        limit_s = ruleset.round.max_init_s.get(division)
+        found = ruleset.round.benchmark(name)
+        if found is None:
+            return Standard(max_init_s=limit_s, today_ms=today_ms)
+        formula = found.target()
+        match = _TARGET.search(formula.text) if formula is not None else None
+        # Who submits to the open division may train and evaluate otherwise: there the reference is no standard.
+        references = found.convergence if is_closed(division) else ()
+        points = [item for item in references if item.global_batch_size == batch]
+        return Standard(
+            target=float(match.group(2)) if match else None,
+            direction="min" if match and match.group(1).startswith("<") else "max",
+            reference=points[0].points if points else (),
+            reference_unit=references[0].unit if references else "samples",
+            has_samples=any(item.unit == "samples" for item in found.convergence),
+            distance=found.distance if references else None,
+            max_init_s=limit_s,
+            num_runs=found.num_runs,
+            today_ms=today_ms,
+        )
+    limit_s = ruleset.timing.max_init_s.get(division)
+    rules = ruleset.benchmarks.get(name) if name is not None else None
+    if rules is None:
+        return Standard(max_init_s=limit_s, today_ms=today_ms)
+    reference = [item for item in rules.reference_convergence if item.global_batch_size == batch]
+    return Standard(
+        target=rules.target,
+        direction=rules.metric.direction,
+        reference=tuple(float(item) for item in reference[0].samples_to_target) if reference else (),
+        max_init_s=limit_s,
+        num_runs=rules.num_runs,
+        today_ms=today_ms,
+    )

@@ -1,0 +1,183 @@
+"""Findings as text, or as one JSON document. Pure.
+
+What comes from a log or a path may hold anything; no control character of it reaches a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from textwrap import indent
+from typing import Any
+
+from harness import grouping
+from harness.checker.engine import WaiverUse, is_valid, waiver_uses
+from harness.errors import printable
+from harness.findings import Finding, Rule, Severity
+from harness.grouping import Group
+from harness.ruleset.model import RuleSet
+from harness.submission.claim import Envelope
+from harness.submission.result import Result
+from harness.submission.signature import verdict
+
+_MAX_PATH = 1000
+_MAX_MESSAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a result, by name in it. sha256: None for what is no regular file; kind says what it is."""
+
+    name: str
+    num_bytes: int
+    sha256: str | None
+    kind: str = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A result and what was found on it. facts: whose it is, by name; files: what it consists of."""
+
+    path: str
+    benchmark: str | None
+    findings: tuple[Finding, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    files: tuple[FileFacts, ...] = ()
+
+    @property
+    def is_valid(self) -> bool:
+        return is_valid(self.findings)
+
+
+def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet | None = None) -> Judged:
+    """What is shown of a result that was judged; with the ruleset it was judged by, who signed it, too."""
+    files = [FileFacts(name, item.num_bytes, item.sha256, item.kind) for name, item in sorted(result.files.items())]
+    if not files:
+        files = [FileFacts(log.path.name, log.num_bytes, log.sha256) for log in result.runs]
+    return Judged(str(result.path), result.benchmark, tuple(findings), tuple(_facts(result, ruleset)), tuple(files))
+
+
+def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]:
+    names = {"submitter": "submission_org", "system": "submission_platform", "division": "submission_division"}
+    for name, key in names.items():
+        logged = [value for log in result.runs if isinstance(value := log.value(key), str)]
+        said = logged[0] if result.claim is None and logged else getattr(result.claim, name, None)
+        if said is not None:
+            yield name.capitalize(), said
+    yield "Logs", f"{len(result.runs):,}"
+    if ruleset is not None and result.envelope != Envelope():
+        yield "Signature", verdict(result, ruleset).sentence
+
+
+def as_text(results: Sequence[Judged], ruleset: RuleSet, explained: Mapping[str, Rule] | None = None) -> str:
+    """One line a finding, errors first, `path:line: CODE severity: message`; then a line that sums up.
+
+    Findings of one code in one file whose messages differ in numbers only are one line with a count.
+    explained: the checks, to say of each that found something, once, why it matters and what to do.
+    """
+    blocks = []
+    for judged in results:
+        said = "; ".join(["valid" if judged.is_valid else "not valid", *_signed(judged)])
+        name = "" if judged.benchmark is None else f" ({printable(judged.benchmark)})"
+        lines = [f"  {line}" for line in _lines(judged.findings)]
+        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {said}", *lines]))
+    if explained is not None:
+        blocks += [_advice(rule) for rule in _that_found(results, explained)]
+    return "\n\n".join([*blocks, _summary(results, ruleset)]) + "\n"
+
+
+def _signed(judged: Judged) -> list[str]:
+    return [printable(text) for name, text in judged.facts if name == "Signature"]
+
+
+def _that_found(results: Sequence[Judged], rules: Mapping[str, Rule]) -> list[Rule]:
+    codes = {finding.code for judged in results for finding in judged.findings}
+    return [rules[code] for code in sorted(codes) if code in rules]
+
+
+def _advice(rule: Rule) -> str:
+    why, instead = indent(rule.why, "    "), indent(rule.instead, "    ")
+    return f"{rule.code} {rule.title}\n  Why it matters:\n{why}\n  What to do:\n{instead}"
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    """The lines of `as_text` alone, for a verb that has more to say; "no findings" where there are none."""
+    return "\n".join(_lines(findings)) or "no findings"
+
+
+def _lines(findings: Iterable[Finding]) -> list[str]:
+    return [_line(group) for group in grouping.alike(findings)]
+
+
+def _line(group: Group) -> str:
+    finding = group.first
+    text = (
+        f"{printable(finding.place, _MAX_PATH)}: {finding.code} {finding.severity}: "
+        f"{printable(finding.message, _MAX_MESSAGE)}"
+    )
+    if group.count > 1:
+        last = group.lines[-1:]
+        text += f" ({group.count} times{f', last on line {last[0]}' if last else ''})"
+    if finding.waived is not None:
+        text += f" [waived: {printable(finding.waived, _MAX_MESSAGE)}]"
+    return text
+
+
+def _summary(results: Sequence[Judged], ruleset: RuleSet) -> str:
+    num_valid = sum(judged.is_valid for judged in results)
+    found = [finding for judged in results for finding in judged.findings]
+    counts = Counter(finding.severity for finding in found if finding.waived is None)
+    num_waived = sum(finding.waived is not None for finding in found)
+    parts = [_count(counts[severity], severity.value) for severity in Severity if counts[severity]]
+    parts += [f"{num_waived} waived"] if num_waived else []
+    return (
+        f"{_count(len(results), 'result')}, {num_valid} valid; {', '.join(parts) or 'no findings'}; "
+        f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]})"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
+    """One document: the ruleset with its digest, its waivers and what they excused, of each check that found something
+    why it matters and what to do, and per result its path, benchmark, verdict and findings, those alike as one.
+    """
+    uses = waiver_uses(ruleset, [(judged.path, judged.findings) for judged in results], today)
+    document = {
+        "ruleset": ruleset.version,
+        "ruleset_digest": ruleset.digest,
+        "waivers": [_waiver_record(use) for use in uses],
+        "checks": {
+            rule.code: {"title": rule.title, "why": rule.why, "instead": rule.instead}
+            for rule in _that_found(results, rules)
+        },
+        "results": [
+            {
+                "path": judged.path,
+                "benchmark": judged.benchmark,
+                "valid": judged.is_valid,
+                **({"signature": signed[0]} if (signed := _signed(judged)) else {}),
+                "findings": [grouping.record(group) for group in grouping.alike(judged.findings)],
+            }
+            for judged in results
+        ],
+    }
+    return dumped(document)
+
+
+def _waiver_record(use: WaiverUse) -> dict[str, Any]:
+    names = ("code", "path", "who", "why", "until")
+    waiver = {name: getattr(use.waiver, name) for name in names}
+    return {**waiver, "is_expired": use.is_expired, "num_findings": use.num_findings}
+
+
+def dumped(document: Mapping[str, Any]) -> str:
+    """The document as JSON in ASCII without control characters."""
+    # ensure_ascii: what is not ASCII, control characters among it, is escaped.
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=2)
+    return text.replace("\x7f", "\\u007f") + "\n"

@@ -1,0 +1,1 @@
+"""Power logs to joules, uncertainty and reasons; pure."""

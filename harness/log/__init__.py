@@ -1,0 +1,1 @@
+"""Both kinds of log: their lines, writing, reading, following."""

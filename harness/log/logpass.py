@@ -1,0 +1,234 @@
+"""One pass over the bytes of a log: what is an event is kept, what is damaged becomes a defect.
+
+The file is read in pieces and searched for the token, so that lines of other programs cost next to
+nothing, a log of gigabytes needs a few megabytes, and a "line" without an end cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from typing import BinaryIO, TypeAlias
+
+from harness.errors import printable
+from harness.log.events import CHAIN_START, POWER_READING, TOKEN, TRACKED_STATS, Event
+from harness.log.loglines import events_of, has_no_time
+from harness.log.parse import is_foreign_event, parse_line
+
+Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # numbers of lines, and what follows the token on each
+
+_TOKEN = TOKEN.encode()
+_ENDED_BY_CR = b"\r" + _TOKEN  # lines end with a carriage return alone
+_ORDER = frozenset({"seq", "elapsed_ns", "prev"})
+_UNCHAINED = "a line without seq, elapsed_ns or prev in a log that has them"
+MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
+_PIECE_BYTES = MAX_LINE_BYTES >> 3  # what a processor has near
+MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
+MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
+MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
+UNREAD = ("malformed", "overlong", "cut_off", "too_many")  # kinds of lines that are judged by nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Something wrong with a line as a line.
+
+    kind: "malformed" (not JSON, or not an event), "overlong", "cut_off" (the last line has no end),
+    "sequence" (`seq` is not the next), "chain" (`prev` is not the digest of the line before),
+    "backwards" (`elapsed_ns` decreases), "wall" (`time_ms` and `elapsed_ns` disagree), "unchained"
+    (a line without `seq`, `elapsed_ns` or `prev` in a log that has them), "too_many".
+    """
+
+    kind: str
+    lineno: int
+    message: str
+
+
+class Collector:
+    """State of one pass over a file."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+        self.num_bytes = 0
+        self.num_lines = 0
+        self.events: list[Event] = []
+        self.by_key: dict[str, list[Event]] = {}
+        self.counts: dict[str, int] = {}
+        self.defects: list[Defect] = []
+        self.defects_by_kind: dict[str, int] = {}
+        self.seq: int | None = None
+        self.elapsed_ns: int | None = None
+        self.wall_offset_ms: float | None = None
+        self.prev = CHAIN_START
+        self.before: bytes | None = None  # our line before, instead of `prev`: most are never asked for their digest
+        self.is_chained = False
+        self.unchained: list[int] = []  # lines without order before the first that has it
+        self.kept_bytes = 0
+
+    def read(self, stream: BinaryIO) -> None:
+        """Takes every line of ours."""
+        for linenos, texts in self.batches(stream):
+            events = events_of(texts, linenos)
+            if events is None or not self._keep_all(events, texts):
+                for lineno, text, event in zip(linenos, texts, events or repeat(None), strict=False):
+                    self.take(lineno, text, event)
+
+    def batches(self, stream: BinaryIO) -> Iterator[Batch]:
+        """The lines with a token, many at a time."""
+        rest = b""
+        skipped: bytes | None = None  # inside a line that is too long: its last bytes, a token may begin there
+        is_ours = False  # whether that line has a token
+        while piece := stream.read(_PIECE_BYTES):
+            self.sha256.update(piece)
+            self.num_bytes += len(piece)
+            if skipped is not None:
+                end = piece.find(b"\n")
+                seen = skipped + (piece if end < 0 else piece[:end])
+                is_ours = is_ours or _TOKEN in seen
+                if end < 0:
+                    skipped = seen[-len(_TOKEN) :]
+                    continue
+                self.num_lines += 1
+                self._overlong(self.num_lines, is_ours)
+                piece, skipped = piece[end + 1 :], None
+            block = rest + piece
+            cut = block.rfind(b"\n") + 1
+            rest = block[cut:]
+            yield self._batch(block[:cut])
+            if len(rest) > MAX_LINE_BYTES:
+                rest, skipped, is_ours = b"", rest[-len(_TOKEN) :], _TOKEN in rest
+        if rest or skipped is not None:
+            self.num_lines += 1
+        if skipped is not None:
+            self._overlong(self.num_lines, is_ours)
+        elif (hit := rest.find(_TOKEN)) >= 0 and (_ENDED_BY_CR in rest[hit + 1 :] or is_foreign_event(rest[hit:])):
+            yield [self.num_lines], [rest[hit + len(_TOKEN) :]]
+        elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
+            self.defect("cut_off", self.num_lines, "the last line is cut off")  # a writer of ours ends its lines
+
+    def _batch(self, block: bytes) -> Batch:
+        """Of whole lines; between two tokens there is a line end, unless a line has two of them."""
+        before, *parts = block.split(_TOKEN)
+        num_ends = [part.count(b"\n") for part in parts]
+        if 0 in num_ends or len(block) > MAX_LINE_BYTES:
+            return self._batch_of_any_lines(block)
+        first = self.num_lines + before.count(b"\n") + 1
+        *linenos, after = accumulate(num_ends, initial=first)
+        self.num_lines = after - 1
+        return linenos, [part.partition(b"\n")[0] for part in parts]
+
+    def _batch_of_any_lines(self, block: bytes) -> Batch:
+        linenos, texts = [], []
+        for line in block.split(b"\n")[:-1]:
+            self.num_lines += 1
+            if (hit := line.find(_TOKEN)) < 0:
+                continue
+            if len(line) > MAX_LINE_BYTES:
+                self._overlong(self.num_lines, is_ours=True)
+            else:
+                linenos.append(self.num_lines)
+                texts.append(line[hit + len(_TOKEN) :])
+        return linenos, texts
+
+    def _overlong(self, lineno: int, is_ours: bool) -> None:
+        if is_ours:
+            self.before, self.prev = None, ""  # no line can be chained to it
+            self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+
+    def defect(self, kind: str, lineno: int, message: str) -> None:
+        self.defects_by_kind[kind] = self.defects_by_kind.get(kind, 0) + 1
+        if self.defects_by_kind[kind] <= MAX_DEFECTS_PER_KIND:
+            self.defects.append(Defect(kind, lineno, message))
+
+    def take(self, lineno: int, text: bytes, event: Event | None = None) -> None:
+        """What follows the token on one line; `event`, where it is known to be that."""
+        line = _TOKEN + text.rstrip(b"\r")
+        if self.defects_by_kind.get("malformed", 0) >= MAX_DEFECTS_PER_KIND and has_no_time(text):
+            # Whole logs of round 0.7 have seconds in its place; after a hundred of them nobody asks for the reason.
+            self.defects_by_kind["malformed"] += 1
+            self.before = line
+            return
+        if event is None:
+            event = next(iter(events_of([text], [lineno]) or ()), None)
+        try:
+            event = event or parse_line(line, lineno)
+        except ValueError as error:
+            self.defect("malformed", lineno, str(error))
+        else:
+            self._check_order(event)
+            self._keep(event, len(line))
+        self.before = line
+
+    def _keep_all(self, events: Sequence[Event], texts: Sequence[bytes]) -> bool:
+        """Keeps them if they are of another program's log and pass no limit: what `take` does with each, at once."""
+        num_bytes = sum(map(len, texts)) + len(_TOKEN) * len(texts)
+        by_key: dict[str, list[Event]] = {}
+        for event in events:
+            by_key.setdefault(event.key, []).append(event)
+        if (
+            self.is_chained
+            or not all(map(_ORDER.isdisjoint, [event.metadata for event in events]))
+            or self.kept_bytes + num_bytes > MAX_KEPT_BYTES
+            or len(self.counts.keys() | by_key) > _MAX_KEYS
+            or any(self.counts.get(key, 0) + len(found) > MAX_EVENTS_PER_KEY for key, found in by_key.items())
+        ):
+            return False
+        self.kept_bytes += num_bytes
+        self.events += events
+        for key, found in by_key.items():
+            self.counts[key] = self.counts.get(key, 0) + len(found)
+            self.by_key.setdefault(key, []).extend(found)
+        if events:
+            num_free = MAX_DEFECTS_PER_KIND - len(self.unchained)
+            self.unchained += [event.lineno for event in events[:num_free]]
+            self.before = _TOKEN + texts[-1].rstrip(b"\r")
+        return True
+
+    def _keep(self, event: Event, num_bytes: int) -> None:
+        count = self.counts.get(event.key, 0)
+        if count == 0 and len(self.counts) >= _MAX_KEYS:
+            self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
+            return
+        self.counts[event.key] = count + 1
+        if count >= MAX_EVENTS_PER_KEY:
+            # Statistics decide nothing and may be many; the law's own keys may not.
+            if count == MAX_EVENTS_PER_KEY and event.key not in (TRACKED_STATS, POWER_READING):
+                self.defect("too_many", event.lineno, f"more than {count:,} events {printable(event.key)!r}")
+            return
+        if self.kept_bytes <= MAX_KEPT_BYTES < self.kept_bytes + num_bytes:
+            self.defect("too_many", event.lineno, f"more than {MAX_KEPT_BYTES:,} bytes of events")
+        self.kept_bytes += num_bytes
+        if self.kept_bytes <= MAX_KEPT_BYTES:
+            self.events.append(event)
+            self.by_key.setdefault(event.key, []).append(event)
+
+    def _check_order(self, event: Event) -> None:
+        seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
+        if not self.is_chained:
+            self.is_chained = seq is not None or prev is not None or elapsed_ns is not None
+            if not self.is_chained:
+                if len(self.unchained) < MAX_DEFECTS_PER_KIND:
+                    self.unchained.append(event.lineno)
+                return
+            for lineno in self.unchained:
+                self.defect("unchained", lineno, _UNCHAINED)
+        if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
+            self.defect("unchained", event.lineno, _UNCHAINED)
+            return
+        expected = 0 if self.seq is None else self.seq + 1
+        if seq != expected:
+            self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
+        if prev != (self.prev if self.before is None else hashlib.sha256(self.before).hexdigest()):
+            self.defect("chain", event.lineno, "prev is not the SHA-256 of our line before: one of the two was changed")
+        if self.elapsed_ns is not None and elapsed_ns < self.elapsed_ns:
+            back_s = (self.elapsed_ns - elapsed_ns) / 1e9
+            self.defect("backwards", event.lineno, f"elapsed_ns goes back by {back_s:.6f} s")
+        offset_ms = event.time_ms - elapsed_ns / 1e6
+        if self.wall_offset_ms is None:
+            self.wall_offset_ms = offset_ms
+        elif abs(offset_ms - self.wall_offset_ms) > 2:  # both are rounded down to a millisecond
+            apart_s = (offset_ms - self.wall_offset_ms) / 1e3
+            self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
+        self.seq, self.elapsed_ns = seq, elapsed_ns

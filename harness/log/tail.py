@@ -1,0 +1,73 @@
+"""Reads logs while they grow: what was appended since the last time, whole lines, each once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import LogError
+from harness.log.events import TOKEN, Event
+from harness.log.parse import parse_line
+from harness.log.run_log import MAX_LINE_BYTES
+
+_TOKEN = TOKEN.encode()
+_PIECE_BYTES = 1 << 20
+
+
+class Tail:
+    """Reads what was appended to a log since the last time: whole lines, each once.
+
+    What is no event is passed over; whoever judges the log says what is wrong with it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0  # of the first byte that was not read as part of a whole line
+        self._size = 0
+        self._num_lines = 0
+        self._is_skipping = False  # inside a line that is too long to be one of ours
+
+    def events(self) -> Iterator[Event]:
+        """The events in the lines that are new. Nothing if the file is not there yet.
+
+        Raises:
+            LogError: it is no regular file, cannot be read, or has become shorter.
+        """
+        try:
+            status = self.path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                raise LogError(f"{self.path}: is not a regular file")
+            if status.st_size < self._offset:
+                raise LogError(f"{self.path}: became shorter while it was read")
+            if status.st_size == self._size:
+                return
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb", buffering=0) as stream:
+                stream.seek(self._offset)
+                rest = b""
+                while piece := stream.read(_PIECE_BYTES):
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield from self._take(line)
+                    if len(rest) > MAX_LINE_BYTES:
+                        self._offset += len(rest)
+                        rest, self._is_skipping = b"", True
+                self._size = self._offset + len(rest)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def _take(self, line: bytes) -> Iterator[Event]:
+        self._offset += len(line) + 1
+        self._num_lines += 1
+        is_rest, self._is_skipping = self._is_skipping, False
+        start = line.find(_TOKEN)
+        if is_rest or start < 0 or len(line) > MAX_LINE_BYTES:
+            return
+        try:
+            yield parse_line(line[start:].rstrip(b"\r"), self._num_lines)
+        except ValueError:
+            return

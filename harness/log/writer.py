@@ -1,0 +1,96 @@
+"""Writes a run down as it happens: one system call a line, nothing held back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.base.clock import Clock
+from harness.errors import OutputError
+from harness.log.events import CHAIN_START, Event, EventType, format_line, line_digest
+
+_ROOT = Path(__file__).parents[2]
+
+
+class LogWriter:
+    """Appends events to a new log file.
+
+    Raises:
+        OutputError: the file exists, cannot be made, or cannot be written to (a full disk). A line
+            that could not be written whole is cut off again, so that what is there can be read.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._seq = 0
+        self._prev = CHAIN_START
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            raise OutputError(f"{path}: exists already; a run never writes over another") from None
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be made: {error.strerror}") from None
+        self._size = 0
+
+    @property
+    def num_events(self) -> int:
+        return self._seq
+
+    def event(
+        self,
+        key: str,
+        value: object = None,
+        metadata: Mapping[str, object] | None = None,
+        event_type: EventType = "POINT_IN_TIME",
+        depth: int = 1,
+    ) -> int:
+        """Writes one event now and returns its `elapsed_ns`."""
+        elapsed_ns = self._clock.elapsed_ns()
+        frame = sys._getframe(depth)
+        place = Path(frame.f_code.co_filename)
+        record = {
+            "file": str(place.relative_to(_ROOT)) if place.is_relative_to(_ROOT) else place.name,
+            "lineno": frame.f_lineno,
+            "seq": self._seq,
+            "elapsed_ns": elapsed_ns,
+            "prev": self._prev,
+            **(metadata or {}),
+        }
+        line = format_line(Event(self._clock.time_ms(elapsed_ns), event_type, key, value, record, 0))
+        data = line.encode() + b"\n"
+        try:
+            written = os.write(self._fd, data)
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise OutputError(f"{self.path}: cannot be written: {error.strerror}; the run is not finished") from None
+        self._size += len(data)
+        self._seq += 1
+        self._prev = line_digest(line)
+        return elapsed_ns
+
+    def start(self, key: str, metadata: Mapping[str, object] | None = None) -> int:
+        """An INTERVAL_START with no value."""
+        return self.event(key, None, metadata, "INTERVAL_START", depth=2)
+
+    def stop(self, key: str, metadata: Mapping[str, object] | None = None) -> int:
+        """An INTERVAL_END with no value."""
+        return self.event(key, None, metadata, "INTERVAL_END", depth=2)
+
+    def close(self) -> None:
+        """Brings the file to the disk and closes it; a second call does nothing."""
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be brought to the disk: {error.strerror}") from None
+        finally:
+            os.close(fd)

@@ -1,0 +1,1 @@
+"""Reads power during a run."""

@@ -1,0 +1,261 @@
+"""The power agent: one process a node, that asks the node's meters on a monotonic schedule and sends what they say.
+
+Started by the referee on its own node, and on every other node by whoever starts the workers there:
+
+    TTA_POWER_TOKEN=... tta agent --connect HOST:PORT --node 1
+
+A thread a meter, since one that hangs (a management controller does) must not open a gap in another's readings. What is
+read is stamped with this node's monotonic clock, half-way between question and answer, and sent at once; nothing
+is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are compared by
+round trips that the referee asks for.
+
+Messages, one JSON object a line. From the referee: open {meters, sources, system}, clock {id}, start {period_s}, stop,
+close. `sources`: what is reached over a network, as `harness.metering.sources` has it. The line is neither encrypted
+nor is the referee known to the agent by more than its address: it belongs into a network whose machines trust each other.
+To it: hello {node, token, host, machine}, opened {meters, reasons}, clock {id, mono_ns}, samples [[meter id, mono_ns,
+value], ...], stopped {id, cpu_s, mono_ns}. An answer bears the number of its question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import platform
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.base.json_socket import Channel, ChannelClosed
+from harness.errors import TtaError, UsageError, WorkerError, printable
+from harness.log.power_format import TOKEN_VARIABLE, Sample
+from harness.metering.meters import Meter, open_meter, open_source
+from harness.metering.sources import source_of
+
+SEND_EVERY_S = 0.25
+JOIN_S = 6.0  # a reading in progress may take its program's time limit
+_CLOCK = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
+
+Put = Callable[[str, Sample], None]
+
+
+def mono_ns() -> int:
+    """This node's monotonic time in nanoseconds: the clock that the harness's own clock reads."""
+    return time.clock_gettime_ns(_CLOCK)
+
+
+class MeterLoop:
+    """Asks one meter, every period, until it is told to stop; then once more."""
+
+    def __init__(self, meter: Meter, put: Put, period_s: float | None = None) -> None:
+        self._meter = meter
+        self._put = put
+        self._period_ns = round((period_s or meter.period_s) * 1e9)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name=f"meter {meter.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Wakes it for its last reading."""
+        self._is_over.set()
+
+    def wait(self, deadline_s: float) -> None:
+        """Until it has read for the last time, but no longer than to `deadline_s` of `time.monotonic`."""
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def _loop(self) -> None:
+        next_ns = mono_ns()
+        while True:
+            self._ask()
+            if self._is_over.is_set():
+                return
+            # A reading that took longer than a period skips turns; it never catches up with a burst, and never drifts.
+            now_ns = mono_ns()
+            next_ns += self._period_ns * max(1, -(-(now_ns - next_ns) // self._period_ns))
+            if self._is_over.wait(max(0.0, (next_ns - now_ns) / 1e9)):
+                self._ask()
+                return
+
+    def _ask(self) -> None:
+        asked_ns = mono_ns()
+        values = self._meter.read()
+        at_ns = (asked_ns + mono_ns()) // 2
+        for meter_id, value in values.items():
+            self._put(meter_id, Sample(at_ns, value))
+
+
+class Agent:
+    """Serves one referee over `channel`."""
+
+    def __init__(self, channel: Channel, node: int, token: str) -> None:
+        self._channel = channel
+        self._node = node
+        self._token = token
+        self._meters: list[Meter] = []
+        self._loops: list[MeterLoop] = []
+        self._samples: queue.SimpleQueue[tuple[str, Sample]] = queue.SimpleQueue()
+        self._cpu_s = 0.0
+
+    def serve(self) -> bool:
+        """Until the referee says so or is gone; whether it asked for anything at all."""
+        is_asked = False
+        self._channel.send(
+            {
+                "hello": {
+                    "node": self._node,
+                    "token": self._token,
+                    "host": platform.node(),
+                    "machine": machine_id(),
+                }
+            }
+        )
+        try:
+            while True:
+                command = self._channel.receive(SEND_EVERY_S if self._loops else None)
+                is_asked = is_asked or command is not None
+                if command is not None and not self._obey(command):
+                    return is_asked
+                self._send_samples()
+        except ChannelClosed:
+            return is_asked
+        finally:
+            self._stop_loops()
+            for meter in self._meters:
+                meter.close()
+
+    def _obey(self, command: Mapping[str, Any]) -> bool:
+        match command.get("do"):
+            case "clock":
+                self._channel.send({"clock": {"id": command.get("id"), "mono_ns": mono_ns()}})
+            case "open":
+                self._open(command)
+            case "start":
+                self._cpu_s = time.process_time()
+                period_s = command.get("period_s")
+                self._loops = [MeterLoop(meter, self._put, period_s) for meter in self._meters]
+                for loop in self._loops:
+                    loop.start()
+            case "stop":
+                self._stop_loops()
+                self._send_samples()
+                cpu_s = time.process_time() - self._cpu_s
+                self._channel.send({"stopped": {"id": command.get("id"), "cpu_s": cpu_s, "mono_ns": mono_ns()}})
+            case "close":
+                return False
+            case other:
+                raise WorkerError(f"unknown command {other!r}")
+        return True
+
+    def _open(self, command: Mapping[str, Any]) -> None:
+        reasons: dict[str, str] = {}
+        wanted: list[tuple[str, Callable[[], Meter]]] = [
+            (name, partial(open_meter, name, command["system"])) for name in command["meters"]
+        ]
+        for content in command.get("sources", ()):
+            source = source_of(content, "a source of power")
+            wanted.append((source.name, partial(open_source, source, command["system"], os.environ)))
+        for name, make in wanted:
+            try:
+                meter = make()
+            except UsageError as error:
+                reasons[name] = str(error)
+                continue
+            reason = meter.probe()
+            if reason is None:
+                self._meters.append(meter)
+            else:
+                meter.close()
+                reasons[name] = reason
+        specs = [dataclasses.asdict(spec) for meter in self._meters for spec in meter.specs()]
+        self._channel.send({"opened": {"meters": specs, "reasons": reasons}})
+
+    def _put(self, meter_id: str, sample: Sample) -> None:
+        self._samples.put((meter_id, sample))
+
+    def _send_samples(self) -> None:
+        batch = []
+        while not self._samples.empty():  # nobody else takes from it
+            meter_id, sample = self._samples.get()
+            batch.append([meter_id, sample.mono_ns, sample.value])
+        if batch:
+            self._channel.send({"samples": batch})
+
+    def _stop_loops(self) -> None:
+        for loop in self._loops:
+            loop.end()
+        deadline_s = time.monotonic() + JOIN_S
+        for loop in self._loops:
+            loop.wait(deadline_s)
+        self._loops = []
+
+
+def machine_id(root: Path = Path("/")) -> str | None:
+    """A digest of what systemd calls this machine (the name itself is confidential, machine-id(5)); two node logs with
+    one id metered one node twice."""
+    try:
+        name = (root / "etc/machine-id").read_bytes().strip()
+    except OSError:
+        return None
+    return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
+
+
+def connect(address: str, patience_s: float) -> Channel:
+    """The line to the referee at `HOST:PORT`, or at the path of a Unix socket; waits for it to listen.
+
+    Raises:
+        UsageError: the address is neither. TtaError: nobody listens there within `patience_s` seconds.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return Channel(_connection(address, max(1.0, deadline - time.monotonic())))
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                shown = printable(address)
+                raise TtaError(f"--connect {shown}: nobody can be reached there: {error.strerror or error}") from None
+        time.sleep(0.25)
+
+
+def _connection(address: str, timeout_s: float) -> socket.socket:
+    if "/" in address:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address)
+        return connection
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) <= 65535:
+        raise UsageError(f"--connect {printable(address)!r}: must be HOST:PORT")
+    connection = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def main(address: str, node: int, token: str, patience_s: float = 60.0) -> None:
+    """Connects and serves until the referee has done.
+
+    Raises:
+        TtaError: the referee cannot be reached, sends this agent away, or asks for a meter that does not exist.
+    """
+    channel = connect(address, patience_s)
+    try:
+        if not Agent(channel, node, token).serve():
+            raise TtaError(
+                f"--connect {printable(address)}: closed without a question: another {TOKEN_VARIABLE}, "
+                "no such --node there, or a run that did not begin"
+            )
+    finally:
+        channel.close()
+
+
+if __name__ == "__main__":  # as the referee starts it on its own node
+    try:
+        main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])
+    except TtaError as error:
+        sys.exit(f"tta: power agent: {printable(error, 1000)}")

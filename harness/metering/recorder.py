@@ -1,0 +1,263 @@
+"""Has the power agents of all nodes write down a run: `power/result_<k>/node_<i>.txt`, line by line as it comes.
+
+The agent of this node is started here as a process of its own; those of other nodes connect to `listen` with a token.
+The referee's thread only begins and ends a run and asks for the latest watts. An agent that is lost leaves a log that
+stops there: that voids the run's energy, and never its time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hmac
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from harness.base.clock import Clock
+from harness.energy.energyreading import EnergySource
+from harness.errors import OutputError, TtaError, UsageError, printable
+from harness.log.power_format import TOKEN_VARIABLE
+from harness.metering.node import ANSWER_S, MAX_MESSAGE_BYTES, PowerNode
+from harness.metering.sources import Source
+
+OWN_AGENT = (sys.executable, "-m", "harness.metering.agent")
+ARRIVAL_S = 300.0
+HELLO_S = 2.0
+FIRST_READING_S = 10.0
+_MAX_PATH_BYTES = 80  # a Unix socket's path has at most 107, and TMPDIR may be long
+_SOURCE_ROOT = Path(__file__).parents[2]
+
+
+class PowerRecorder:
+    """All nodes of a run."""
+
+    def __init__(self, nodes: Sequence[PowerNode], own: subprocess.Popen[bytes]) -> None:
+        self._nodes = sorted(nodes, key=lambda node: node.number)
+        self._own = own
+
+    @classmethod
+    def start(
+        cls,
+        meters: Sequence[str],
+        system: Mapping[str, Any],
+        num_nodes: int = 1,
+        listen: str | None = None,
+        sources: Sequence[Source] = (),
+        is_choosy: bool = True,
+        own_agent: Sequence[str] = OWN_AGENT,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> PowerRecorder:
+        """Starts this node's agent, waits for the others, and has all open their meters.
+
+        meters: by name, on every node. sources: each on its own node. is_choosy: each of them must be there; else those
+        that are there are taken, and a node may have none. say: tells a person what is waited for.
+
+        Raises:
+            UsageError: a meter cannot be read on a node, an agent is missing, or two say they are the same node.
+            TtaError: an agent fails.
+        """
+        for source in sources:
+            if source.node >= num_nodes:
+                raise UsageError(
+                    f"{source.name}: is of node {source.node}; the nodes are 0 to {num_nodes - 1} (--power-nodes)"
+                )
+        if num_nodes > 1 and listen is None:
+            raise UsageError("--power-nodes: give the address where the other nodes' agents connect: --power-listen")
+        if num_nodes > 1 and not os.environ.get(TOKEN_VARIABLE):
+            raise UsageError(f"--power-nodes: the environment has no {TOKEN_VARIABLE}, by which the agents are known")
+        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+        nodes: dict[int, PowerNode] = {}
+        with contextlib.ExitStack() as undone:  # undone unless all is well
+            is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_PATH_BYTES
+            parent = None if is_short else "/tmp"  # noqa: S108
+            with (
+                tempfile.TemporaryDirectory(prefix="tta-power-", dir=parent) as folder,
+                contextlib.ExitStack() as listening,
+            ):
+                place = str(Path(folder) / "socket")
+                listeners = [listening.enter_context(_listener(place))]
+                if listen is not None and num_nodes > 1:
+                    listeners.append(listening.enter_context(_listener(listen)))
+                    say(f"waiting for the power agents of {num_nodes - 1} other nodes at {listen}")
+                own = _start(own_agent, place, token)
+                undone.callback(_end, own)
+                undone.callback(_close, nodes)
+                _accept(listeners, token, num_nodes, nodes, own)
+            recorder = cls(list(nodes.values()), own)
+            for node in recorder._nodes:
+                node.ask_open(
+                    meters, [dataclasses.asdict(source) for source in sources if source.node == node.number], system
+                )
+            for node in recorder._nodes:
+                node.opened()
+                if is_choosy and (node.reasons or not node.specs):
+                    raise UsageError(f"--meter: {node.place}: {node.why_not}")
+            undone.pop_all()
+        return recorder
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def source(self) -> EnergySource:
+        """ "none" where no node has a meter."""
+        classes = {spec.meter_class for node in self._nodes for spec in node.specs.values()}
+        return "none" if not classes else "estimated" if classes == {"E"} else "measured"
+
+    @property
+    def unmetered(self) -> list[str]:
+        """The nodes without any meter, with the reasons, for a person."""
+        return [f"{node.place}: {node.why_not}" for node in self._nodes if not node.specs]
+
+    @property
+    def meters(self) -> list[str]:
+        """What is read, each id once."""
+        return sorted({name for node in self._nodes for name in node.specs})
+
+    def begin(self, folder: Path, clock: Clock, run_id: str, period_s: float | None = None) -> None:
+        """Opens `folder`/node_<i>.txt of every node and starts the readings; returns when each meter has its first.
+
+        Raises:
+            OutputError: the folder is there already, or cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+        for node in self._nodes:
+            node.begin(folder / f"node_{node.number}.txt", clock, run_id, period_s)
+        deadline = time.monotonic() + FIRST_READING_S
+        while time.monotonic() < deadline and not all(node.is_reading for node in self._nodes):
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """A last reading of every node, after which the logs are closed."""
+        for node in self._nodes:
+            node.compare_clocks()
+        for node in self._nodes:
+            node.ask_stop()
+        for node in self._nodes:
+            node.stopped()
+
+    def watts(self) -> float | None:
+        """What all nodes draw now; None while one of them is not known."""
+        each = [node.watts() for node in self._nodes]
+        return None if None in each else sum(watts for watts in each if watts is not None)
+
+    def faults(self) -> list[str]:
+        """What is wrong with the logs of the last run, a sentence a node."""
+        return [f"{node.place}: {node.fault}" for node in self._nodes if node.fault is not None]
+
+    def close(self) -> None:
+        """Ends the agents."""
+        for node in self._nodes:
+            node.close()
+        _end(self._own)
+
+    def __enter__(self) -> PowerRecorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[bytes]:
+    """This node's agent. It ends when the line to it does, however the referee ended."""
+    environment = {**os.environ, TOKEN_VARIABLE: token, "PYTHONSAFEPATH": "1"}
+    parts = (str(_SOURCE_ROOT), environment.get("PYTHONPATH", ""))
+    environment["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
+    return subprocess.Popen(
+        [*command, place],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,  # Ctrl-C is for the referee, who has it read once more
+    )
+
+
+def _close(nodes: Mapping[int, PowerNode]) -> None:
+    for node in nodes.values():
+        node.close()
+
+
+def _end(own: subprocess.Popen[bytes]) -> None:
+    try:
+        own.wait(ANSWER_S)
+    except subprocess.TimeoutExpired:
+        own.send_signal(signal.SIGKILL)
+        own.wait()
+
+
+def _listener(address: str) -> socket.socket:
+    if "/" in address:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(address)
+    else:
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) <= 65535:
+            raise UsageError(f"--power-listen {printable(address)}: must be HOST:PORT")
+        try:
+            listener = socket.create_server((host.strip("[]"), int(port)))
+        except OSError as error:
+            raise UsageError(f"--power-listen {printable(address)}: {error.strerror or printable(error)}") from None
+    listener.listen()
+    return listener
+
+
+def _accept(
+    listeners: Sequence[socket.socket],
+    token: str,
+    num_nodes: int,
+    nodes: dict[int, PowerNode],
+    own: subprocess.Popen[bytes],
+) -> None:
+    """Takes agents in until all nodes are there. Who does not know the token is sent away without a word."""
+    deadline = time.monotonic() + ARRIVAL_S
+    while len(nodes) < num_nodes:
+        if 0 not in nodes and own.poll() is not None:
+            raise TtaError(f"the power agent of this node ended at once, with status {own.returncode}")
+        if time.monotonic() > deadline:
+            missing = ", ".join(str(number) for number in range(num_nodes) if number not in nodes)
+            raise UsageError(f"--power-nodes: no power agent came from node {missing} within {ARRIVAL_S:g} s")
+        for listener in listeners:
+            listener.settimeout(0.1)
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            connection.settimeout(HELLO_S)
+            stream = connection.makefile("rb")
+            hello = _hello(stream, token)
+            if hello is None:
+                stream.close()
+                connection.close()
+                continue
+            connection.settimeout(None)
+            if not 0 <= hello["node"] < num_nodes or hello["node"] in nodes:
+                stream.close()
+                connection.close()
+                raise UsageError(
+                    f"a power agent says it is node {hello['node']}; the nodes are 0 to {num_nodes - 1}, each once"
+                )
+            nodes[hello["node"]] = PowerNode(connection, stream, hello)
+
+
+def _hello(stream: IO[bytes], token: str) -> dict[str, Any] | None:
+    try:
+        hello = json.loads(stream.readline(MAX_MESSAGE_BYTES))["hello"]
+        is_known = hmac.compare_digest(str(hello["token"]).encode(), token.encode())
+        node = hello["node"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return dict(hello) if is_known and isinstance(node, int) and not isinstance(node, bool) else None

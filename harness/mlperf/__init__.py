@@ -1,0 +1,1 @@
+"""An MLPerf round as data, and a log held against it; pure."""

@@ -1,0 +1,150 @@
+"""Did a result of an MLPerf round need significantly fewer epochs or samples than the reference? Pure.
+
+Two definitions of what is allowed, by name:
+
+"rules"   the rules' text: the spread is that of the reference's runs that are averaged, and as many of the
+          submission's runs count as are averaged.
+"code"    MLCommons' rcp_checker: the spread is that of all the reference's runs, the cut ones too; two fewer than
+          the submission's runs count, for 3D U-Net as well, where eight are cut; and, from round 5.0 on,
+          Llama 3.1 405B may be one evaluation faster still. The default: by it the rounds were judged.
+
+Both take the population's standard deviation (divided by n). The rules' own example, ten runs of
+16 14 16 17 16 16 15 16 15 16 epochs and a submission of five: mean 15.75; "rules" allows 15.21, 3.53 % faster,
+"code" 14.78, 6.56 % faster. A submission of mean 15.0 fails by the one and passes by the other.
+
+Source: MLPerf training rules, "Reference Convergence Points" and its appendix; mlperf_logging 4.1.68, rcp_checker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.base.stats import kept, trimmed_mean
+from harness.mlperf.demandwords import shown
+from harness.mlperf.model import RoundBenchmark, RoundReference
+from harness.scoring.convergence import ROUNDING, Point, acceptable_mean, interpolate, prune
+
+Definition = Literal["code", "rules"]
+Basis = Literal["exact", "interpolated", "larger", "none"]
+DEFINITIONS: tuple[Definition, ...] = ("code", "rules")
+
+# Of Llama 3.1 405B; the program asks for 5.0.0 or later.
+_ALLOWANCE = {"llama31_405b": ("5.0.0", 46_080.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class RoundVerdict:
+    """What the reference says of a result.
+
+    status: "pass"; "fail" (faster than acceptable); "missing" (no reference run at this batch size, or between two);
+        "unknown" (the logs do not say what would have to be compared).
+    basis: the reference at this batch size, between two, at the next larger, or none.
+    reference_mean, acceptable_mean, mean: in epochs or samples, as the reference counts; None where there is none.
+    factor: reference_mean / mean where that is above 1 and the result passes, else 1: the score is multiplied by it.
+    """
+
+    status: Literal["pass", "fail", "missing", "unknown"]
+    basis: Basis
+    why: str
+    reference_mean: float | None = None
+    acceptable_mean: float | None = None
+    mean: float | None = None
+    factor: float = 1.0
+
+    @property
+    def max_speedup(self) -> float | None:
+        """How many times as fast as the reference a result may be; None where even none at all would pass."""
+        if not self.acceptable_mean:
+            return None
+        assert self.reference_mean is not None
+        return self.reference_mean / self.acceptable_mean
+
+
+def judge(
+    amounts: Sequence[float | None],
+    batch_size: object,
+    benchmark: RoundBenchmark,
+    version: str,
+    definition: Definition = "code",
+) -> RoundVerdict:
+    """Compares the epochs or samples to target of a result's runs (None: it missed) with the reference's.
+
+    Extremes are cut from as many runs as there are. Below the reference's smallest batch size that one is taken: who
+    is not too fast for it is not too fast; who is, misses a reference. Beyond the largest it is missing.
+    """
+    if isinstance(batch_size, float) and batch_size.is_integer():
+        batch_size = int(batch_size)  # 256.0: to MLCommons' program it is 256
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool):
+        why = f"global_batch_size is {shown(batch_size)}; it must be a whole number"
+        if batch_size is None:
+            why = "the logs have no global_batch_size, or not all the same"
+        return RoundVerdict("unknown", "none", why)
+    missed = sum(amount is None for amount in amounts)
+    if missed > benchmark.drop:
+        return RoundVerdict("unknown", "none", f"{missed} of {len(amounts)} runs did not converge")
+    if len(amounts) <= 2 * benchmark.drop:
+        return RoundVerdict("unknown", "none", f"{len(amounts)} runs are too few to leave out the extremes")
+    mean = trimmed_mean([math.inf if amount is None else amount for amount in amounts], benchmark.drop)
+    known = points(benchmark.convergence, benchmark.drop, definition)
+    if not known:
+        return RoundVerdict("missing", "none", f"round {version} has no reference of {benchmark.name}", mean=mean)
+    lower = [point for point in known if point.batch_size < batch_size]
+    higher = known[len(lower) :]  # the first of them may be the batch size itself
+    if higher and higher[0].batch_size == batch_size:
+        return _compare(higher[0], mean, benchmark, version, definition, "exact")
+    if lower and higher:
+        between = interpolate(lower[-1], higher[0], batch_size, 2 * benchmark.num_runs)
+        return _compare(between, mean, benchmark, version, definition, "interpolated")
+    if higher:
+        verdict = _compare(higher[0], mean, benchmark, version, definition, "larger")
+        if verdict.status == "pass":
+            return verdict
+    words = f"below the smallest, {higher[0].batch_size}" if higher else f"above the largest, {lower[-1].batch_size}"
+    why = f"no reference runs at batch size {batch_size}, {words} of the reference's"
+    return RoundVerdict("missing", "none", why, mean=mean)
+
+
+def points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
+    """The reference by batch size, ascending, pruned: what larger or neighbouring batch sizes rule out is not there."""
+    found = [
+        _point(item, drop, definition)
+        for item in sorted(references, key=lambda item: item.global_batch_size)
+        if len(item.points) - 2 * drop >= 2
+    ]
+    return prune(found) if found else []
+
+
+def _point(item: RoundReference, drop: int, definition: Definition) -> Point:
+    spread_over = list(item.points) if definition == "code" else kept(item.points, drop)
+    centre = math.fsum(spread_over) / len(spread_over)
+    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
+    return Point(item.global_batch_size, trimmed_mean(item.points, drop), spread, len(item.points) - 2 * drop)
+
+
+def _compare(
+    point: Point, mean: float, benchmark: RoundBenchmark, version: str, definition: Definition, basis: Basis
+) -> RoundVerdict:
+    cut = 2 if definition == "code" else 2 * benchmark.drop
+    limit = acceptable_mean(point, benchmark.num_runs - cut)
+    if definition == "code" and benchmark.name in _ALLOWANCE:
+        since, allowance = _ALLOWANCE[benchmark.name]
+        if _numbers(version) >= _numbers(since):
+            limit = max(0.0, limit - allowance)
+    is_slow_enough = mean >= limit * (1 - ROUNDING)
+    words = {"exact": "at", "interpolated": "between its batch sizes at", "larger": "at the larger"}[basis]
+    return RoundVerdict(
+        status="pass" if is_slow_enough else "fail",
+        basis=basis,
+        why=f"the reference {words} batch size {point.batch_size}",
+        reference_mean=point.mean,
+        acceptable_mean=limit,
+        mean=mean,
+        factor=max(1.0, point.mean / mean) if is_slow_enough and mean > 0 else 1.0,
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.rpartition("/")[2].split(".") if part.isdigit())

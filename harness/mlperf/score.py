@@ -1,0 +1,257 @@
+"""The score of a result of an MLPerf round, from its logs alone: times, olympic mean, convergence, normalisation. Pure.
+
+What a submission says of its own score, `scaling.json`, is a claim. It is shown beside what is computed here.
+
+Source: MLPerf training rules, "Benchmark Results"; mlperf_logging 4.1.68, result_summarizer and rcp_checker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.base.stats import trimmed_mean
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.logpass import UNREAD
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.mlperf.compliance import Kind
+from harness.mlperf.formula import Line
+from harness.mlperf.model import Join, Round, RoundBenchmark
+from harness.mlperf.rcp import RoundVerdict, judge
+from harness.scoring import timeline
+from harness.submission.result import Result
+
+# What MLCommons' checker refuses a log for: MLP001 to MLP010 without MLP005, which is a warning there as well.
+_REFUSED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
+UNFINISHED = frozenset({"target", "missing", "cut_off"})  # what a run lacks that did not converge or did not end
+_EVALUATIONS = ("eval_accuracy", "eval_error")
+# rcp_checker's set, of all rounds: evaluations of these say where they are in samples, those of others in epoch_num,
+# which of some benchmarks holds samples as well.
+_IN_SAMPLES = frozenset(
+    ("llama2_70b_lora", "flux1", "llama31_405b", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b", "qwen35_397b_grpo")
+)
+_MAX_AMOUNT = 2.0**63  # what is more is no count, and has no mean
+SAMPLES, EPOCHS, TRAIN_SAMPLES = "samples_count", "epoch_num", "train_samples"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRun:
+    """A run of a result. seconds: run_start to run_stop; None where the log has not one of each, in this order.
+
+    complies: the log by itself is one that the round accepts. amount: epochs or samples to target, as the reference
+    counts them; None: the run did not converge, or does not say.
+    """
+
+    log: RunLog
+    complies: bool
+    seconds: float | None
+    amount: float | None
+    status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundScore:
+    """raw_seconds: the olympic mean; seconds: times the factor. None where there is none, and `why_not` says why.
+
+    code, rules: convergence by either definition; None in the open division, and of a benchmark without references.
+    """
+
+    benchmark: str | None
+    division: str | None
+    batch_size: object
+    runs: tuple[RoundRun, ...]
+    num_runs: int | None
+    raw_seconds: float | None
+    seconds: float | None
+    why_not: str | None
+    code: RoundVerdict | None
+    rules: RoundVerdict | None
+
+    @property
+    def factor(self) -> float:
+        return self.code.factor if self.code is not None else 1.0
+
+
+def minutes(seconds: float) -> float:
+    """As MLPerf's tables have it."""
+    return seconds / 60
+
+
+def of(result: Result, round_: Round) -> RoundScore:
+    """The score of `result` in `round_`; computed once, kept with its first log."""
+    memo = next((log.memo for log in result.runs), {})
+    kept = memo.get("roundscore")
+    if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in result.runs):
+        found: RoundScore = kept[2]
+        return found
+    score = _of(result.runs, round_)
+    memo["roundscore"] = (round_, tuple(log.path for log in result.runs), score)
+    return score
+
+
+def _of(logs: Sequence[RunLog], round_: Round) -> RoundScore:
+    name = next((log.value("submission_benchmark") for log in logs if log.first("submission_benchmark")), None)
+    division = next((log.value("submission_division") for log in logs if log.first("submission_division")), None)
+    benchmark = round_.benchmark(name)
+    runs = tuple(run_of(log, benchmark, round_) for log in logs)
+    sizes = {repr(size): size for size in (last_value(log, key.GLOBAL_BATCH_SIZE) for log in logs)}
+    batch_size = next(iter(sizes.values())) if len(sizes) == 1 else None
+    code = rules = None
+    if benchmark is not None and is_closed(division) and benchmark.convergence:
+        amounts = [run.amount for run in runs]
+        code = judge(amounts, batch_size, benchmark, round_.version, "code")
+        rules = judge(amounts, batch_size, benchmark, round_.version, "rules")
+    raw, why_not = olympic([run.seconds if run.complies else None for run in runs], benchmark)
+    return RoundScore(
+        benchmark=name if isinstance(name, str) else None,
+        division=division if isinstance(division, str) else None,
+        batch_size=batch_size,
+        runs=runs,
+        num_runs=benchmark.num_runs if benchmark is not None else None,
+        raw_seconds=raw,
+        seconds=raw * (code.factor if code is not None else 1.0) if raw is not None else None,
+        why_not=why_not,
+        code=code,
+        rules=rules,
+    )
+
+
+def is_closed(division: object) -> bool:
+    """Whether the rules of the closed division hold: of everything that is not said to be open, so of "close", too."""
+    return division != "open"
+
+
+def olympic(seconds: Sequence[float | None], benchmark: RoundBenchmark | None) -> tuple[float | None, str | None]:
+    """The mean without the fastest and the slowest, and why there is none. None is a run that failed: the slowest."""
+    if benchmark is None:
+        return None, "the logs name no benchmark of the round"
+    failed = sum(value is None for value in seconds)
+    if failed > benchmark.drop:
+        return None, f"{failed} of {len(seconds)} runs failed; at most {benchmark.drop} may"
+    if len(seconds) <= 2 * benchmark.drop:
+        return None, f"{len(seconds)} runs are too few to leave out {benchmark.drop} at either end"
+    return trimmed_mean([math.inf if value is None else value for value in seconds], benchmark.drop), None
+
+
+def run_of(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> RoundRun:
+    stop = log.all(key.RUN_STOP)[-1] if log.all(key.RUN_STOP) else None
+    status = stop.metadata.get("status") if stop is not None else None
+    amount = amount_of(log, benchmark) if status == "success" else None
+    return RoundRun(
+        log=log,
+        complies=complies(log, round_),
+        seconds=seconds_of(log),
+        amount=amount if amount is not None and abs(amount) <= _MAX_AMOUNT else None,
+        status=status if isinstance(status, str) else None,
+    )
+
+
+def excused(result: Result, round_: Round) -> frozenset[str]:
+    """The logs of the runs that failed and may: not more than the mean leaves out, and for not having ended well only.
+
+    What the round refuses such a log for by itself does not refuse the result.
+    """
+    score = of(result, round_)
+    benchmark = round_.benchmark(score.benchmark)
+    failed = [run.log for run in score.runs if not run.complies]
+    if benchmark is None or len(failed) > benchmark.drop or result.kind == "log":
+        return frozenset()
+    return frozenset(str(log.path) for log in failed if UNFINISHED.issuperset(refusals(log, round_)))
+
+
+def complies(log: RunLog, round_: Round) -> bool:
+    """Whether the round accepts the log by itself."""
+    return not refusals(log, round_)
+
+
+def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:
+    """The kinds of what the round refuses the log for: those of `UNFINISHED` where a run did not converge or end."""
+    unread = [kind for kind in UNREAD if kind in log.defect_counts]
+    return (*unread, *(kind for kind in _REFUSED if compliance.faults(log, round_, kind)))
+
+
+def seconds_of(log: RunLog) -> float | None:
+    """From the last run_start before the first run_stop to that; of a run without length, or with neither, None."""
+    stop = log.first(key.RUN_STOP)
+    if stop is None:
+        return None
+    starts = [start for start in log.all(key.RUN_START) if start.lineno < stop.lineno]
+    if not starts:
+        return None
+    seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that the round's checks look at, and MLPerf's
+    return seconds if seconds > 0 else None
+
+
+def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
+    """Epochs or samples at the last evaluation before run_stop; of Stable Diffusion at the first that passes."""
+    stop = log.all(key.RUN_STOP)[-1] if log.all(key.RUN_STOP) else None
+    if benchmark is None or stop is None:
+        return None
+    if benchmark.join is not None:
+        return _first_passing(log, benchmark, benchmark.join, stop)
+    amount = evaluated_at(log, benchmark)
+    if counts_in_epochs(amount, log, benchmark):
+        amount = timeline.number(last_value(log, TRAIN_SAMPLES))
+    return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
+
+
+def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
+    """Where the last evaluation before the last run_stop says that it is."""
+    stops = log.all(key.RUN_STOP)
+    lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
+    last = max(lines, key=lambda line: line.lineno, default=None)
+    unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
+    return timeline.number(last.metadata.get(unit)) if last is not None else None
+
+
+def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:
+    """Whether evaluations count in epochs where the reference counts in samples: fewer than a batch are none.
+
+    Some logs of BERT do, and say in train_samples how many it took; rcp_checker has --bert_train_samples for them.
+    """
+    batch_size = timeline.number(last_value(log, key.GLOBAL_BATCH_SIZE))
+    in_samples = any(item.unit == "samples" for item in benchmark.convergence)
+    return in_samples and amount is not None and batch_size is not None and amount < batch_size
+
+
+def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Event) -> float | None:
+    target = benchmark.target()
+    passing = []
+    for line in compliance.joined(log, join):
+        where = timeline.number(line.value.get(join.by))
+        if line.lineno < stop.lineno and where is not None and target is not None and target.holds(Line(line.value)):
+            passing.append(where)
+    return min(passing, default=None)
+
+
+def whole(value: object) -> int | None:
+    """A whole number, or a text that is one, as MLCommons' program takes a seed."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def last_value(log: RunLog, name: str) -> Any:
+    """The value of the last line of `name`, as MLCommons' programs take it."""
+    lines = log.all(name)
+    return lines[-1].value if lines else None
+
+
+def differing(logs: Iterable[RunLog], names: Iterable[str]) -> dict[str, Mapping[str, RunLog]]:
+    """Of `names` those whose last value is not the same in all logs: the values as text, each with a log of it."""
+    found: dict[str, Mapping[str, RunLog]] = {}
+    logs = list(logs)
+    for name in names:
+        values: dict[str, RunLog] = {}
+        for log in logs:
+            values.setdefault(repr(last_value(log, name)), log)
+        if len(values) > 1:
+            found[name] = values
+    return found

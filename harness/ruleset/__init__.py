@@ -1,0 +1,1 @@
+"""The rules as types, and how they are read and found."""

@@ -1,0 +1,214 @@
+"""YAML -> the frozen dataclasses of the law. The only package that imports omegaconf."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.base.typed_yaml import build, list_of, load_yaml, only
+from harness.energy.run_energy import EnergyLimits
+from harness.errors import RulesError, printable, unknown_name
+from harness.findings import Severity
+from harness.mlperf.load import load_round, round_candidates
+from harness.mlperf.roundfiles import KIND, is_round
+from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
+from harness.ruleset.overrides import parse_overrides
+from harness.ruleset.signers import read_signers
+from harness.ruleset.waivers import read_waivers
+
+if TYPE_CHECKING:
+    from harness.cost.price_book import PriceBook, PriceBooks
+
+__all__ = [
+    "PRICES_FILE",
+    "PRICES_FOLDER",
+    "RULESET_FILE",
+    "load_books",
+    "load_prices",
+    "load_ruleset",
+    "load_yaml",
+    "parse_overrides",
+    "round_candidates",
+]
+
+RULESET_FILE = "ruleset.yaml"
+PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
+SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
+RANKED_CLASSES = ("A", "B", "C", "D")  # what is modelled, or measured by nothing, is on no board
+_CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
+
+
+def load_ruleset(folder: Path, version: str) -> RuleSet:
+    """The ruleset in `folder`: `ruleset.yaml` and one `<workload>.yaml` a workload.
+
+    Raises:
+        RulesError: a file is missing, has an unknown key, a wrong type or values that contradict each other.
+    """
+    path = folder / RULESET_FILE
+    if is_round(path):
+        return load_round(folder, version)
+    top = load_yaml(path)
+    if top.get("kind") == KIND:  # written in another way
+        return load_round(folder, version)
+    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures"}, str(path))
+    codes, divisions = top.get("codes"), top.get("divisions")
+    if not isinstance(codes, dict) or not codes:
+        raise RulesError(f"{path}: 'codes' must map check codes to severities")
+    for code, severity in codes.items():
+        if severity not in list(Severity):
+            raise RulesError(f"{path}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
+    if not isinstance(divisions, list) or not divisions or not all(isinstance(name, str) for name in divisions):
+        raise RulesError(f"{path}: 'divisions' must be a list of names")
+    timing = build(Timing, top.get("timing"), f"{path}: timing")
+    if set(timing.max_init_s) != set(divisions):
+        raise RulesError(f"{path}: timing: max_init_s must name exactly the divisions: {', '.join(divisions)}")
+    files = sorted(file for file in folder.glob("*.yaml") if file.name not in (RULESET_FILE, PRICES_FILE))
+    benchmarks = {rules.name: rules for file in files for rules in _load_workload(file)}
+    signatures = top.get("signatures", "optional")
+    if signatures not in SIGNATURES:
+        raise RulesError(f"{path}: signatures: {unknown_name('choice', printable(signatures), SIGNATURES)}")
+    signers = read_signers(folder / SIGNERS_FILE)
+    digest = hashlib.sha256()
+    for file in [path, *files, *([folder / SIGNERS_FILE] if signers is not None else [])]:
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return RuleSet(
+        version=version,
+        digest=digest.hexdigest(),
+        divisions=tuple(divisions),
+        timing=timing,
+        codes={str(code): str(severity) for code, severity in codes.items()},
+        benchmarks=benchmarks,
+        waivers=read_waivers(top.get("waivers"), codes, f"{path}: waivers"),
+        prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
+        energy=_energy_limits(top.get("energy"), f"{path}: energy"),
+        allowed_signers=signers,
+        requires_signature=signatures == "required",
+    )
+
+
+def _energy_limits(content: object, place: str) -> EnergyLimits:
+    """The `energy` block; without one, the limits are those of `EnergyLimits`."""
+    limits = build(EnergyLimits, content or {}, place)
+    for claim in _broken_limits(limits):
+        raise RulesError(f"{place}: {claim}")
+    return limits
+
+
+def _broken_limits(limits: EnergyLimits) -> Iterator[str]:
+    """What in these limits no measurement can keep, or would let a modelled energy rank."""
+    for name in ("min_coverage", "max_estimated_share", "max_uncertainty_share"):
+        if not 0 <= getattr(limits, name) <= 1:
+            yield f"{name} is {getattr(limits, name):g}; it must be from 0 to 1"
+    for name in ("max_gap_s", "max_clock_error_s", "max_accuracy_pct", "told_clock_error_s", "told_step_s"):
+        if getattr(limits, name) <= 0:
+            yield f"{name} is {getattr(limits, name):g}; it must be above zero"
+    if limits.min_samples < 2:
+        yield f"min_samples is {limits.min_samples}; it must be at least 2"
+    classes = [*limits.node_classes, *limits.component_classes]
+    for name in classes:
+        if name not in RANKED_CLASSES:
+            yield f"the class {printable(name, 20)!r} cannot be ranked; it must be one of {', '.join(RANKED_CLASSES)}"
+        elif classes.count(name) > 1:
+            yield f"the class {name!r} stands there twice"
+
+
+def _load_workload(path: Path) -> list[BenchmarkRules]:
+    content = load_yaml(path)
+    only(content, {"workload", "metric", "suites"}, str(path))
+    if content.get("workload") != path.stem:
+        raise RulesError(f"{path}: 'workload' is {printable(content.get('workload'))!r}; it must be the file's name")
+    suites = content.get("suites")
+    if not isinstance(suites, dict) or not suites:
+        raise RulesError(f"{path}: 'suites' must map suite names to rules")
+    found = []
+    own = {"workload", "suite", "metric"}
+    for suite, rules in suites.items():
+        place = f"{path}: suites: {suite}"
+        if isinstance(rules, dict) and (misplaced := own & set(rules)):
+            raise RulesError(f"{place}: {min(misplaced)!r} belongs to the whole file, not to a suite")
+        hyperparameters = rules.get("hyperparameters") if isinstance(rules, dict) else None
+        if not isinstance(hyperparameters, dict) or "global_batch_size" not in hyperparameters:
+            raise RulesError(f"{place}: 'hyperparameters' must be a mapping with global_batch_size in it")
+        constraints = {
+            str(name): _constraint(item, f"{place}: hyperparameters: {name}") for name, item in hyperparameters.items()
+        }
+        found.append(
+            build(
+                BenchmarkRules,
+                {
+                    **rules,
+                    "workload": path.stem,
+                    "suite": str(suite),
+                    "metric": content.get("metric"),
+                    "hyperparameters": constraints,
+                    "reference_recipes": [],
+                    "reference_convergence": [],
+                },
+                place,
+            )
+        )
+        found[-1] = replace(
+            found[-1],
+            reference_recipes=list_of(ReferenceRecipe, rules.get("reference_recipes"), f"{place}: reference_recipes"),
+            reference_convergence=list_of(
+                ReferenceConvergence, rules.get("reference_convergence"), f"{place}: reference_convergence"
+            ),
+        )
+        for claim in found[-1].broken_claims():
+            raise RulesError(f"{place}: {claim}")
+    return found
+
+
+def _constraint(content: object, place: str) -> dict[str, Any]:
+    """`{fixed: X}` and its three siblings in the shape of `Constraint`."""
+    if not isinstance(content, dict):
+        raise RulesError(f"{place}: must be a mapping with one of {', '.join(_CONSTRAINT_KINDS)}")
+    only(content, {*_CONSTRAINT_KINDS, "default"}, place)
+    kinds = [kind for kind in _CONSTRAINT_KINDS if kind in content]
+    if len(kinds) != 1:
+        raise RulesError(f"{place}: needs exactly one of {', '.join(_CONSTRAINT_KINDS)}; it has {len(kinds)}")
+    if "fixed" in content and "default" in content:
+        raise RulesError(f"{place}: has a default beside 'fixed', which is the default")
+    if "fixed" in content:
+        return {"default": content["fixed"], "fixed": True}
+    kind = kinds[0]
+    if kind == "free" and content["free"] is not True:
+        raise RulesError(f"{place}: free is {printable(content['free'])!r}; it can only be true")
+    if kind == "one_of" and not (isinstance(content["one_of"], list) and content["one_of"]):
+        raise RulesError(f"{place}: one_of must be a list with a value in it")
+    if kind == "range" and not _is_pair(content["range"]):
+        raise RulesError(f"{place}: range must be a list of two numbers")
+    if "default" not in content:
+        raise RulesError(f"{place}: has no default")
+    return content
+
+
+def _is_pair(value: object) -> bool:
+    numbers = [item for item in value if isinstance(item, int | float)] if isinstance(value, list) else []
+    return numbers == value and len(numbers) == 2 and not any(isinstance(item, bool) for item in numbers)
+
+
+def load_prices(path: Path) -> PriceBook:
+    """The price book in a YAML file.
+
+    Raises:
+        RulesError: it cannot be read, or is not a price book; see `harness.cost.price_file.read_book`.
+    """
+    from harness.cost.price_file import read_book  # MLPerf's rounds have no prices
+
+    return read_book(load_yaml(path), hashlib.sha256(path.read_bytes()).hexdigest(), str(path))
+
+
+def load_books(folder: Path) -> PriceBooks:
+    """The price books of the ruleset in `folder`: `prices.yaml` and the later ones in `prices/`.
+
+    Raises:
+        RulesError: one cannot be read, or two are of one date.
+    """
+    from harness.cost.price_file import gather
+
+    paths = [folder / PRICES_FILE, *sorted((folder / PRICES_FOLDER).glob("*.yaml"))]
+    return gather([load_prices(path) for path in paths], str(folder))

@@ -1,0 +1,267 @@
+"""The law as data: frozen, without I/O. `harness.ruleset.load` makes these from YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.energy.run_energy import EnergyLimits
+from harness.errors import UsageError, printable, unknown_name
+from harness.workload import HyperparameterValue, Metric
+
+if TYPE_CHECKING:
+    from harness.cost.price_book import PriceBooks
+    from harness.mlperf.model import Round
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a closed submission may set a hyperparameter to.
+
+    Exactly one of: `fixed` (this value), `one_of` (one of these), `range` (from, to, both included),
+    `free` (any value of the default's type). `default` is what a run uses when it is not told.
+    """
+
+    default: HyperparameterValue
+    fixed: bool = False
+    one_of: tuple[HyperparameterValue, ...] = ()
+    range: tuple[float, float] | None = None
+    free: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The permitted values in words."""
+        if self.fixed:
+            return f"fixed at {self.default}"
+        if self.one_of:
+            return "one of " + ", ".join(str(value) for value in self.one_of)
+        if self.range is not None:
+            return f"from {self.range[0]:g} to {self.range[1]:g}"
+        return f"any {type(self.default).__name__}"
+
+    def has_type(self, value: object) -> bool:
+        """Whether `value` is of the default's type; a whole number may stand for a fraction, never the reverse."""
+        if isinstance(value, bool):
+            return isinstance(self.default, bool)
+        if isinstance(self.default, float):
+            return isinstance(value, int | float)
+        return isinstance(value, type(self.default))
+
+    def permits(self, value: object) -> bool:
+        """Whether a closed submission may use `value`."""
+        if not self.has_type(value):
+            return False
+        if self.fixed:
+            return value == self.default
+        if self.one_of:
+            return value in self.one_of
+        if self.range is not None:
+            return isinstance(value, int | float) and self.range[0] <= value <= self.range[1]
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Time limits and habits that hold for every benchmark.
+
+    max_init_s: seconds from `init_start` to `init_stop`, per division.
+    max_unclaimed_fraction: share of the timed region that no phase claims; beyond it is a finding.
+    max_unclaimed_s: seconds below which the share above is not looked at (a short run has coarse edges).
+    answer_grace_s: how long the referee waits beyond `max_seconds` for a worker that is inside a block.
+    """
+
+    max_init_s: dict[str, float]
+    count_evaluation: bool = True
+    max_unclaimed_fraction: float = 0.01
+    max_unclaimed_s: float = 0.05
+    answer_grace_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A finding that the rulebook's owner accepts: what, where, who, why, until when.
+
+    `path` is a pattern over the finding's place in the tree of submissions, name by name from the submitter on (see
+    `harness.ruleset.waiving`); `until` is the last day, YYYY-MM-DD.
+    """
+
+    code: str
+    path: str
+    who: str
+    why: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceConvergence:
+    """Samples to target of the reference recipe at one global batch size, one number a seed."""
+
+    global_batch_size: int
+    samples_to_target: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRecipe:
+    """How the reference is trained at one global batch size, in `num_runs` runs of seeds 0, 1, ...
+
+    hyperparameters: what differs from the defaults there, the batch size itself apart.
+    """
+
+    global_batch_size: int
+    num_runs: int = 10
+    hyperparameters: dict[str, HyperparameterValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRules:
+    """The rules of one benchmark, `<workload>_<suite>`.
+
+    target: quality to reach. confirm_evaluations: how many evaluations right after the first hit must
+        reach it too (0 for a stable metric); the clock stops at the last of them.
+    num_runs, drop: runs in a result, and how many fastest and how many slowest of them are not averaged.
+    eval_every_samples: an evaluation after the first global batch at or past every multiple of it.
+    max_samples, max_seconds: the budget; the first edge past either ends the run as aborted.
+    quality_range: values a quality can take at all, both ends included.
+    data_digest: SHA-256 over the prepared data; None where the organiser could not publish one.
+    reference_recipes: the runs from which target and reference convergence are derived.
+    """
+
+    workload: str
+    suite: str
+    metric: Metric
+    target: float
+    eval_every_samples: int
+    max_samples: int
+    max_seconds: float
+    train_examples: int
+    eval_examples: int
+    quality_range: tuple[float, float]
+    hyperparameters: dict[str, Constraint]
+    precisions: tuple[str, ...] = ("fp32",)
+    num_runs: int = 5
+    drop: int = 1
+    confirm_evaluations: int = 0
+    data_digest: str | None = None
+    reference_recipes: tuple[ReferenceRecipe, ...] = ()
+    reference_convergence: tuple[ReferenceConvergence, ...] = ()
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.workload}_{self.suite}"
+
+    @property
+    def terms_digest(self) -> str:
+        """SHA-256 of what decides a run: all of this page but the reference's runs and the baselines.
+
+        Those are measured under these very terms, so they cannot be part of them.
+        """
+        terms = dataclasses.asdict(self)
+        del terms["reference_recipes"], terms["reference_convergence"], terms["baselines"]
+        return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+
+    def broken_claims(self) -> Iterator[str]:
+        """What in these rules contradicts itself; nothing in rules that can be played by."""
+        low, high = self.quality_range
+        for claim, holds in {
+            "target must lie in quality_range": low <= self.target <= high,
+            "num_runs must be more than twice drop": self.num_runs > 2 * self.drop >= 0,
+            "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,
+            "max_seconds must be positive": self.max_seconds > 0,
+            "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,
+            "confirm_evaluations must not be negative": self.confirm_evaluations >= 0,
+            "precisions must have a value in it": bool(self.precisions),
+        }.items():
+            if not holds:
+                yield claim
+        for name, constraint in self.hyperparameters.items():
+            if not constraint.permits(constraint.default):
+                yield (
+                    f"hyperparameters: {name}: the default {printable(constraint.default)} is not permitted; "
+                    f"permitted: {constraint.allowed}"
+                )
+        sizes = [recipe.global_batch_size for recipe in self.reference_recipes]
+        for recipe in self.reference_recipes:
+            if recipe.num_runs < 1:
+                yield f"reference_recipes: num_runs is {recipe.num_runs}; it must be at least 1"
+            if sizes.count(recipe.global_batch_size) > 1:
+                yield f"reference_recipes: global_batch_size {recipe.global_batch_size} stands there twice"
+            if "global_batch_size" in recipe.hyperparameters:
+                yield "reference_recipes: hyperparameters: global_batch_size stands beside them, not among them"
+            try:
+                self.resolve({**recipe.hyperparameters, "global_batch_size": recipe.global_batch_size}, "closed")
+            except UsageError as error:
+                yield f"reference_recipes: {error}"
+
+    def defaults(self) -> dict[str, HyperparameterValue]:
+        """The reference's hyperparameters."""
+        return {name: constraint.default for name, constraint in self.hyperparameters.items()}
+
+    def resolve(self, overrides: Mapping[str, object], division: str) -> dict[str, HyperparameterValue]:
+        """The defaults with `overrides` on top.
+
+        Raises:
+            UsageError: a name the rules do not know, a value of the wrong type, or, in the closed
+                division, a value that is not permitted.
+        """
+        resolved = self.defaults()
+        for name, value in overrides.items():
+            if name not in self.hyperparameters:
+                raise UsageError(f"{self.name}: {unknown_name('hyperparameter', name, self.hyperparameters)}")
+            constraint = self.hyperparameters[name]
+            if not constraint.has_type(value):
+                raise UsageError(
+                    f"{self.name}: {name}={printable(value)} is not of type {type(constraint.default).__name__}"
+                )
+            assert isinstance(value, int | float | str | bool)
+            if division == "closed" and not constraint.permits(value):
+                raise UsageError(
+                    f"{self.name}: {name}={printable(value)} is not permitted in the closed division; "
+                    f"permitted: {constraint.allowed}"
+                )
+            resolved[name] = float(value) if isinstance(constraint.default, float) else value
+        return resolved
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """One version of the law.
+
+    digest: SHA-256 over the files of the ruleset, prices excluded (those have their own).
+    codes: check code -> severity ("error", "warning" or "note"); a code that is absent is not in force.
+    benchmarks: by name, `<workload>_<suite>`.
+    prices: the price books, the current one last; None where the ruleset has none.
+    energy: what is asked of a measurement of energy. round: the round of MLPerf's that this is, instead of benchmarks.
+    allowed_signers: whose SSH keys may sign for which submitter, as ssh-keygen reads it; None where there is none.
+    """
+
+    version: str
+    digest: str
+    divisions: tuple[str, ...]
+    timing: Timing
+    codes: Mapping[str, str]
+    benchmarks: Mapping[str, BenchmarkRules]
+    waivers: tuple[Waiver, ...] = ()
+    prices: PriceBooks | None = None
+    energy: EnergyLimits = field(default_factory=EnergyLimits)
+    round: Round | None = None
+    allowed_signers: bytes | None = None
+    requires_signature: bool = False
+
+    def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
+        """The rules of one benchmark.
+
+        Raises:
+            UsageError: there is no such workload, or it has no such suite.
+        """
+        workloads = {rules.workload for rules in self.benchmarks.values()}
+        if workload not in workloads:
+            raise UsageError(unknown_name("workload", workload, workloads))
+        suites = {rules.suite for rules in self.benchmarks.values() if rules.workload == workload}
+        if suite not in suites:
+            raise UsageError(f"{workload}: {unknown_name('suite', suite, suites)}")
+        return self.benchmarks[f"{workload}_{suite}"]

@@ -1,0 +1,205 @@
+"""What is decided before a run begins, what is seen of it while it goes on, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness import __version__
+from harness.base.clock import Clock
+from harness.energy.energyreading import EnergySource
+from harness.energy.run_energy import EnergyLimits
+from harness.errors import WorkerError
+from harness.log import events as key
+from harness.log.events import digest_of
+from harness.log.power_format import NodePower
+from harness.ruleset.model import BenchmarkRules, Timing
+from harness.submission import module as open_module
+from harness.workload import HyperparameterValue
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided before a run begins.
+
+    full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
+        targets and convergence points are derived. Such a run is never a result.
+    prices_digest: of the price book in force, by which this run is priced for good; None where the rules have none.
+    module, module_path: what a run of the open division replaces parts of the workload with, and where it lies.
+    energy_limits: what the rules ask of a measurement.
+    """
+
+    rules: BenchmarkRules
+    timing: Timing
+    ruleset: str
+    division: str
+    seed: int
+    hyperparameters: Mapping[str, HyperparameterValue]
+    num_devices: int
+    precision: str
+    system: Mapping[str, Any]
+    data_dir: Path
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    result_id: str
+    run_id: str
+    index: int
+    full_curve: bool = False
+    prices_digest: str | None = None
+    module: open_module.Module | None = None
+    module_path: Path | None = None
+    energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The run's configuration as the log shows it."""
+        return {
+            "benchmark": self.rules.name,
+            "workload": self.rules.workload,
+            "suite": self.rules.suite,
+            "division": self.division,
+            "seed": self.seed,
+            "num_devices": self.num_devices,
+            "precision": self.precision,
+            "full_curve": self.full_curve,
+            "module": None if self.module is None else self.module.record(),
+            "hyperparameters": dict(self.hyperparameters),
+        }
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """The same as the worker gets it: the fields of `RunConfig`."""
+        return {
+            "workload": self.rules.workload,
+            "suite": self.rules.suite,
+            "division": self.division,
+            "seed": self.seed,
+            "hyperparameters": dict(self.hyperparameters),
+            "metadata": dict(self.metadata),
+            "num_devices": self.num_devices,
+            "precision": self.precision,
+        }
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The command that opens a session: its configuration, and the module to load before."""
+        module = None if self.module is None else {**self.module.record(), "path": str(self.module_path)}
+        return {"do": "open", "config": self.run_config, "module": module}
+
+    def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
+        """Key, value and metadata of every event that is written before anything is done."""
+        rules, system = self.rules, self.system
+        origin = {
+            "version": key.FORMAT_VERSION,
+            "harness": __version__,
+            "run_id": self.run_id,
+            "result_id": self.result_id,
+            "index": self.index,
+        }
+        yield key.TTA_FORMAT, origin, None
+        terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}
+        prices = {} if self.prices_digest is None else {key.PRICES_FIELD: self.prices_digest}
+        yield key.TTA_RULES, {**terms, **prices}, None
+        yield key.SUBMISSION_BENCHMARK, rules.name, None
+        yield key.SUBMISSION_DIVISION, self.division, None
+        yield key.SUBMISSION_ORG, system.get("submitter"), None
+        yield key.SUBMISSION_PLATFORM, system.get("system_name"), None
+        yield key.SUBMISSION_STATUS, system.get("status"), None
+        yield key.TTA_SYSTEM, {"name": system.get("system_name"), "digest": digest_of(dict(system))}, None
+        yield key.TTA_CONFIG, self.config, {"digest": digest_of(self.config)}
+        yield key.SEED, self.seed, None
+        yield key.TRAIN_SAMPLES, rules.train_examples, None
+        yield key.EVAL_SAMPLES, rules.eval_examples, None
+        for name, value in self.hyperparameters.items():
+            yield name, value, None
+        yield key.TTA_DATA, dict(self.data), None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the live view shows; rewritten in place as the run goes on.
+
+    power_source: "none" where no meter was asked for. power_w: None while it is not known.
+    """
+
+    phase: str = "starting"
+    samples: int = 0
+    quality: float | None = None
+    best: float | None = None
+    samples_per_s: float | None = None
+    run_start_ns: int | None = None
+    power_w: float | None = None
+    power_source: EnergySource = "none"
+
+
+class View(Protocol):
+    """Who watches a run."""
+
+    def begin(self, plan: Plan, progress: Progress) -> None: ...
+    def tick(self, elapsed_ns: int) -> None: ...
+    def evaluation(self, elapsed_ns: int) -> None: ...
+    def end(self, outcome: Outcome) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. reason: target, full_curve, budget, oom, diverged, timeout, crashed or interrupted."""
+
+    status: str
+    reason: str
+    evidence: str
+    samples: int
+    quality: float | None
+    run_s: float | None
+
+    @property
+    def is_reached(self) -> bool:
+        return self.status == "success"
+
+
+class WorkerLost(WorkerError):  # noqa: N818  (an event in the life of a run)
+    """The worker went away. `reason` is a run's reason: "crashed" or "oom"."""
+
+    def __init__(self, message: str, reason: str = "crashed") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class WorkerTimeout(WorkerError):  # noqa: N818
+    """The worker gave no answer in time."""
+
+
+class Worker(Protocol):
+    """What the referee needs of the other side; a scripted one stands in for it in tests."""
+
+    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
+    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
+    def stop(self, grace_s: float) -> None: ...
+
+
+class Power(Protocol):
+    """What the referee needs of the meters; scripted in tests. Nothing here raises, and nothing changes a run: what
+    goes wrong is told to a person, and shows in the logs.
+
+    source: what readings are expected. num_nodes: how many nodes are metered; 0 without a meter.
+    """
+
+    @property
+    def source(self) -> EnergySource: ...
+    @property
+    def num_nodes(self) -> int: ...
+
+    def begin(self, clock: Clock, run_id: str) -> None:
+        """Starts the readings of one run; returns when every meter has its first, or after some seconds."""
+        ...
+
+    def watts(self) -> float | None:
+        """What all nodes draw now; None while that is not known."""
+        ...
+
+    def end(self) -> tuple[NodePower, ...]:
+        """A last reading of every meter; then the logs are closed, and are returned as they can be read back. A second
+        call does nothing and returns nothing."""
+        ...

@@ -1,0 +1,300 @@
+"""One run, from the first line of the log to the last: clock, power, stop decision.
+
+header                                          everything that was decided beforehand
+tta_clock                                       where this clock's zero is; the meters begin
+world                                           every rank says who it is; a wrong world is refused
+init_start .. init_stop                         prepare()
+run_start                                       the clock runs, and never pauses
+  tta_data_open_start .. _stop                  start(data_dir)
+  block_start .. block_stop, tracked_stats      train_block()
+  eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
+run_stop                                        success, or aborted with a reason; the meters end
+tta_energy, tta_ledger, tta_end                 what the referee adds up; nobody has to believe it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.base.clock import Clock
+from harness.energy.accounting import run_energy
+from harness.energy.energyevent import energy_value
+from harness.energy.run_energy import RunEnergy
+from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError, printable
+from harness.log import events as key
+from harness.log.events import digest_of
+from harness.log.writer import LogWriter
+from harness.run.plan import Outcome, Plan, Power, Progress, View, Worker, WorkerLost, WorkerTimeout
+
+START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
+CLOSE_LIMIT_S = 20.0
+WATTS_EVERY_NS = 1_000_000_000
+_MAX_COUNT = 10**15  # what is counted here fits in a float and in a log
+
+
+class _End(Exception):  # noqa: N818  (a way out of nested calls, not an error)
+    """The run is over."""
+
+    def __init__(self, status: str, reason: str, evidence: str) -> None:
+        super().__init__(evidence)
+        self.status, self.reason, self.evidence = status, reason, evidence
+
+
+@dataclass
+class Referee:
+    """Runs a plan against a worker and writes the log.
+
+    is_interrupted: asked at every tick; true ends the run as aborted, interrupted.
+    drop_caches: makes the operating system forget the data files and returns what was done, for `cache_clear`.
+    """
+
+    plan: Plan
+    log: LogWriter
+    clock: Clock
+    worker: Worker
+    power: Power
+    view: View
+    is_interrupted: Callable[[], bool]
+    drop_caches: Callable[[], tuple[bool, dict[str, Any]]]
+    _progress: Progress = field(default_factory=Progress)
+    _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("init", "data", "train", "eval"), 0))
+    _next_watts_ns: int = 0
+
+    def run(self) -> Outcome:
+        """Carries the plan out; the log is closed and no process is left when this returns or raises.
+
+        Raises:
+            OutputError: the log cannot be written. Interrupted: after the log was closed as aborted.
+            UsageError, DataError: the workload refused its configuration or its data.
+        """
+        raised: TtaError | None = None
+        end = _End("aborted", "crashed", "the referee failed")
+        try:
+            self._write_header()
+            self.view.begin(self.plan, self._progress)
+            try:
+                self._run()
+            except _End as reached:
+                end = reached
+            except Interrupted as error:
+                end, raised = _End("aborted", "interrupted", str(error)), error
+            except (UsageError, DataError) as error:
+                end, raised = _End("aborted", "crashed", str(error)), error
+            except WorkerTimeout as error:
+                end = _End("aborted", "timeout", str(error))
+            except WorkerLost as error:
+                end = _End("aborted", error.reason, str(error))
+            except WorkerError as error:
+                end = _End("aborted", "crashed", str(error))
+            outcome = self._footer(end)
+            if end.reason in ("target", "budget", "full_curve", "diverged"):
+                self._dismiss()
+        finally:
+            self.worker.stop(0.0)
+            self.power.end()
+            self.log.close()
+        self.view.end(outcome)
+        if raised is not None:
+            raise raised
+        return outcome
+
+    def _dismiss(self) -> None:
+        """Lets a worker that is well close what it has opened; the run is over and nothing can change it."""
+        with contextlib.suppress(WorkerError):
+            self.worker.ask({"do": "close"}, lambda: None, CLOSE_LIMIT_S)
+            self.worker.stop(CLOSE_LIMIT_S)
+
+    def _write_header(self) -> None:
+        for name, value, metadata in self.plan.header():
+            self.log.event(name, value, metadata)
+        is_cleared, how = self.drop_caches()
+        self.log.event(key.CACHE_CLEAR, is_cleared, how)
+        self.log.event(key.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
+
+    def _run(self) -> None:
+        plan = self.plan
+        self._progress.power_source = self.power.source
+        self.power.begin(self.clock, plan.run_id)  # before the worker starts: no reading comes late for run_start
+        world = self.worker.start(self._tick, START_LIMIT_S)
+        self.log.event(key.TTA_WORLD, world)
+        self._refuse_wrong_world(world)
+        opened = self._ask(plan.opening, START_LIMIT_S)
+
+        self._progress.phase = "initialising"
+        begin_ns = self.log.start(key.INIT_START)
+        self._ask({"do": "prepare"}, plan.timing.max_init_s[plan.division])
+        self._ledger_ns["init"] = self.log.stop(key.INIT_STOP) - begin_ns
+        resolved = self._resolved(opened.get("config"))
+        self.log.event(key.TTA_RESOLVED, resolved, {"digest": digest_of(resolved)})
+
+        self._progress.phase = "training"
+        self._progress.run_start_ns = self.log.start(key.RUN_START, {"samples_count": 0})
+        begin_ns = self.log.start(key.TTA_DATA_OPEN_START)
+        answer = self._ask({"do": "start", "data_dir": str(plan.data_dir)}, self._remaining_s())
+        self._ledger_ns["data"] += self.log.stop(key.TTA_DATA_OPEN_STOP) - begin_ns
+        touched = answer.get("touched_early")
+        if not isinstance(touched, list):
+            raise WorkerError("the worker did not say which files it has opened")
+        self.log.event(key.TTA_DATA_TOUCHED_EARLY, touched)
+        self._train()
+
+    def _train(self) -> None:
+        rules = self.plan.rules
+        samples = confirmed = 0
+        while True:
+            # The next multiple of the cadence that is still ahead; a large global batch may pass several.
+            due = (samples // rules.eval_every_samples + 1) * rules.eval_every_samples
+            samples = self._block(samples, due - samples)
+            quality = self._evaluate(samples)
+            is_reached = rules.metric.is_reached(quality, rules.target)
+            confirmed = confirmed + 1 if is_reached else 0
+            evidence = f"{rules.metric.name} {quality:.6g} after {samples:,} samples; the target is {rules.target:g}"
+            if confirmed > rules.confirm_evaluations and not self.plan.full_curve:
+                raise _End("success", "target", evidence)
+            if samples >= rules.max_samples:
+                if self.plan.full_curve:
+                    raise _End("aborted", "full_curve", f"{evidence}; run on to max_samples as asked")
+                raise _End("aborted", "budget", f"{evidence}; max_samples is {rules.max_samples:,}")
+            if self._elapsed_s() >= rules.max_seconds:
+                raise _End("aborted", "budget", f"{evidence}; max_seconds is {rules.max_seconds:g}")
+
+    def _block(self, samples: int, num_samples: int) -> int:
+        """Trains one block and returns the samples seen by its end."""
+        begin_ns = self.log.start(key.BLOCK_START, {"samples_count": samples})
+        answer = self._ask({"do": "train", "num_samples": num_samples}, self._remaining_s())
+        trained = _count(answer, "num_samples")
+        if trained < num_samples:
+            raise WorkerError(f"a block of {num_samples:,} samples was asked for; the worker trained on {trained:,}")
+        samples += trained
+        self._progress.samples = samples
+        end_ns = self.log.stop(key.BLOCK_STOP, {"samples_count": samples})
+        loss, wait_s = _number(answer, "mean_loss"), _number(answer, "data_wait_s")
+        block_s = (end_ns - begin_ns) / 1e9
+        if not 0 <= wait_s <= block_s:
+            raise WorkerError(f"the worker claims to have waited {wait_s:.3f} s for data in a block of {block_s:.3f} s")
+        self._ledger_ns["data"] += round(wait_s * 1e9)
+        self._ledger_ns["train"] += end_ns - begin_ns - round(wait_s * 1e9)
+        if not math.isfinite(loss):
+            raise _End("aborted", "diverged", f"the mean training loss is {loss} after {samples:,} samples")
+        throughput = trained / block_s
+        stats = {"train_loss": loss, "data_wait_s": wait_s, "throughput": throughput}
+        self.log.event(key.TRACKED_STATS, stats, {"samples_count": samples})
+        self._progress.samples_per_s = throughput
+        return samples
+
+    def _evaluate(self, samples: int) -> float:
+        begin_ns = self.log.start(key.EVAL_START, {"samples_count": samples})
+        answer = self._ask({"do": "evaluate"}, self._remaining_s())
+        self._ledger_ns["eval"] += self.log.stop(key.EVAL_STOP, {"samples_count": samples}) - begin_ns
+        quality = _number(answer, "value")
+        if not math.isfinite(quality):
+            raise _End("aborted", "diverged", f"the quality is {quality} after {samples:,} samples")
+        signed = {"signature": printable(answer["signature"], 200)} if answer.get("signature") else {}
+        metadata = {"samples_count": samples, "num_examples": _count(answer, "num_examples"), **signed}
+        elapsed_ns = self.log.event(key.EVAL_ACCURACY, quality, metadata)
+        progress, metric = self._progress, self.plan.rules.metric
+        progress.quality = quality
+        if progress.best is None or metric.is_reached(quality, progress.best):
+            progress.best = quality
+        self.view.evaluation(elapsed_ns)
+        return quality
+
+    def _footer(self, end: _End) -> Outcome:
+        progress, start_ns = self._progress, self._progress.run_start_ns
+        stop_ns = self.log.event(
+            key.RUN_STOP,
+            None,
+            {
+                "status": end.status,
+                "reason": end.reason,
+                "samples_count": progress.samples,
+                "evidence": end.evidence,
+            },
+            "INTERVAL_END",
+        )
+        run_ns = 0 if start_ns is None else stop_ns - start_ns
+        self.log.event(key.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
+        other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
+        ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
+        self.log.event(key.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
+        self.log.event(
+            key.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
+        )
+        run_s = None if start_ns is None else run_ns / 1e9
+        return Outcome(end.status, end.reason, end.evidence, progress.samples, progress.quality, run_s)
+
+    def _refuse_wrong_world(self, world: list[dict[str, Any]]) -> None:
+        ranks = [rank.get("rank") for rank in world]
+        if ranks != list(range(self.plan.num_devices)):
+            raise UsageError(
+                f"{self.plan.num_devices} devices were declared, "
+                f"but {len(world)} worker processes came up (ranks {ranks})"
+            )
+
+    def _resolved(self, config: object) -> dict[str, Any]:
+        """What the worker says it runs with, in the shape of `Plan.config`."""
+        told = config if isinstance(config, dict) else {}
+        told = {name: value for name, value in told.items() if name != "metadata"}
+        return {**told, "benchmark": f"{told.get('workload')}_{told.get('suite')}", "full_curve": self.plan.full_curve}
+
+    def _ask(self, command: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        answer = self.worker.ask(command, self._tick, timeout_s)
+        if answer.get("ok") is True:
+            return answer
+        message, kind = str(answer.get("message")), answer.get("kind")
+        if kind == "usage":
+            raise UsageError(message)
+        if kind == "data":
+            raise DataError(message)
+        raise _End("aborted", "oom" if kind == "oom" else "crashed", message)
+
+    def _tick(self) -> None:
+        elapsed_ns = self.clock.elapsed_ns()
+        if elapsed_ns >= self._next_watts_ns:
+            self._next_watts_ns = elapsed_ns + WATTS_EVERY_NS
+            self._progress.power_w = self.power.watts()
+        self.view.tick(elapsed_ns)
+        if self.is_interrupted():
+            raise Interrupted("interrupted by a signal")
+
+    def _energy(self, start_ns: int | None, stop_ns: int) -> RunEnergy | None:
+        """What the meters say of the run; None if it was not metered, or its clock never ran."""
+        nodes = self.power.end()
+        if start_ns is None or not nodes:
+            return None
+        origin_ns, limits = self.clock.origin_ns, self.plan.energy_limits
+        try:
+            return run_energy(
+                nodes, origin_ns + start_ns, origin_ns + stop_ns, num_nodes=self.power.num_nodes, limits=limits
+            )
+        except LogError:  # a run of no length, or readings that are none: whoever reads the power logs says why
+            return None
+
+    def _elapsed_s(self) -> float:
+        assert self._progress.run_start_ns is not None
+        return (self.clock.elapsed_ns() - self._progress.run_start_ns) / 1e9
+
+    def _remaining_s(self) -> float:
+        """How long an answer may take: to the end of the budget and the rules' grace beyond it."""
+        return max(0.0, self.plan.rules.max_seconds + self.plan.timing.answer_grace_s - self._elapsed_s())
+
+
+def _number(answer: Mapping[str, Any], name: str) -> float:
+    value = answer.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise WorkerError(f"the worker answered without a number as {name}")
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
+
+
+def _count(answer: Mapping[str, Any], name: str) -> int:
+    value = answer.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_COUNT:
+        raise WorkerError(f"the worker answered without a count as {name}")
+    return value

@@ -1,0 +1,98 @@
+"""The folder that `tta run` writes into: made new, or gone on with by --resume; never written over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from harness.errors import LogError, OutputError, printable
+from harness.log import events as key
+from harness.log import run_log
+from harness.log.power_files import POWER_FOLDER
+from harness.run.plan import Plan
+from harness.submission import module as open_module
+from harness.submission.result import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME, sha256_of
+
+
+def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, run_log.RunLog]:
+    """Makes `folder` with the system description and the module in it; returns the finished runs that it has already.
+
+    plan: what all runs share. module_text: empty without a module. is_resumed: go on in a folder that is there.
+
+    Raises:
+        OutputError: it is there and not resumed, has runs of another benchmark or module, or cannot be written.
+    """
+    done: dict[int, run_log.RunLog] = {}
+    try:
+        if is_resumed and folder.is_dir():
+            done = _finished(folder, plan)
+        else:
+            folder.mkdir(parents=True, exist_ok=False)
+            (folder / SYSTEM_NAME).write_text(json.dumps(dict(plan.system), indent=2) + "\n")
+        _keep(folder, plan.module, module_text)
+    except FileExistsError:
+        raise OutputError(
+            f"{folder}: exists already; choose another --out, or add the runs that are missing with --resume"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return done
+
+
+def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
+    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted.
+
+    A file that no run of ours is called by, as a copy that somebody made, stays where it is.
+    """
+    done = {}
+    matches = [RESULT_PATTERN.fullmatch(path.name) for path in sorted(folder.iterdir())]
+    for match in filter(None, matches):
+        path = folder / match[0]
+        try:
+            log = run_log.read(path)
+        except LogError:
+            log = None
+        if log is not None and log.first(key.TTA_END) is not None:
+            if log.value(key.SUBMISSION_BENCHMARK) != plan.rules.name:
+                raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
+            if log.field(key.TTA_CONFIG, "module") != plan.config["module"]:
+                raise OutputError(
+                    f"{path}: was run with {_named(log.field(key.TTA_CONFIG, 'module'))}, which is not the one given "
+                    f"now, {_named(plan.config['module'])}; give that, or choose another --out"
+                )
+            done[int(match[1])] = log
+        else:
+            (folder / "unfinished").mkdir(exist_ok=True)
+            shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
+    _put_aside_power(folder, {f"result_{index}" for index in done})
+    return done
+
+
+def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
+    """Moves the power logs of runs that are not finished; the idle baseline stays."""
+    for power in sorted((folder / POWER_FOLDER).glob("result_*")):
+        if power.name not in kept:
+            (folder / "unfinished").mkdir(exist_ok=True)
+            shutil.move(power, folder / "unfinished" / f"{power.name}.{power.lstat().st_mtime_ns}.power")
+
+
+def _named(value: object) -> str:
+    try:
+        module = open_module.recorded(value)
+    except ValueError:
+        return "a module that cannot be read from its log"
+    return "no module" if module is None else f"the module {module}"
+
+
+def _keep(folder: Path, module: open_module.Module | None, text: bytes) -> None:
+    """Copies the module into the result, where a run that was broken off has not done so already."""
+    code = folder / CODE_NAME
+    for path in sorted(code.glob("*.py")):
+        if module is None or path.name != module.name or sha256_of(path) != module.sha256:
+            given = "no module" if module is None else f"the module {module}"
+            raise OutputError(f"{printable(path)}: is not what is given now, {given}; choose another --out")
+    if module is not None:
+        code.mkdir(exist_ok=True)
+        (code / module.name).write_bytes(text)

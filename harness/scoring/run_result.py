@@ -1,0 +1,300 @@
+"""What one log says: the curve, the time to target, the ledger. Computed from events; totals in the log decide nothing.
+
+The time of a run is from `run_start` to `run_stop` (MLPerf training rules, "Run Results"), and only a run that
+was stopped by success has one: an evaluation up to `run_stop` must have reached the target.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from harness.cost.money import MAX_SECONDS, cost_usd
+from harness.energy.energyreading import EnergySource
+from harness.energy.from_logs import energy_of, idle_w
+from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.errors import LogError
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.power_format import MeterClass
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, Timing
+from harness.workload import Metric
+
+MAX_SAMPLES = 10**15  # a thousand passes over a trillion tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One point of a quality curve, on monotonic time since `run_start`."""
+
+    samples: int
+    seconds: float
+    quality: float
+    num_examples: int | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one log says, computed from its events.
+
+    seconds: from `run_start` to `run_stop` of a run that reached its target, less the evaluations where the rules
+        do not count them; None if the target was not reached, and `why_not` says in a sentence what happened.
+    samples: trained on at the evaluation that decided; None if the target was not reached.
+    status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
+    quality: at the evaluation that decided, else the best of the run. evaluations: after `run_start`, as in the log.
+    ledger, run_s: see `derive_ledger`; run_s is from `run_start` to `run_stop`, evaluations included.
+    data_wait_fraction: share of the timed blocks in which training waited for data; None where there was no block.
+    energy: added up from the power logs beside the log, never taken from what it says; None is "not measured".
+    idle_w: mean watts while nothing ran; None: not metered. usd: None is "no price".
+    """
+
+    path: str
+    seed: int | None
+    status: str
+    reason: str | None
+    seconds: float | None
+    samples: int | None
+    quality: float | None
+    evaluations: tuple[Evaluation, ...]
+    ledger: dict[str, float]
+    run_s: float | None
+    energy: RunEnergy | None
+    usd: Decimal | None
+    why_not: str | None = None
+    data_wait_fraction: float | None = None
+    idle_w: float | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        return None if self.energy is None else self.energy.joules
+
+    @property
+    def energy_source(self) -> EnergySource:
+        return "none" if self.energy is None else self.energy.source
+
+    @property
+    def energy_class(self) -> MeterClass:
+        return "N" if self.energy is None else self.energy.meter_class
+
+
+def run_result(
+    log: RunLog,
+    rules: BenchmarkRules,
+    usd_per_hour: Decimal | None = None,
+    timing: Timing | None = None,
+    limits: EnergyLimits | None = None,
+    num_nodes: int | None = None,
+) -> RunResult:
+    """The result of one run.
+
+    timing: without it, evaluations count, as they do in MLPerf. limits: what the rules ask of a measurement of energy.
+    num_nodes: as the system description says; without it, as many as the log has hosts.
+
+    Raises:
+        LogError: a quality or a waiting time is no finite number, an evaluation does not say after how many samples it
+            was, or a time stamp lies beyond all measure.
+    """
+    evaluations = _evaluations(log, rules)
+    start, stop = _window(log)
+    run_s = None if start is None or stop is None else _seconds(log, start, stop)
+    in_time = [item for item in evaluations if run_s is not None and item.seconds <= run_s]
+    decided = first_reached([item.quality for item in in_time], rules.metric, rules.target, rules.confirm_evaluations)
+    ledger = derive_ledger(log)
+    status, reason = _status(stop)
+    why_not = _why_not(log, rules, status, reason, decided)
+    seconds = decisive = None
+    if why_not is None:
+        assert run_s is not None
+        assert decided is not None
+        seconds = run_s if timing is None or timing.count_evaluation else max(0.0, run_s - ledger["eval"])
+        decisive = in_time[decided]
+    qualities = [item.quality for item in evaluations]
+    best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
+    seed = log.value(key.SEED)
+    return RunResult(
+        path=str(log.path),
+        seed=seed if isinstance(seed, int) and not isinstance(seed, bool) else None,
+        status=status,
+        reason=reason,
+        seconds=seconds,
+        samples=None if decisive is None else decisive.samples,
+        quality=best if decisive is None else decisive.quality,
+        evaluations=evaluations,
+        ledger=ledger,
+        run_s=run_s,
+        energy=energy_of(log, limits or EnergyLimits(), num_nodes),
+        usd=None if usd_per_hour is None or seconds is None else cost_usd(seconds, usd_per_hour),
+        why_not=why_not,
+        data_wait_fraction=_data_wait_fraction(log, run_s),
+        idle_w=idle_w(log),
+    )
+
+
+def first_reached(qualities: Sequence[float], metric: Metric, target: float, confirm: int = 0) -> int | None:
+    """Index of the evaluation at which the clock stops; None if there is none.
+
+    It is the first that reaches the target and comes right after `confirm` others that reach it too.
+    """
+    streak = 0
+    for index, quality in enumerate(qualities):
+        streak = streak + 1 if metric.is_reached(quality, target) else 0
+        if streak > confirm:
+            return index
+    return None
+
+
+def derive_ledger(log: RunLog) -> dict[str, float]:
+    """Seconds by phase, from the intervals in the log.
+
+    init: from the first `init_start` to the last `init_stop`; absent where one of them is.
+    Within `run_start` .. `run_stop`, all absent where one of these is:
+    data: opening the data, and waiting for them inside the blocks (no more than a block is long).
+    train: the blocks less that waiting. eval: the evaluations. checkpoint: 0, nothing of the kind is logged.
+    other: what none of these claims; negative where intervals overlap. An interval without an end claims nothing.
+
+    Raises:
+        LogError: a waiting time is no finite number, or a time stamp lies beyond all measure.
+    """
+    ledger: dict[str, float] = {}
+    init_start, init_stops = log.first(key.INIT_START), log.all(key.INIT_STOP)
+    if init_start is not None and init_stops:
+        ledger["init"] = _seconds(log, init_start, init_stops[-1])
+    start, stop = _window(log)
+    if start is None or stop is None:
+        return ledger
+    run_s = _seconds(log, start, stop)
+
+    block_s, waiting_s = _training(log, run_s)
+    opening = _intervals(log, key.TTA_DATA_OPEN_START, key.TTA_DATA_OPEN_STOP)
+    ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *interval) for interval in opening)
+    ledger["train"] = block_s - waiting_s
+    ledger["eval"] = math.fsum(
+        _inside(log, run_s, *interval) for interval in _intervals(log, key.EVAL_START, key.EVAL_STOP)
+    )
+    ledger["checkpoint"] = 0.0
+    ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
+    return ledger
+
+
+def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:
+    """Seconds of an interval that lie in the timed region of `run_s` seconds."""
+    start = log.first(key.RUN_START)
+    assert start is not None
+    return max(0.0, min(_seconds(log, start, end), run_s) - max(_seconds(log, start, begin), 0.0))
+
+
+def _training(log: RunLog, run_s: float) -> tuple[float, float]:
+    """Seconds of the timed blocks, and those of them in which training waited for data."""
+    blocks = _intervals(log, key.BLOCK_START, key.BLOCK_STOP)
+    lengths_s = [_inside(log, run_s, *block) for block in blocks]
+    wait_s = _waits(log, [end for _, end in blocks])
+    waiting_s = math.fsum(min(max(waited_s, 0.0), s) for waited_s, s in zip(wait_s, lengths_s, strict=True))
+    return math.fsum(lengths_s), waiting_s
+
+
+def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
+    if run_s is None:
+        return None
+    block_s, waiting_s = _training(log, run_s)
+    return waiting_s / block_s if block_s > 0 else None
+
+
+def _window(log: RunLog) -> tuple[Event | None, Event | None]:
+    """First `run_start`, last `run_stop`: where a log has several, the longest time it can mean."""
+    stops = log.all(key.RUN_STOP)
+    return log.first(key.RUN_START), stops[-1] if stops else None
+
+
+def _seconds(log: RunLog, start: Event, stop: Event) -> float:
+    seconds = log.seconds(start, stop)
+    if not abs(seconds) <= MAX_SECONDS:  # not a number is not less either
+        raise LogError(f"{log.path}:{stop.lineno}: the time stamp of {stop.key!r} lies beyond all measure")
+    return seconds
+
+
+def _number(log: RunLog, event: Event, value: object, what: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+        return float(value)
+    raise LogError(f"{log.path}:{event.lineno}: {what} is not a finite number")
+
+
+def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
+    start = log.first(key.RUN_START)
+    found = []
+    for event in log.all(key.EVAL_ACCURACY) if start is not None else ():
+        assert start is not None
+        seconds = _seconds(log, start, event)
+        if seconds < 0:
+            continue
+        examples = event.metadata.get("num_examples")
+        found.append(
+            Evaluation(
+                samples=_samples(log, event, rules),
+                seconds=seconds,
+                quality=_number(log, event, event.value, "the quality"),
+                num_examples=examples if isinstance(examples, int) and not isinstance(examples, bool) else None,
+                line=event.lineno,
+            )
+        )
+    return tuple(found)
+
+
+def _samples(log: RunLog, event: Event, rules: BenchmarkRules) -> int:
+    """`samples_count`; in published MLPerf logs that count in epochs, `epoch_num` times the training set."""
+    count: float | None = event.samples_count
+    if count is None and "epoch_num" in event.metadata:
+        count = _number(log, event, event.metadata["epoch_num"], "epoch_num") * rules.train_examples
+    if count is None or not 0 <= count <= MAX_SAMPLES:
+        raise LogError(f"{log.path}:{event.lineno}: the evaluation does not say after how many samples it was")
+    return round(count)
+
+
+def _intervals(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
+    """The intervals that were closed, in the order of the log; two of one kind never overlap."""
+    found = []
+    begin: Event | None = None
+    for event in sorted((*log.all(start_key), *log.all(stop_key)), key=lambda event: event.lineno):
+        if event.key == start_key:
+            begin = event if begin is None else begin
+        elif begin is not None:
+            found.append((begin, event))
+            begin = None
+    return found
+
+
+def _waits(log: RunLog, block_ends: list[Event]) -> list[float]:
+    """Seconds waited for data in each block, by the `tracked_stats` between its end and the end of the next."""
+    waits = [0.0] * len(block_ends)
+    index = -1
+    for event in log.all(key.TRACKED_STATS):
+        while index + 1 < len(block_ends) and block_ends[index + 1].lineno < event.lineno:
+            index += 1
+        if index >= 0 and isinstance(event.value, dict) and "data_wait_s" in event.value:
+            waits[index] += _number(log, event, event.value["data_wait_s"], "data_wait_s")
+    return waits
+
+
+def _status(stop: Event | None) -> tuple[str, str | None]:
+    if stop is None:
+        return "started", None
+    reason = stop.metadata.get("reason")
+    status = "success" if stop.metadata.get("status") == "success" else "aborted"
+    return status, reason if isinstance(reason, str) else None
+
+
+def _why_not(log: RunLog, rules: BenchmarkRules, status: str, reason: str | None, decided: int | None) -> str | None:
+    for name in (key.RUN_START, key.RUN_STOP):
+        num_events = len(log.all(name))
+        if num_events != 1:
+            return f"the log has {num_events} {name!r}; there must be one" if num_events else f"it has no {name!r}"
+    if status != "success":
+        return f"the run was aborted: {reason or 'no reason is logged'}"
+    if decided is None:
+        confirmed = f" and {rules.confirm_evaluations} more right after it" if rules.confirm_evaluations else ""
+        return f"no evaluation up to 'run_stop' reached {rules.metric.name} {rules.target:g}{confirmed}"
+    return None

@@ -1,0 +1,288 @@
+"""RunLog x rules -> RunResult; runs -> Score; scores -> Leaderboard. Pure: from logs and rules alone.
+
+A score is the olympic mean of the required runs, taken back by convergence that was faster than the
+reference's. Rows of a table whose times cannot be told apart share a rank band.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from harness.base.stats import p_not_slower, trimmed_interval, trimmed_mean
+from harness.cost.money import mean_cost_usd
+from harness.energy.energyrank import Place
+from harness.energy.energyreading import EnergySource
+from harness.energy.run_energy import EnergyLimits
+from harness.energy.score import ScoreEnergy, rank_energies, score_energy
+from harness.errors import InputError
+from harness.findings import Finding
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, Timing
+from harness.scoring.convergence import Verdict, judge_convergence
+from harness.scoring.run_result import Evaluation, RunResult, derive_ledger, run_result
+from harness.submission.billing import Bill
+
+__all__ = [
+    "Evaluation",
+    "Leaderboard",
+    "Row",
+    "RunResult",
+    "Score",
+    "ScoreEnergy",
+    "Table",
+    "derive_ledger",
+    "is_slower",
+    "leaderboard",
+    "run_result",
+    "score",
+]
+
+SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower beyond this doubt
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The result of several runs.
+
+    seconds: olympic mean after normalisation; None where the result has no score, `why_not` says why.
+    interval: 95 % confidence interval of the trimmed mean, in seconds after normalisation (Tukey and McLaughlin
+        1963); None where one run is kept. It speaks of the runs' spread; the reference's own is not in it.
+    raw_seconds: before normalisation. normalised_by: factor >= 1 by which faster convergence than the
+        reference's was taken back. runs: every run; dropped: indices into runs left out of the mean.
+    samples: trimmed mean of samples to target.
+    energy: over the runs that the time is a mean of, after normalisation; None where none of them was metered.
+    usd: mean over the same runs, after normalisation; None without a price.
+    convergence: the comparison with the reference; None where the rules have no reference or the division none.
+    """
+
+    benchmark: str
+    division: str
+    seconds: float | None
+    interval: tuple[float, float] | None
+    raw_seconds: float | None
+    normalised_by: float
+    samples: float | None
+    energy: ScoreEnergy | None
+    usd: Decimal | None
+    runs: tuple[RunResult, ...]
+    dropped: tuple[int, ...]
+    why_not: str | None = None
+    convergence: Verdict | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules; None is "not measured" or "cannot be known", never 0."""
+        return None if self.energy is None else self.energy.joules
+
+    @property
+    def energy_source(self) -> EnergySource:
+        """ "measured", "estimated" (modelled beyond what the rules permit) or "none"."""
+        return "none" if self.energy is None else self.energy.source
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a leaderboard table.
+
+    band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
+    category, submitted: as claimed; empty where nobody has claimed the result yet.
+    num_warnings: without those that are waived. findings: all that was found, waived ones too.
+    bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
+    electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
+    energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
+    signer: whose valid signature the manifest has, by the ruleset's list; None for any other and for none.
+    """
+
+    band: int | None
+    submitter: str
+    system: str
+    category: str
+    submitted: str
+    path: str
+    score: Score
+    num_errors: int
+    num_warnings: int
+    findings: tuple[Finding, ...] = ()
+    bill: Bill | None = None
+    electricity_usd: Decimal | None = None
+    energy_place: Place | None = None
+    signer: str | None = None
+
+    @property
+    def is_ranked(self) -> bool:
+        return self.num_errors == 0 and self.score.seconds is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one benchmark in one division, ranked ones first."""
+
+    benchmark: str
+    division: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """All tables, under one ruleset."""
+
+    ruleset: str
+    ruleset_digest: str
+    tables: tuple[Table, ...]
+
+
+def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), why_not: str | None = None) -> Score:
+    """A result without a number."""
+    return Score(
+        benchmark=benchmark,
+        division=division,
+        seconds=None,
+        interval=None,
+        raw_seconds=None,
+        normalised_by=1.0,
+        samples=None,
+        energy=None,
+        usd=None,
+        runs=runs,
+        dropped=(),
+        why_not=why_not,
+    )
+
+
+def score(
+    logs: Sequence[RunLog],
+    rules: BenchmarkRules,
+    timing: Timing,
+    division: str,
+    usd_per_hour: Decimal | None = None,
+    limits: EnergyLimits | None = None,
+    num_nodes: int | None = None,
+) -> Score:
+    """The score of a result, whose runs are `logs`.
+
+    There must be exactly `rules.num_runs`. The `rules.drop` fastest and slowest are left out; a run that missed
+    the target is slowest of all, and no more than `rules.drop` may be. Outside the open division, time, interval,
+    energy and cost are multiplied by the factor that takes faster convergence than the reference's back (where
+    it was too fast to be accepted as well: that verdict is a finding, and this is the number beside it).
+
+    What prevents a score is told in `why_not`; a log that cannot be understood prevents it too.
+    """
+    runs, unreadable = [], []
+    for log in logs:
+        try:
+            runs.append(run_result(log, rules, usd_per_hour, timing, limits, num_nodes))
+        except InputError as error:
+            unreadable.append(str(error))
+    without = no_score(rules.name, division, tuple(runs))
+    missed = [run for run in runs if run.seconds is None]
+    if unreadable:
+        return replace(without, why_not=unreadable[0])
+    if len(runs) != rules.num_runs:
+        return replace(without, why_not=f"{_runs(len(runs))} given; the rules require {rules.num_runs}")
+    if len(missed) > rules.drop:
+        return replace(
+            without,
+            why_not=f"{_runs(len(missed))} of {len(runs)} missed the target; at most {rules.drop} may. "
+            f"{missed[0].path}: {missed[0].why_not}",
+        )
+    verdict = None
+    if division != "open" and rules.reference_convergence:
+        batch_size, *others = [log.value(key.GLOBAL_BATCH_SIZE) for log in logs]
+        if not isinstance(batch_size, int) or any(other != batch_size for other in others):
+            why_not = "the runs name no common global_batch_size, by which to find their reference"
+            return replace(without, why_not=why_not)
+        samples = [run.samples for run in runs]
+        verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
+    return _mean(without, rules.drop, verdict, usd_per_hour, limits)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _mean(
+    without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Decimal | None, limits: EnergyLimits | None
+) -> Score:
+    """The score over the runs of `without`, of which at most `drop` missed the target."""
+    runs = without.runs
+    factor = 1.0 if verdict is None else verdict.factor
+    order = sorted(range(len(runs)), key=lambda i: _place(runs[i]))
+    averaged = [runs[i] for i in order[drop : len(order) - drop]]
+    times = [_time(run) for run in runs]
+    interval = trimmed_interval(times, drop)
+    idle = next((run.idle_w for run in runs if run.idle_w is not None), None)
+    raw_seconds = trimmed_mean(times, drop)
+    # From the times, not from the runs' costs, which are rounded; every run that is averaged reached the target.
+    usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour, factor)
+    return replace(
+        without,
+        seconds=raw_seconds * factor,
+        interval=None if interval is None else (max(0.0, interval[0] * factor), interval[1] * factor),
+        raw_seconds=raw_seconds,
+        normalised_by=factor,
+        samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
+        energy=score_energy([run.energy for run in averaged], factor, limits, idle),
+        usd=usd,
+        dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
+        convergence=verdict,
+    )
+
+
+def _place(run: RunResult) -> tuple[float, float]:
+    """By time; equal times by energy, what was not metered first: the mean energy depends on no order of the runs."""
+    return _time(run), -math.inf if run.energy_j is None else run.energy_j
+
+
+def _time(run: RunResult) -> float:
+    return math.inf if run.seconds is None else run.seconds
+
+
+def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
+    """Groups rows into tables and gives them their rank bands.
+
+    The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
+    than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
+    With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
+    By energy, rows whose intervals overlap the leader's share its rank; see `harness.energy.energyrank`.
+    """
+    tables: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
+    return Leaderboard(
+        ruleset,
+        ruleset_digest,
+        tuple(Table(*name, rows=_ranked(tables[name])) for name in sorted(tables)),
+    )
+
+
+def _ranked(rows: list[Row]) -> tuple[Row, ...]:
+    def place(row: Row) -> tuple[bool, float, str, str, str]:
+        seconds = math.inf if row.score.seconds is None else row.score.seconds
+        return not row.is_ranked, seconds, row.submitter, row.system, row.path
+
+    placed: list[Row] = []
+    leader: Row | None = None
+    for row in sorted(rows, key=place):
+        if not row.is_ranked:
+            placed.append(replace(row, band=None))
+        elif leader is None or is_slower(row.score, leader.score):
+            leader = replace(row, band=len(placed) + 1)
+            placed.append(leader)
+        else:
+            placed.append(replace(row, band=leader.band))
+    places = rank_energies([row.score.energy if row.is_ranked else None for row in placed])
+    return tuple(replace(row, energy_place=place) for row, place in zip(placed, places, strict=True))
+
+
+def is_slower(other: Score, leader: Score) -> bool:
+    """Whether `other` is significantly slower than `leader`; both have a score."""
+    assert other.seconds is not None
+    assert leader.seconds is not None
+    drop = len(leader.dropped) // 2
+    times = [[_time(run) * one.normalised_by for run in one.runs] for one in (leader, other)]
+    doubt = p_not_slower(times[0], times[1], drop) if len(other.dropped) == len(leader.dropped) else None
+    return other.seconds > leader.seconds if doubt is None else doubt < SIGNIFICANCE

@@ -1,0 +1,212 @@
+"""Where a target should lie, from full-length runs of the reference. Pure.
+
+A target that some seed never reaches makes honest results invalid; one near the plateau makes the time to it a
+lottery (the cliff: a little more quality costs very many samples); one that the first evaluations reach measures
+start-up. Between them the highest level is taken, because it asks most of a system.
+
+The limits below are ours; MLPerf chooses by eye, from the same curves of cost and variation over the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from harness.base.stats import variance
+from harness.scoring.run_result import first_reached
+from harness.workload import Metric
+
+Curve = Sequence[tuple[int, float]]
+"""Samples and quality at every evaluation of one run, in order, without stopping at a target."""
+
+NUM_CANDIDATES = 25  # about: the step is a round number
+MAX_GROWTH = 0.1  # samples that the next 1 % of the way may cost, of those the target costs: ten times the average
+MAX_VARIATION = 0.15  # of samples to target between seeds: beyond it a mean over five runs says little
+MAX_CURVE_SHARE = 0.8  # of the curve's length, that the slowest seed may need: the rest is for slower seeds yet
+MIN_EVALUATIONS = 3  # an earlier hit measures the cadence, not the training
+MIN_SEEDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a target would ask for.
+
+    num_reached: seeds that reach it, of num_seeds. mean_samples: to target, over those; None where there is none.
+    variation: standard deviation / mean of these; None below two. max_share: the share of its curve that the
+    slowest of them needs. min_evaluations: how many the fastest of them makes.
+    slope: how many samples more 0.001 of target costs, by interpolation between the evaluations of a run.
+    growth: the same for 1 % of the way from the first evaluations to the best quality of any run, relative to the
+    samples that the target costs. Both None where not every seed gets beyond the target: the cliff.
+    """
+
+    target: float
+    num_seeds: int
+    num_reached: int
+    mean_samples: float | None
+    variation: float | None
+    max_share: float | None
+    min_evaluations: int | None
+    slope: float | None
+    growth: float | None
+
+    def objections(self) -> list[str]:
+        """Why this should not be the target, each in a clause; none if it may."""
+        found = []
+        if self.num_reached < self.num_seeds:
+            found.append(f"only {self.num_reached} of {self.num_seeds} seeds reach it")
+        if self.max_share is not None and self.max_share > MAX_CURVE_SHARE:
+            found.append(f"the slowest seed needs {self.max_share:.0%} of its curve, above {MAX_CURVE_SHARE:.0%}")
+        if self.min_evaluations is not None and self.min_evaluations < MIN_EVALUATIONS:
+            found.append(f"a seed reaches it at evaluation {self.min_evaluations}, below {MIN_EVALUATIONS}")
+        if self.growth is None and self.num_reached == self.num_seeds:
+            found.append("not every seed gets beyond it")
+        if self.variation is not None and self.variation > MAX_VARIATION:
+            found.append(f"samples to it vary by {self.variation:.0%} between seeds, above {MAX_VARIATION:.0%}")
+        if self.growth is not None and self.growth > MAX_GROWTH:
+            found.append(f"1 % more of the way costs {self.growth:.1%} more samples, above {MAX_GROWTH:.0%}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Candidates from easy to hard, the one to take (None if none may be), and why."""
+
+    candidates: tuple[Candidate, ...]
+    recommended: float | None
+    reasons: tuple[str, ...]
+
+
+def samples_to_target(curve: Curve, metric: Metric, target: float, confirm: int = 0) -> int | None:
+    """Samples at the evaluation at which the clock would have stopped; None if it would not have."""
+    index = first_reached([quality for _, quality in curve], metric, target, confirm)
+    return None if index is None else curve[index][0]
+
+
+def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) -> Proposal:
+    """Looks at some 25 round targets between the first evaluations and the best quality of any run.
+
+    Raises:
+        ValueError: there is no curve, one has no evaluation, or a quality is not finite.
+    """
+    if not curves or not all(curves):
+        raise ValueError("a target needs at least one run, and an evaluation in every run")
+    if not all(math.isfinite(quality) for curve in curves for _, quality in curve):
+        raise ValueError("a quality is not finite")
+    sign = 1.0 if metric.direction == "max" else -1.0
+    paths = [_path(curve, sign, confirm) for curve in curves]
+    first = median(sign * curve[0][1] for curve in curves)
+    best = max((path[-1][1] for path in paths if path), default=first)
+    if best <= first:
+        return Proposal((), None, ("no run gets better than the first evaluations are",))
+    step = _round_step((best - first) / NUM_CANDIDATES)
+    digits = -math.floor(math.log10(step))
+    levels = [round(i * step, digits) for i in range(math.ceil(first / step), math.floor(best / step) + 1)]
+    candidates = tuple(
+        _candidate(curves, paths, metric, confirm, sign * level + 0.0, step / 2, best - first) for level in levels
+    )
+    return _choose(candidates)
+
+
+def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
+    good = [candidate for candidate in candidates if not candidate.objections()]
+    if not good:
+        return Proposal(candidates, None, tuple(_ruled_out(candidate) for candidate in candidates))
+    chosen = good[-1]
+    assert chosen.mean_samples is not None
+    assert chosen.max_share is not None
+    assert chosen.growth is not None
+    reasons = [
+        f"all {chosen.num_seeds} seeds reach {chosen.target:g}, the slowest after {chosen.max_share:.0%} of its curve",
+        f"1 % more of the way costs {chosen.growth:.1%} more samples; the limit is {MAX_GROWTH:.0%}",
+    ]
+    harder = candidates[candidates.index(chosen) + 1 :]
+    reasons += [_ruled_out(candidate) for candidate in harder[:1]]
+    if chosen.num_seeds < MIN_SEEDS:
+        reasons.append(f"but {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
+    if chosen.variation is not None:
+        reasons.insert(
+            1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}"
+        )
+    return Proposal(candidates, chosen.target, tuple(reasons))
+
+
+def _ruled_out(candidate: Candidate) -> str:
+    return f"{candidate.target:g} is not taken: {'; '.join(candidate.objections())}"
+
+
+def _candidate(
+    curves: Sequence[Curve],
+    paths: Sequence[Curve],
+    metric: Metric,
+    confirm: int,
+    target: float,
+    half_step: float,
+    way: float,
+) -> Candidate:
+    sign = 1.0 if metric.direction == "max" else -1.0
+    hits = [
+        (curve, index)
+        for curve in curves
+        if (index := first_reached([quality for _, quality in curve], metric, target, confirm)) is not None
+    ]
+    samples = [curve[index][0] for curve, index in hits]
+    mean = math.fsum(samples) / len(samples) if samples else None
+    before, at, after = (
+        [_samples_at(path, sign * target + shift) for path in paths] for shift in (-half_step, 0.0, half_step)
+    )
+    # Level by level over the same seeds: a seed that drops out at the harder level would hide the cliff.
+    slope = growth = None
+    if None not in after:
+        more = math.fsum(high - low for high, low in zip(_known(after), _known(before), strict=True))
+        per_unit = more / len(paths) / (2 * half_step)
+        mean_at = math.fsum(_known(at)) / len(paths)
+        slope = per_unit * 0.001
+        growth = per_unit * way / 100 / mean_at if mean_at else None
+    return Candidate(
+        target=target,
+        num_seeds=len(curves),
+        num_reached=len(hits),
+        mean_samples=mean,
+        variation=math.sqrt(variance(samples)) / mean if mean and len(samples) > 1 else None,
+        max_share=max((curve[index][0] / curve[-1][0] for curve, index in hits if curve[-1][0] > 0), default=None),
+        min_evaluations=min((index + 1 for _, index in hits), default=None),
+        slope=slope,
+        growth=growth,
+    )
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _path(curve: Curve, sign: float, confirm: int) -> list[tuple[int, float]]:
+    """The best confirmed quality so far at every evaluation, larger always better.
+
+    What an evaluation confirms is the worst of itself and the `confirm` before it.
+    """
+    path: list[tuple[int, float]] = []
+    for end in range(confirm, len(curve)):
+        level = min(sign * quality for _, quality in curve[end - confirm : end + 1])
+        path.append((curve[end][0], max(level, path[-1][1]) if path else level))
+    return path
+
+
+def _samples_at(path: Sequence[tuple[int, float]], level: float) -> float | None:
+    """Samples at which the path passes `level`, on straight lines between evaluations; None if it never does."""
+    previous: tuple[int, float] | None = None
+    for samples, quality in path:
+        if quality >= level:
+            if previous is None:
+                return float(samples)
+            share = (level - previous[1]) / (quality - previous[1])
+            return previous[0] + share * (samples - previous[0])
+        previous = (samples, quality)
+    return None
+
+
+def _round_step(step: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is not above `step`."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= step * (1 + 1e-9))

@@ -1,0 +1,126 @@
+"""The course of a run as a check looks at it: intervals with their lines, curve, the deciding evaluation. Pure.
+
+Unlike `harness.scoring.run_result`, which refuses a damaged log, this reads what can be read of it: each thing that
+cannot is the finding of one check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.run_result import first_reached
+
+STARTED, SUCCESS, ABORTED = "started", "success", "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A start with the stop that belongs to it; None where it was never stopped."""
+
+    start: Event
+    stop: Event | None
+
+
+def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...]:
+    """The intervals of one kind in the order of the file; a stop without a start belongs to none of them."""
+    found: list[Interval] = []
+    opened: Event | None = None
+    for event in log.events:
+        if event.key == start_key:
+            if opened is not None:
+                found.append(Interval(opened, None))
+            opened = event
+        elif event.key == stop_key and opened is not None:
+            found.append(Interval(opened, event))
+            opened = None
+    if opened is not None:
+        found.append(Interval(opened, None))
+    return tuple(found)
+
+
+def number(value: object) -> float | None:
+    """`value` if it is a finite number and no truth value, else None."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    return as_float if math.isfinite(as_float) else None
+
+
+def status(log: RunLog) -> str:
+    """How the run says it ended; "started" where it says nothing."""
+    stop = log.first(key.RUN_STOP)
+    said = None if stop is None else stop.metadata.get("status")
+    return said if isinstance(said, str) else STARTED
+
+
+def is_full_curve(log: RunLog) -> bool:
+    """Whether the run was made to go on past the target, as reference runs are."""
+    return log.field(key.TTA_CONFIG, "full_curve") is True
+
+
+def run_s(log: RunLog) -> float | None:
+    """Seconds from the first `run_start` to the first `run_stop`; None where one of them is missing."""
+    start, stop = log.first(key.RUN_START), log.first(key.RUN_STOP)
+    return None if start is None or stop is None else log.seconds(start, stop)
+
+
+def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
+    """The statistics, each with start and stop of the last block that was finished before them."""
+    opened: Event | None = None
+    block: tuple[Event, Event] | None = None
+    for event in log.events:
+        if event.key == key.BLOCK_START:
+            opened = event
+        elif event.key == key.BLOCK_STOP and opened is not None:
+            block, opened = (opened, event), None
+        elif event.key == key.TRACKED_STATS and block is not None:
+            yield event, *block
+
+
+def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
+    """The evaluations that have a finite quality, in the order of the file."""
+    return tuple((event, value) for event in log.all(key.EVAL_ACCURACY) if (value := number(event.value)) is not None)
+
+
+def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
+    """How many of `values`, counted from the last one back without a gap, reach the target."""
+    count = 0
+    for value in reversed(values):
+        if not rules.metric.is_reached(value, rules.target):
+            break
+        count += 1
+    return count
+
+
+def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
+    """The evaluation at which the run has reached its target, with those that confirm it; None if there is none."""
+    curve = qualities(log)
+    index = first_reached([value for _, value in curve], rules.metric, rules.target, rules.confirm_evaluations)
+    return None if index is None else curve[index][0]
+
+
+def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
+    """Samples trained on at the deciding evaluation; None where the run did not reach its target."""
+    event = deciding(log, rules)
+    return None if event is None else event.samples_count
+
+
+def batch_size(log: RunLog) -> int | None:
+    """The run's global batch size; None where it is not a whole number from 1 up."""
+    value = log.value(key.GLOBAL_BATCH_SIZE)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def hyperparameters(log: RunLog) -> dict[str, object] | None:
+    """The hyperparameters in `tta_config`; None where it has no such mapping."""
+    found = log.field(key.TTA_CONFIG, "hyperparameters")
+    return found if isinstance(found, dict) else None

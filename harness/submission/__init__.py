@@ -1,0 +1,1 @@
+"""What is handed in, as it is on disk."""

@@ -1,0 +1,304 @@
+"""A result on disk, as it is: logs, system description, claim and manifest. Reads; never repairs.
+
+    <tree>/<submitter>/systems/<system>.json
+    <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., submission.yaml, MANIFEST.sha256
+                                                    power/result_0/node_0.txt ..., power/idle/node_0.txt
+    <tree>/<submitter>/benchmarks/<benchmark>/<module>.py      in the open division
+
+`tta run` leaves a folder with result_<k>.txt, system.json and, with a module, code/<module>.py, which is a result that
+nobody has claimed yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.base import files as base_files
+from harness.base import strict_json
+from harness.errors import LogError, SubmissionError, printable
+from harness.log import events as key
+from harness.log import power_files, run_log
+from harness.log.run_log import RunLog
+from harness.submission import layout
+from harness.submission import module as open_module
+from harness.submission.claim import (
+    CLAIM_NAME,
+    MANIFEST_NAME,
+    MAX_SMALL_FILE_BYTES,
+    Claim,
+    Envelope,
+    FileEntry,
+    Unreadable,
+    line_of,
+    manifest_text,
+    read_claim,
+    read_envelope,
+    read_manifest,
+    sha256_of,
+    small_file,
+)
+
+__all__ = [
+    "CLAIM_NAME",
+    "CODE_NAME",
+    "MANIFEST_NAME",
+    "NAME_PATTERN",
+    "RESULT_PATTERN",
+    "SYSTEM_NAME",
+    "Claim",
+    "FileEntry",
+    "Result",
+    "Unreadable",
+    "find_results",
+    "line_of",
+    "manifest_text",
+    "named_module",
+    "read_result",
+    "sha256_of",
+    "small_file",
+]
+
+SYSTEM_NAME = "system.json"
+CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
+RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
+MAX_FILES = 10_000
+MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
+MAX_RESULT_BYTES = 64 << 30  # a file with holes in it can claim to have millions of gigabytes, and all are read
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The runs of one benchmark on one system, and what is said of them.
+
+    kind: "log" (a single log was named), "result" (a folder of runs), "submission" (it has a claim or a manifest).
+    runs: the logs that could be read, by number. unreadable: the parts that could not.
+    system: the system description as JSON; None where there is none. manifest: path -> SHA-256 as listed.
+    files: what is really there, by path relative to `path`; empty for a single log.
+    num_nodes: as the system description says; None where there is none, or it says nothing of the kind.
+    code_path: the folder where modules lie. code: the modules that logs name, as far as they are there, by name.
+    """
+
+    path: Path
+    kind: str
+    runs: tuple[RunLog, ...]
+    system: Mapping[str, Any] | None = None
+    system_path: Path | None = None
+    system_sha256: str | None = None
+    claim: Claim | None = None
+    manifest: Mapping[str, str] | None = None
+    manifest_lines: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    code_path: Path | None = None
+    code: Mapping[str, FileEntry] = field(default_factory=dict)
+    unreadable: tuple[Unreadable, ...] = ()
+    num_nodes: int | None = None
+    envelope: Envelope = Envelope()  # noqa: RUF009  (frozen)
+
+    @property
+    def benchmark(self) -> str | None:
+        """The benchmark that the first log names."""
+        values = (log.value("submission_benchmark") for log in self.runs)
+        return next((value for value in values if isinstance(value, str)), None)
+
+    def run_number(self, log: RunLog) -> int | None:
+        match = RESULT_PATTERN.fullmatch(log.path.name)
+        return int(match.group(1)) if match else None
+
+
+def find_results(path: Path) -> list[Path]:
+    """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
+
+    A folder whose logs are named as MLPerf permits, result_<anything>.txt, is one where MLPerf has it, at
+    results/<system>/<benchmark>; elsewhere each log is one for itself. Of a submitter's folder, with results/ and
+    systems/ in it, only what lies below results/ is one. Symbolic links are not followed.
+
+    Raises:
+        SubmissionError: there is nothing at `path`, or no result below it.
+    """
+    if not path.exists():
+        raise SubmissionError(f"{path}: there is no such file or folder")
+    if not path.is_dir():
+        return [path]
+    found = []
+    for level in base_files.walk(path, MAX_TREE_FILES, "tree"):
+        # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
+        level.folders[:] = [name for name in level.folders if not name.startswith(".")]
+        if {"results", "systems"} <= set(level.folders):
+            level.folders[:] = ["results"]  # reference runs beside it are never results
+        names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
+        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool(
+            {CLAIM_NAME, MANIFEST_NAME} & names
+        )
+        is_result = is_result or layout.is_bare(level.path, level.names)
+        if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable
+            found.append(level.path)
+            level.folders.clear()  # what lies deeper belongs to this result
+        elif foreign := layout.log_names(level.names):
+            found += [level.path] if layout.is_place(level.path) else [level.path / name for name in foreign]
+            level.folders.clear()
+    if not found:
+        raise SubmissionError(f"{path}: no result is here (no result_<k>.txt in it or below it)")
+    return found
+
+
+def read_result(path: Path) -> Result:
+    """The result at `path`, one of those `find_results` names.
+
+    A part that cannot be read is listed in `unreadable`, so that one bad log hides nothing of the others.
+
+    Raises:
+        LogError: `path` is a single log and cannot be read.
+        SubmissionError: the folder cannot be read, or has more than 10,000 files.
+    """
+    if path.is_symlink() and not path.is_dir():
+        raise SubmissionError(f"{path}: is a symbolic link; a log is a file of its own")
+    if not path.is_dir():
+        log = power_files.with_power(run_log.read(path))
+        return Result(path=path, kind="log", runs=(log,), num_nodes=_num_nodes(path.absolute().parent, None))
+    unreadable: list[Unreadable] = []
+    files = _files(path)
+    logs = [name for name in layout.log_names(files) if files[name].kind == "file"]
+    runs: list[RunLog] = []
+    budget = power_files.Budget()
+    idle = power_files.read_nodes(path / power_files.POWER_FOLDER / power_files.IDLE_FOLDER, budget)
+    for name in sorted(logs, key=lambda name: not RESULT_PATTERN.fullmatch(name)):
+        if not (RESULT_PATTERN.fullmatch(name) or (layout.is_place(path) and all(log.is_foreign for log in runs))):
+            continue  # beside logs of ours it is a file of no use
+        try:
+            runs.append(power_files.with_power(run_log.read(path / name), budget, idle))
+        except LogError as error:
+            unreadable.append(Unreadable(path / name, str(error).removeprefix(f"{path / name}: ")))
+    read = {log.path.name: FileEntry("file", log.num_bytes, log.sha256) for log in runs}
+    files |= {name: read[name] if name in read else _entry(path / name) for name in logs}
+    manifest, manifest_lines = read_manifest(path / MANIFEST_NAME, unreadable)
+    claim = read_claim(path / CLAIM_NAME, unreadable) if CLAIM_NAME in files else None
+    is_placed = (claim is None and CLAIM_NAME in files) or all(log.is_foreign for log in runs)
+    system_path = _system_path(path, claim, is_placed)
+    system, system_sha256 = _read_system(system_path, unreadable)
+    code_path = _code_path(path, claim)
+    return Result(
+        path=path,
+        kind="submission" if {CLAIM_NAME, MANIFEST_NAME} & set(files) else "result",
+        runs=tuple(runs),
+        system=system,
+        system_path=system_path,
+        system_sha256=system_sha256,
+        claim=claim,
+        manifest=manifest,
+        manifest_lines=manifest_lines,
+        files=files,
+        code_path=code_path,
+        code=_code(code_path, runs),
+        unreadable=tuple(unreadable),
+        num_nodes=_num_nodes(path.absolute(), system),
+        envelope=read_envelope(path, files),
+    )
+
+
+def _files(folder: Path) -> dict[str, FileEntry]:
+    """Everything below `folder` by relative path, links not followed; files with their digest, but for logs of runs."""
+    entries: dict[str, FileEntry] = {}
+    num_bytes = 0
+    for level in base_files.walk(folder, MAX_FILES, "result"):
+        if level.why is not None:
+            if level.path == folder:
+                raise SubmissionError(f"{folder}: cannot be listed: {level.why}")
+            entries[level.path.relative_to(folder).as_posix()] = FileEntry("folder", 0, None)
+        for name in level.names:
+            is_log = level.path == folder and layout.LOG_PATTERN.fullmatch(name)  # it is digested as it is read
+            entry = _entry(level.path / name, -1 if is_log else MAX_RESULT_BYTES - num_bytes)
+            num_bytes += entry.num_bytes
+            if num_bytes > MAX_RESULT_BYTES:
+                raise SubmissionError(f"{folder}: more than {MAX_RESULT_BYTES:,} bytes; no result has as many")
+            entries[(level.path / name).relative_to(folder).as_posix()] = entry
+    return dict(sorted(entries.items()))
+
+
+def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
+    """What lies at `place`; a file that cannot be read, has more than `max_bytes` or is gone has no digest."""
+    try:
+        status = place.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return FileEntry("link", 0, None)
+        if not stat.S_ISREG(status.st_mode):
+            return FileEntry("other", 0, None)
+    except OSError:
+        return FileEntry("file", 0, None)
+    try:
+        return FileEntry("file", status.st_size, sha256_of(place) if status.st_size <= max_bytes else None)
+    except OSError:
+        return FileEntry("file", status.st_size, None)
+
+
+def named_module(log: RunLog) -> open_module.Module | None:
+    """The module that a log says it was run with; None where it names none, or nothing that could be one."""
+    try:
+        return open_module.recorded(log.field(key.TTA_CONFIG, "module"))
+    except ValueError:
+        return None
+
+
+def _code_path(path: Path, claim: Claim | None) -> Path:
+    """benchmarks/<benchmark> of the submitter's folder for a claimed result; code/ beside the logs otherwise."""
+    if claim is not None and NAME_PATTERN.fullmatch(claim.benchmark) and len(path.absolute().parents) > 2:
+        return path.absolute().parents[2] / "benchmarks" / claim.benchmark
+    return path / CODE_NAME
+
+
+def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
+    """The modules that `logs` name, with their digests; one that is too large to be one has none."""
+    found: dict[str, FileEntry] = {}
+    if folder.is_symlink() or (folder.parent.name == "benchmarks" and folder.parent.is_symlink()):
+        return found
+    for name in sorted({module.name for log in logs if (module := named_module(log)) is not None}):
+        try:
+            status = (folder / name).lstat()
+            kind = "file" if stat.S_ISREG(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "other"
+            is_read = kind == "file" and status.st_size <= MAX_SMALL_FILE_BYTES
+            found[name] = FileEntry(kind, status.st_size, sha256_of(folder / name) if is_read else None)
+        except OSError:
+            pass  # it is not there
+    return found
+
+
+def _system_path(path: Path, claim: Claim | None, is_placed: bool) -> Path | None:
+    """systems/<system>.json of the submitter by the claim; else system.json beside the logs; else by the folders."""
+    if claim is not None and NAME_PATTERN.fullmatch(claim.system) and len(path.absolute().parents) > 2:
+        return path.absolute().parents[2] / "systems" / f"{claim.system}.json"
+    beside = path / SYSTEM_NAME
+    if beside.exists() or not is_placed:
+        return beside if beside.exists() else None
+    return layout.system_file(path)
+
+
+def _num_nodes(folder: Path, system: Mapping[str, Any] | None) -> int | None:
+    """number_of_nodes of the description; of a result that nobody has claimed, of the one where MLPerf has it, too."""
+    places = [folder / SYSTEM_NAME]
+    if len(folder.parents) > 2:
+        places.append(folder.parents[2] / "systems" / f"{folder.parent.name}.json")
+    for place in places if system is None else ():
+        system = system or _read_system(place, [])[0]
+    text = str((system or {}).get("number_of_nodes"))  # whatever else it is, its text is no number
+    return int(text) if re.fullmatch("[1-9][0-9]{0,5}", text) else None
+
+
+def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[str, Any] | None, str | None]:
+    if path is None or not path.exists():
+        return None, None
+    try:
+        record = strict_json.loads(data := small_file(path))
+    except (SubmissionError, ValueError) as error:
+        why = str(error).removeprefix(f"{path}: ")
+        unreadable.append(Unreadable(path, f"no system description can be read from it: {printable(why)}"))
+        return None, None
+    if not isinstance(record, dict):
+        unreadable.append(Unreadable(path, "the system description is not a JSON object"))
+        return None, None
+    return record, hashlib.sha256(data).hexdigest()

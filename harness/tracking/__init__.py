@@ -1,0 +1,1 @@
+"""The MLflow mirror of a log."""

@@ -1,0 +1,246 @@
+"""Follows logs while they grow and brings what they say into an MLflow store.
+
+The follower beside `tta run` and `tta sync` are this same code: one calls it until the runs are over, the
+other once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cost.price_book import PriceBook
+from harness.errors import InputError, LogError, OutputError, RulesError
+from harness.log.events import PRICES_FIELD
+from harness.log.tail import Tail
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import RESULT_PATTERN, small_file
+from harness.tracking.picturetotals import COST_BILLED, COST_LIST, add_billed, add_cost, add_energy
+from harness.tracking.powertail import PowerFollowing, billed_beside, energy_beside, power_files
+from harness.tracking.record import ENERGY, RunPicture
+from harness.tracking.sanitize import mapping
+
+if TYPE_CHECKING:
+    from harness.tracking.store import Held, Store
+
+MAX_REFUSALS = 3  # by a store that answers otherwise; then it is the run's fault
+
+
+@cache
+def ruleset_called(name: str) -> RuleSet | None:
+    """The ruleset of that name that comes with the harness; None if there is none, or it cannot be read."""
+    folder = dict(catalog.ruleset_folders()).get(name)  # by name only: a log names no folder of its own choosing
+    try:
+        return None if folder is None else load.load_ruleset(folder, name)
+    except RulesError:
+        return None  # whoever judges says so; a curve without its target is still a curve
+
+
+def _prices(picture: RunPicture) -> PriceBook | None:
+    """The price book that the log names; the first of its ruleset where it names none."""
+    ruleset, digest = ruleset_called(picture.ruleset), picture.tags.get(f"tta.{PRICES_FIELD}")
+    if ruleset is None or ruleset.prices is None:
+        return None
+    return ruleset.prices.first if digest is None else ruleset.prices.named(digest)
+
+
+def rules_of(ruleset: str, benchmark: str) -> BenchmarkRules | None:
+    """The rules of a benchmark under a ruleset that comes with the harness; None if there are none."""
+    found = ruleset_called(ruleset)
+    return None if found is None else found.benchmarks.get(benchmark)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was added to the store for one log. why_not: why the log is not in it; None if it is."""
+
+    log: Path
+    run: str
+    is_new: bool = False
+    params: int = 0
+    metrics: int = 0
+    artifacts: int = 0
+    why_not: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.is_new or self.params or self.metrics or self.artifacts)
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One log, and how far it is in the store."""
+
+    tail: Tail
+    picture: RunPicture
+    power: PowerFollowing
+    held: Held | None = None
+    is_done: bool = False
+    is_totalled: bool = False
+    num_refusals: int = 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the store can be told something now."""
+        return (
+            not self.is_done
+            and self.picture.is_configured
+            and (
+                self.held is None
+                or self.picture.is_closed
+                or self.held.num_points < len(self.picture.points)
+                or len(self.held.params) < len(self.picture.params)
+            )
+        )
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows the logs that `logs` names.
+
+    system: place of the system description. open_store: called until it succeeds once.
+    """
+
+    logs: Callable[[], Iterable[Path]]
+    system: Path | None
+    open_store: Callable[[], Store]
+    verdict: str | None = None
+    reports: list[Report] = field(default_factory=list)
+    _followed: dict[Path, _Followed] = field(default_factory=dict)
+    _store: Store | None = None
+
+    def read(self) -> None:
+        """Takes in what the logs have to say since the last time; costs a look at each file if there is nothing."""
+        for path in self.logs():
+            if path not in self._followed:
+                self._followed[path] = _Followed(Tail(path), RunPicture(rules_of), PowerFollowing(path))
+        for followed in self._followed.values():
+            if followed.is_done:
+                continue
+            try:
+                for event in followed.tail.events():
+                    followed.picture.take(event)
+                followed.power.read(followed.picture)
+            except LogError as error:
+                self._give_up(followed, str(error))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every log that was seen is in the store."""
+        return self.is_finished and not any(report.why_not for report in self.reports)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to try."""
+        return all(followed.is_done for followed in self._followed.values())
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `send` would have something to do."""
+        return any(followed.has_news for followed in self._followed.values())
+
+    def open(self) -> None:
+        """Opens the store, once.
+
+        Raises:
+            OutputError: it cannot be reached. MissingDependencyError: mlflow is not installed.
+        """
+        if self._store is None:
+            self._store = self.open_store()
+
+    def send(self, is_last: bool) -> None:
+        """Brings what is new into the store; with `is_last`, closes the runs whose logs have no end, too.
+
+        Raises:
+            OutputError: the store cannot be reached, or refused one of the runs; the others were brought.
+                Nothing is lost: the next call begins where this one failed.
+        """
+        self.open()
+        assert self._store is not None
+        refused: OutputError | None = None
+        for followed in self._followed.values():
+            if followed.has_news or (is_last and not followed.is_done):
+                try:
+                    self._send(followed, is_last)
+                except OutputError as error:
+                    self._store.ask()  # raises if there is nobody: the next run need not wait for that as well
+                    refused = error
+                    followed.num_refusals += 1
+                    if followed.num_refusals == MAX_REFUSALS:
+                        self._give_up(followed, str(error))
+        if refused is not None:
+            raise refused
+
+    def _send(self, followed: _Followed, is_last: bool) -> None:
+        assert self._store is not None
+        picture, path = followed.picture, followed.tail.path
+        if not picture.is_placed:
+            if is_last:
+                self._give_up(followed, f"{path}: does not say which run it is (`tta_format`, benchmark, division)")
+            return
+        try:
+            if followed.held is None:
+                followed.held = self._store.bring(picture, path)
+            held, is_over = followed.held, is_last or picture.is_closed
+            if is_over and not followed.is_totalled:
+                followed.is_totalled = True
+                self._total(followed, {point.name for point in held.points})
+            added = self._store.add(picture, held, self._files(path) if is_over else None)
+            if is_over and self.verdict is not None:
+                self._store.tag(held, "tta.verdict", self.verdict)
+        except LogError as error:
+            self._give_up(followed, str(error))
+        except OutputError:
+            followed.held = None  # what arrived of it is unknown: look again
+            raise
+        else:
+            if is_over:
+                followed.is_done = True
+                self.reports.append(
+                    Report(path, picture.name, held.is_new, added.params, added.metrics, added.artifacts)
+                )
+
+    def _total(self, followed: _Followed, known: set[str]) -> None:
+        """Adds what the log does not hold; what the store has (`known`) stays: its price was another then."""
+        picture, path = followed.picture, followed.tail.path
+        ruleset = ruleset_called(picture.ruleset)
+        followed.power.finish(picture)
+        if ENERGY not in known:
+            energy = energy_beside(path, None if ruleset is None else ruleset.energy)
+            if energy is not None:
+                add_energy(picture, energy)
+        book = _prices(picture)
+        if COST_LIST not in known and book is not None and self.system is not None and picture.seconds is not None:
+            with contextlib.suppress(InputError, ValueError, RecursionError):  # whoever judges it says what is wrong
+                cost = book.cost(mapping(json.loads(small_file(self.system))), picture.seconds)
+                if cost is not None:
+                    add_cost(picture, cost)
+        if COST_BILLED not in known and ruleset is not None:
+            add_billed(picture, billed_beside(path, ruleset.prices))
+
+    def _files(self, log: Path) -> dict[str, Path]:
+        files = {"tta.log_sha256": log, **power_files(log)}
+        if self.system is not None and self.system.is_file() and not self.system.is_symlink():
+            files["tta.system_sha256"] = self.system
+        return files
+
+    def _give_up(self, followed: _Followed, why: str) -> None:
+        followed.is_done = True
+        self.reports.append(Report(followed.tail.path, followed.picture.name, why_not=why))
+
+
+def logs_in(folder: Path) -> Sequence[Path]:
+    """The logs in `folder` by number; none while there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [match for entry in entries if (match := RESULT_PATTERN.fullmatch(entry.name))]
+    except OSError:
+        return []
+    return [folder / match.group(0) for match in sorted(names, key=lambda match: int(match.group(1)))]

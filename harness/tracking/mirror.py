@@ -1,0 +1,82 @@
+"""Starts and ends the process that mirrors a result folder into MLflow. Imports nothing of MLflow.
+
+The process follows the logs on its own, at the lowest priority there is: the run never waits for it, and
+whatever becomes of it, the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+# One thread each, and no accelerator: the machine belongs to the run.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "HIP_VISIBLE_DEVICES": "",
+}
+DONE = b"done"
+
+
+def tracking_uri(chosen: str | None = None) -> str:
+    """The store to use: the one chosen, else the environment's `MLFLOW_TRACKING_URI`, else ./mlflow.db."""
+    return chosen or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+
+
+@dataclass(slots=True)
+class Mirror:
+    """The mirror process; None if it could not even be started."""
+
+    process: subprocess.Popen[bytes] | None
+
+    def finish(self, timeout_s: float) -> bool:
+        """Tells the process that no more lines will come and waits until it has sent the rest.
+
+        A process that is not done after `timeout_s` seconds is killed.
+
+        Returns:
+            Whether everything is in the store. If not, `tta sync` adds what is missing.
+        """
+        process = self.process
+        if process is None:
+            return False
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):  # it may be gone
+            process.stdin.write(DONE + b" %d\n" % max(0, int(timeout_s)))
+            process.stdin.flush()
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            return process.wait(timeout_s) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
+    """Starts to mirror the logs that are in `folder` or will appear there; returns at once."""
+    path = os.pathsep.join(entry for entry in (str(_ROOT), os.environ.get("PYTHONPATH")) if entry)
+    command = [sys.executable, "-P", "-m", "harness.tracking", str(folder.absolute())]
+    command += [f"--tracking-uri={tracking_uri(chosen_uri)}", f"--parent-pid={os.getpid()}"]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,  # standard output belongs to the verb
+            env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the run; the mirror is told how that ended
+        )
+    except OSError as error:
+        print(f"tta: the MLflow mirror cannot be started: {error.strerror}", file=sys.stderr)
+        return Mirror(None)
+    return Mirror(process)

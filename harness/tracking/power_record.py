@@ -1,0 +1,169 @@
+"""What MLflow shall hold of a run's power: watts second by second, from power logs that grow. Pure.
+
+A second is told once every node has read beyond it, and never changes afterwards: the same logs give the same points,
+however often and in how many pieces they are read. Step is whole seconds of the referee's clock. Which meters are
+added up is decided by what a node declares, as `harness.energy.meter_selection` does; the totals are of
+`harness.energy.from_logs`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.energy.integral import MeterIntegral
+from harness.energy.meter_selection import choose
+from harness.log import powerlines
+from harness.log.events import POWER_READING, Event
+from harness.log.power_format import MeterSpec, NodePower
+from harness.scoring.timeline import number
+from harness.tracking.picturevalues import Point
+from harness.tracking.record import RunPicture
+from harness.tracking.sanitize import mapping, whole, word
+
+WATTS = "power/watts"
+MAX_NODE_METRICS = 16  # nodes that have a curve of their own beside the sum
+MAX_METERS = 1_000
+MAX_GAP_S = 5.0  # beyond it nothing is drawn between two readings
+LATE_S = 30  # a node that is so far behind the others is not waited for
+# Seconds until which each, each tenth, each hundredth has a point: at most 10,000 points in some five days.
+_FINE_S, _COARSE_S = 5_000, 50_000
+_MLPERF = "mlperf:node"
+
+
+@dataclass(slots=True)
+class _Series:
+    """One meter: its last good reading, and watt-seconds and seconds by second of the run."""
+
+    last_s: float | None = None
+    last: float = 0.0
+    area: dict[int, float] = field(default_factory=dict)
+    covered: dict[int, float] = field(default_factory=dict)
+
+    def take(self, at_s: float, value: float, *, is_counter: bool) -> None:
+        before_s, before, self.last_s, self.last = self.last_s, self.last, at_s, value
+        if before_s is None or at_s <= before_s or at_s - before_s > MAX_GAP_S:
+            return
+        if is_counter:
+            if value < before:
+                return  # it wrapped, or began anew: some of a second is lost to a picture
+            before = value = (value - before) / (at_s - before_s)
+        slope = (value - before) / (at_s - before_s)
+        for second in range(math.floor(before_s), math.floor(at_s) + 1):
+            left_s, right_s = max(before_s, second), min(at_s, second + 1)
+            if right_s > left_s:
+                mean_w = before + slope * ((left_s + right_s) / 2 - before_s)
+                self.area[second] = self.area.get(second, 0.0) + mean_w * (right_s - left_s)
+                self.covered[second] = self.covered.get(second, 0.0) + right_s - left_s
+
+    def watts(self, second: int) -> float | None:
+        """The mean over one second, which is forgotten by it; None where less than half of it was read."""
+        area, covered = self.area.pop(second, 0.0), self.covered.pop(second, 0.0)
+        return area / covered if covered >= 0.5 else None
+
+
+@dataclass(slots=True)
+class _Node:
+    specs: dict[str, MeterSpec] = field(default_factory=dict)
+    offset_ns: int | None = None
+    chosen: dict[str, _Series] | None = None
+
+    @property
+    def last_s(self) -> float | None:
+        """Until when all its meters were read; None before that."""
+        times = [series.last_s for series in (self.chosen or {}).values()]
+        known = [at_s for at_s in times if at_s is not None]
+        return min(known) if known and len(known) == len(times) else None
+
+
+@dataclass(slots=True)
+class PowerPicture:
+    """The power logs of one run so far, and what of them stands in the run's picture already."""
+
+    _nodes: dict[str, _Node] = field(default_factory=dict)
+    _next_second: int | None = None
+
+    def take(self, name: str, event: Event, picture: RunPicture) -> None:
+        """Adds what one line of the power log `name` says. What is odd is passed over: checks say what is wrong."""
+        node = self._nodes.setdefault(name, _Node())
+        if event.key == powerlines.METER:
+            try:
+                spec = powerlines.spec_of(event.value)
+            except ValueError:
+                return
+            if node.chosen is None and len(node.specs) < MAX_METERS:
+                node.specs.setdefault(spec.id, spec)
+        elif event.key == powerlines.CLOCK_OFFSET and node.offset_ns is None:
+            offset_ns = mapping(event.value).get("offset_ns")
+            if isinstance(offset_ns, int) and abs(offset_ns) < 1 << 63:
+                node.offset_ns = offset_ns
+        elif event.key in (POWER_READING, powerlines.ENERGY_COUNTER):
+            self._reading(node, event, picture)
+
+    def _reading(self, node: _Node, event: Event, picture: RunPicture) -> None:
+        meter, value = event.metadata.get("meter", _MLPERF), number(event.value)
+        if node.chosen is None:
+            node.chosen = {name: _Series() for name in _chosen(node.specs)} or {_MLPERF: _Series()}
+        series = node.chosen.get(meter) if isinstance(meter, str) else None
+        at_s = _seconds(event, node, picture)
+        if series is not None and value is not None and value >= 0 and at_s is not None:
+            series.take(at_s, value, is_counter=event.key == powerlines.ENERGY_COUNTER)
+
+    def tell(self, picture: RunPicture, *, is_last: bool) -> None:
+        """Adds the seconds that are complete to `picture`; with `is_last` all."""
+        nodes = {name: node for name, node in sorted(self._nodes.items()) if node.chosen is not None}
+        ends = {name: end for name, node in nodes.items() if (end := node.last_s) is not None}
+        if not ends or picture.clock is None or not (picture.is_initialised or is_last):
+            return  # before it is initialised not every node may have begun its log
+        newest = max(ends.values())
+        slowest = newest if is_last else min([newest, *(ends.get(name, -math.inf) for name in nodes)])
+        until = math.floor(newest) + 1 if is_last else max(math.floor(slowest), math.floor(newest) - LATE_S)
+        if self._next_second is None:
+            first = [min(s.area) for node in nodes.values() for s in (node.chosen or {}).values() if s.area]
+            self._next_second = min(first, default=until)
+        # Not every second up to there: the clock of a log may lie years ahead.
+        read = {second for node in nodes.values() for series in (node.chosen or {}).values() for second in series.area}
+        for second in sorted(second for second in read if self._next_second <= second < until):
+            self._second(second, nodes, picture)
+        self._next_second = max(self._next_second, until)
+
+    def _second(self, second: int, nodes: dict[str, _Node], picture: RunPicture) -> None:
+        assert picture.clock is not None
+        by_node: dict[str, float | None] = {}
+        for name, node in nodes.items():
+            watts = [series.watts(second) for series in (node.chosen or {}).values()]
+            is_whole = None not in watts
+            by_node[name] = math.fsum(item for item in watts if item is not None) if is_whole else None
+        if second < 0 or (second >= _FINE_S and second % (10 if second < _COARSE_S else 100)):
+            return
+        time_ms = whole(picture.clock.wall_ms + 1000 * second + 500)
+        if time_ms is None:
+            return
+        known = {name: watts for name, watts in by_node.items() if watts is not None}
+        if len(known) == len(by_node):
+            picture.points.append(Point(WATTS, round(math.fsum(known.values()), 3), time_ms, second))
+        if 1 < len(by_node) <= MAX_NODE_METRICS:
+            for name, power_w in known.items():
+                picture.points.append(Point(f"{WATTS}_{word(name)}", round(power_w, 3), time_ms, second))
+
+
+def _seconds(event: Event, node: _Node, picture: RunPicture) -> float | None:
+    """Seconds on the referee's clock since its zero; None where the run's log has not said where that is."""
+    if picture.clock is None:
+        return None
+    mono_ns = event.metadata.get("mono_ns")
+    if mono_ns is None:
+        at_ms = number(event.time_ms)
+        return None if at_ms is None else (at_ms - picture.clock.wall_ms) / 1e3
+    if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
+        return None
+    at_s = (mono_ns - (node.offset_ns or 0) - picture.clock.mono_ns) / 1e9
+    return at_s if abs(at_s) < 1e8 else None
+
+
+def _chosen(specs: dict[str, MeterSpec]) -> tuple[str, ...]:
+    """The meters of a node that are added up, if each of them gives joules."""
+    seen = MeterIntegral(1.0, 1.0, None, 1.0, 0.0, None, 0)
+    node = NodePower("node_0", Path(), None, specs, {})
+    return choose(node, dict.fromkeys(specs, seen)).chosen

@@ -1,0 +1,292 @@
+"""What MLflow shall hold of one run: a pure function of the run's log, grown event by event.
+
+The same log gives the same picture, however often and in how many pieces it is read; that is what lets a
+second pass add what is missing without doubles. Step is samples trained on, time is the referee's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.log import events as key
+from harness.log.events import Event, digest_of
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring.timeline import number
+from harness.tracking.picturevalues import ClockZero, DataSet, Point
+from harness.tracking.sanitize import clean, flat, mapping, param_name, whole, word
+
+SCHEMA = "1"
+MAX_POINTS_PER_METRIC = 10_000  # as many events of a key as the reader of logs keeps
+MAX_PARAMS = 99
+MAX_PARAM_CHARS = 6000  # beyond it MLflow cuts a value and says nothing
+MAX_TAG_CHARS = 1000
+INTERRUPTED, FULL_CURVE = "interrupted", "full_curve"  # reasons of an aborted run that are no failure of it
+# Of the lines in MLflow's charts, one a result: Okabe and Ito's palette without its black and its yellow, and two more.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f3c8d", "#8c564b")
+_RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
+_TRACKED = {
+    "train_loss": "train/loss",
+    "throughput": "throughput/samples_per_s",
+    "data_wait_s": "train/data_wait_s",
+}
+ENERGY = "result/energy_j"
+PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
+
+RulesOf = Callable[[str, str], BenchmarkRules | None]
+
+
+@dataclass(slots=True)
+class RunPicture:
+    """The picture so far. `rules_of(ruleset, benchmark)` gives the rules of a benchmark, or None.
+
+    params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
+    overflow: parameters that do not fit MLflow's limits, whole. seconds: time to target; None if it was not reached.
+    clock: None until the log has said it. is_initialised: whether `init_start` was seen.
+    is_closed: whether the log's last line was seen.
+    """
+
+    rules_of: RulesOf
+    params: dict[str, str] = field(default_factory=dict)
+    overflow: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=lambda: {"tta.schema": SCHEMA, "tta.state": "started"})
+    points: list[Point] = field(default_factory=list)
+    data: DataSet | None = None
+    rules: BenchmarkRules | None = None
+    target: float | None = None
+    ruleset: str = ""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    seconds: float | None = None
+    clock: ClockZero | None = None
+    is_configured: bool = False
+    is_initialised: bool = False
+    is_closed: bool = False
+    _config: dict[str, object] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _samples: int = 0
+    _run_start_ns: int | None = None
+    _quality: float | None = None
+    _run_stop: Event | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run's own name for itself, one plain word; None until the log has said it."""
+        return self.tags.get("tta.run_id")
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is known which run of which experiment this is."""
+        return all(f"tta.{name}" in self.tags for name in ("run_id", "benchmark", "division"))
+
+    @property
+    def experiment(self) -> str:
+        """The experiment's name; without a slash, of which MLflow would show the last part only."""
+        return f"tta-{word(self.tags['tta.benchmark'])}-{word(self.tags['tta.division'])}"
+
+    @property
+    def name(self) -> str:
+        """`<submitter>-<system>-s<seed>-<shortid>`."""
+        submitter, system = self.tags.get("tta.submitter", "?"), self.tags.get("tta.system", "?")
+        return f"{submitter[:60]}-{system[:60]}-s{self.params.get('seed', '?')[:20]}-{(self.run_id or '?')[:8]}"
+
+    @property
+    def status(self) -> str:
+        """MLflow's word for how the run stands, if no more lines will come."""
+        state = self.tags["tta.state"]
+        if state == "success":
+            return "FINISHED"
+        if state == "aborted" and self.tags.get("tta.reason") == FULL_CURVE:
+            return "FINISHED"
+        return "FAILED" if state == "aborted" and self.tags.get("tta.reason") != INTERRUPTED else "KILLED"
+
+    @property
+    def metric(self) -> str:
+        """The quality's name."""
+        return word(self.rules.metric.name) if self.rules else "quality"
+
+    def take(self, event: Event) -> None:
+        """Adds what one event says. Events that say nothing to MLflow are passed over."""
+        if self.start_ms is None:
+            self.start_ms = whole(event.time_ms)
+        self.end_ms = whole(event.time_ms)
+        if (samples := whole(event.samples_count)) is not None:
+            self._samples = samples
+        take = _TAKERS.get(event.key)
+        if take is not None:
+            take(self, event)
+
+    def _format(self, event: Event) -> None:
+        value = mapping(event.value)
+        run_id = value.get("run_id")
+        if isinstance(run_id, str) and _RUN_ID.fullmatch(run_id):
+            self.tags.setdefault("tta.run_id", run_id)
+        self.tag("submission_id", value.get("result_id"))
+        self.tag("index", value.get("index"))
+        self._param("harness.version", value.get("harness"))
+
+    def _clock(self, event: Event) -> None:
+        mono_ns, wall_ms = mapping(event.value).get("mono_ns"), number(event.time_ms)
+        if isinstance(mono_ns, int) and abs(mono_ns) < 1 << 63 and event.elapsed_ns is not None and wall_ms is not None:
+            self.clock = self.clock or ClockZero(mono_ns, wall_ms - event.elapsed_ns / 1e6)
+
+    def _initialising(self, event: Event) -> None:
+        self.is_initialised = True
+
+    def _rules(self, event: Event) -> None:
+        value = mapping(event.value)
+        for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (key.PRICES_FIELD,) * 2):
+            self.tag(tag, value.get(name))
+        self.ruleset = self.tags.get("tta.rules_version", "")
+
+    def _benchmark(self, event: Event) -> None:
+        self.tag("benchmark", event.value)
+        self._find_rules()
+
+    def _find_rules(self) -> None:
+        """Rules by the names in the log; the target counts only if the log was made under these very terms."""
+        self.rules = self.rules_of(self.ruleset, self.tags.get("tta.benchmark", ""))
+        if self.rules is not None and self.rules.terms_digest == self.tags.get("tta.terms_digest"):
+            self.target = self.rules.target
+            self.tags["tta.target"] = f"{self.rules.target:g}"
+
+    def _configuration(self, event: Event) -> None:
+        self._config = flat(event.value)
+        for name, value in self._config.items():
+            self._param(name, value)
+        names = [self.tags.get(f"tta.{name}", "?")[:60] for name in ("submitter", "system")]
+        result = self.tags["tta.result"] = " ".join([*names, self.tags.get("tta.submission_id", "?")[:8]])
+        self.tags["mlflow.runColor"] = COLORS[int(digest_of(result), 16) % len(COLORS)]
+        self.is_configured = True
+
+    def _resolved(self, event: Event) -> None:
+        for name, value in flat(event.value).items():
+            if self._config.get(name) != value:
+                self._param(f"resolved.{name}", value)
+
+    def _system(self, event: Event) -> None:
+        value = mapping(event.value)
+        self._param("system.name", value.get("name"))
+        self._param("system.digest", value.get("digest"))
+
+    def _world(self, event: Event) -> None:
+        ranks = [rank for rank in event.value if isinstance(rank, dict)] if isinstance(event.value, list) else []
+        self._param("world_size", len(ranks))
+        for name in ("host", "device"):
+            self._param(f"{name}s", ", ".join(sorted({clean(rank.get(name)) for rank in ranks})))
+        for name, value in flat(ranks[0].get("versions") if ranks else None).items():
+            self._param(f"versions.{name}", value)
+
+    def _data(self, event: Event) -> None:
+        value = mapping(event.value)
+        if isinstance(value.get("digest"), str):
+            num_files, num_bytes = whole(value.get("num_files")), whole(value.get("num_bytes"))
+            self.data = DataSet(self.tags.get("tta.benchmark", "?"), clean(value["digest"])[:100], num_files, num_bytes)
+
+    def _started(self, event: Event) -> None:
+        self._run_start_ns = event.elapsed_ns
+
+    def _tracked(self, event: Event) -> None:
+        for name, value in mapping(event.value).items():
+            if name in _TRACKED:
+                self._add(_TRACKED[name], value, event)
+
+    def _evaluated(self, event: Event) -> None:
+        self._add(f"eval/{self.metric}", event.value, event)
+        self._add("eval/target", self.target, event)
+        self._add("eval/elapsed_s", self._seconds(event), event)
+        self._quality = number(event.value)
+
+    def _stopped(self, event: Event) -> None:
+        if event.metadata.get("status") in ("success", "aborted"):
+            self.tags["tta.state"] = event.metadata["status"]
+        self.tag("reason", event.metadata.get("reason"))
+        is_reached = event.metadata.get("status") == "success"
+        self._total("result/reached", 1.0 if is_reached else 0.0, event)
+        self._total("result/quality", self._quality, event)
+        if is_reached:
+            self.seconds = self._seconds(event)
+            self._total("result/time_to_target_s", self.seconds, event)
+            self._total("result/samples_to_target", self._samples, event)
+        self._run_stop = event
+
+    def _seconds(self, event: Event) -> float | None:
+        """Seconds on the referee's clock since `run_start`."""
+        if self._run_start_ns is None or event.elapsed_ns is None:
+            return None
+        return (event.elapsed_ns - self._run_start_ns) / 1e9
+
+    def total(self, name: str, value: float | None) -> bool:
+        """Adds a total that is not in the log, once, and only to a run that has ended; whether it did."""
+        if self._run_stop is None or value is None or name in self._counts:
+            return False
+        self._total(name, value, self._run_stop)
+        return True
+
+    def _energy(self, event: Event) -> None:
+        """Of logs that have power logs, `measured` says it; older ones have this alone."""
+        if "method" not in mapping(event.value):
+            self._total(ENERGY, mapping(event.value).get("energy_j"), event)
+
+    def _ledger(self, event: Event) -> None:
+        for name, value in mapping(event.value).items():
+            if name in PHASES:
+                self._total(f"ledger/{name}", value, event)
+
+    def _close(self) -> None:
+        self.is_closed = True
+
+    def tag(self, name: str, value: object) -> None:
+        if isinstance(value, str | int) and str(value):
+            self.tags.setdefault(f"tta.{name}", clean(value)[:MAX_TAG_CHARS])
+
+    def _param(self, name: str, value: object) -> None:
+        """Adds a parameter once: MLflow never lets one change."""
+        text, name = clean("" if value is None else value), param_name(name)
+        if not text or name in self.params or name in self.overflow:
+            return
+        if len(self.params) >= MAX_PARAMS:
+            self.overflow[name] = text
+        elif len(text) > MAX_PARAM_CHARS:
+            self.overflow[name] = text
+            self.params[name] = f"({len(text):,} characters; whole in tta/params.json)"
+        else:
+            self.params[name] = text
+
+    def _total(self, name: str, value: object, event: Event) -> None:
+        """Adds what there is one of in a run: at step 0, by which MLflow knows to draw a bar instead of a curve."""
+        self._add(name, value, event, step=0)
+
+    def _add(self, name: str, value: object, event: Event, step: int | None = None) -> None:
+        """Adds a point, unless the value is absent, no number or not finite, or the metric has very many."""
+        finite, time_ms = number(value), whole(event.time_ms)
+        count = self._counts.get(name, 0)
+        if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
+            self._counts[name] = count + 1
+            self.points.append(Point(name, finite, time_ms, self._samples if step is None else step))
+
+
+_TAKERS: dict[str, Callable[[RunPicture, Event], None]] = {
+    key.TTA_FORMAT: RunPicture._format,
+    key.TTA_CLOCK: RunPicture._clock,
+    key.INIT_START: RunPicture._initialising,
+    key.TTA_RULES: RunPicture._rules,
+    key.SUBMISSION_BENCHMARK: RunPicture._benchmark,
+    key.SUBMISSION_DIVISION: lambda picture, event: picture.tag("division", event.value),
+    key.SUBMISSION_ORG: lambda picture, event: picture.tag("submitter", event.value),
+    key.SUBMISSION_PLATFORM: lambda picture, event: picture.tag("system", event.value),
+    key.TTA_CONFIG: RunPicture._configuration,
+    key.TTA_RESOLVED: RunPicture._resolved,
+    key.SEED: lambda picture, event: picture._param("seed", event.value),
+    key.TTA_SYSTEM: RunPicture._system,
+    key.TTA_WORLD: RunPicture._world,
+    key.TTA_DATA: RunPicture._data,
+    key.RUN_START: RunPicture._started,
+    key.TRACKED_STATS: RunPicture._tracked,
+    key.EVAL_ACCURACY: RunPicture._evaluated,
+    key.RUN_STOP: RunPicture._stopped,
+    key.TTA_ENERGY: RunPicture._energy,
+    key.TTA_LEDGER: RunPicture._ledger,
+    key.TTA_END: lambda picture, event: picture._close(),
+}

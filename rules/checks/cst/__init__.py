@@ -1,0 +1,1 @@
+"""Cost: prices, billing and what a result claims to have cost."""

@@ -1,0 +1,40 @@
+"""The declaration of what was billed cannot be read.
+
+## What it does
+Reads `billing.yaml` as strictly as a rules file: known keys only, instants in UTC, amounts without a sign, no node held
+twice at one moment, no price typed.
+
+## Why it matters
+It is a claim about money. What is read half-way says something that nobody declared.
+
+## Example
+`released: 2026-11-20 11:30`, which names no time zone.
+
+## Instead
+Write it in the form of docs/cost.md, or leave the file out: it is never needed to rank.
+
+## Source
+Cost: docs/cost.md; harness/submission/billing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import SubmissionError
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.billing import BILLING_NAME, read_billing
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if BILLING_NAME not in result.files:
+        return
+    path = result.path / BILLING_NAME
+    try:
+        read_billing(path)
+    except SubmissionError as error:
+        yield Fault(str(path), None, str(error).removeprefix(f"{path}: "))

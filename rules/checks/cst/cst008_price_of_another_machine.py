@@ -1,0 +1,66 @@
+"""The price that is named is of a machine with other accelerators.
+
+## What it does
+Compares the accelerators of the row behind `tta_price_sku`, their number a node and their name, with those of the
+system description. A row that does not say them is not compared.
+
+## Why it matters
+The price is not typed, but the name of the row is: an eight-accelerator node at the price of a two-core one would win
+every ranking by cost.
+
+## Example
+accelerators_per_node = 8 with `tta_price_sku` = "azure/Standard_NC24ads_A100_v4/eastus/on_demand", which has one.
+
+## Instead
+Name the row of the machine that ran.
+
+## Source
+Cost: docs/cost.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.cost.price_book import Quote
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring.cost import quote_of
+from harness.submission.result import Result, line_of
+from harness.submission.system import PRICE_KEY
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.prices is None:
+        return
+    quote = quote_of(result, ruleset.prices)
+    if not isinstance(quote, Quote):
+        return
+    assert result.system is not None
+    assert result.system_path is not None  # the description that names the price
+    line, row = line_of(result.system_path, PRICE_KEY), quote.listed
+    has, model = result.system.get("accelerators_per_node"), result.system.get("accelerator_model_name")
+    number = None if row.unit == "gpu-h" else row.num_accelerators
+    if number is not None and str(has) != str(number):
+        yield Fault(
+            str(result.system_path),
+            line,
+            f"{row.id!r} has {number} accelerators a node; the description has {printable(has, 40)!r}",
+            {"priced": number, "described": printable(has)},
+        )
+    elif row.accelerator is not None and not _is_named(row.accelerator, printable(model)):
+        yield Fault(
+            str(result.system_path),
+            line,
+            f"{row.id!r} has {row.accelerator}; the description has {printable(model, 80)!r}",
+        )
+
+
+def _is_named(family: str, model: str) -> bool:
+    """Whether the first word of the price's accelerator ("A100 80 GB") is a word of the described one."""
+    words = re.findall(r"[a-z0-9]+", model.lower())
+    return re.findall(r"[a-z0-9]+", family.lower())[:1] in ([word] for word in words)

@@ -1,0 +1,41 @@
+"""A run used other data than the rules name.
+
+## What it does
+Compares the digest in `tta_data`, taken over all prepared files before the run, with `data_digest` of the benchmark.
+
+## Why it matters
+Another data set is another benchmark: fewer or easier examples train faster.
+
+## Example
+One class of the training images was left out; the digest differs.
+
+## Instead
+`tta data prepare` makes the data of the rules; delete what is there if it was changed.
+
+## Source
+MLPerf training rules, "Data State at Start of Run": a script verifies the data set by its checksum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    digest = log.field(key.TTA_DATA, "digest")
+    if rules is None or rules.data_digest is None or not isinstance(digest, str):
+        return
+    if digest != rules.data_digest:
+        yield Fault(
+            str(log.path),
+            log.line_of(key.TTA_DATA),
+            f"the data have the digest {printable(digest[:12])}…; the rules name {rules.data_digest[:12]}…",
+        )

@@ -1,0 +1,43 @@
+"""The runs of a result used different data.
+
+## What it does
+Where the rules name no digest, compares the digest in `tta_data` over the runs of a result.
+
+## Why it matters
+A data set that the organiser cannot publish a digest of must at least be one and the same.
+
+## Example
+Four runs with digest 3f2a…, the fifth with 91bc….
+
+## Instead
+Prepare the data once, and do not touch them between the runs.
+
+## Source
+MLPerf training rules, "Data Set".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if rules is None or rules.data_digest is not None:
+        return
+    told = [(log, digest) for log in result.runs if isinstance(digest := log.field(key.TTA_DATA, "digest"), str)]
+    for log, digest in told:
+        if digest != told[0][1]:
+            yield Fault(
+                str(log.path),
+                log.line_of(key.TTA_DATA),
+                f"the data have the digest {printable(digest[:12])}…; "
+                f"in {told[0][0].path.name} it is {printable(told[0][1][:12])}…",
+            )

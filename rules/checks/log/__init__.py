@@ -1,0 +1,1 @@
+"""The log as a file: damaged, missing, doubled or misordered lines."""

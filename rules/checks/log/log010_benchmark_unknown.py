@@ -1,0 +1,36 @@
+"""A log names no benchmark that the ruleset knows.
+
+## What it does
+Looks up `submission_benchmark` among the benchmarks of the ruleset.
+
+## Why it matters
+Without rules no target, cadence or limit can be looked at; a log must not pass because nobody knew what to look for.
+
+## Example
+`submission_benchmark` is "image_clasification_mini".
+
+## Instead
+Name the benchmark as the rules do, `<workload>_<suite>`; or judge by the ruleset that has it (`--ruleset`).
+
+## Source
+This ruleset's files, one a workload. MLPerf's package checker skips an unknown benchmark with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import unknown_name
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    event = log.first(key.SUBMISSION_BENCHMARK)
+    if event is not None and rules is None:
+        name = unknown_name("benchmark", str(event.value), ruleset.benchmarks)
+        yield Fault(str(log.path), event.lineno, f"{name} (ruleset {ruleset.version}); nothing in it can be judged")

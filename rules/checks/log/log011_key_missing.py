@@ -1,0 +1,44 @@
+"""A key that every run writes is missing.
+
+## What it does
+Looks for the keys that the referee writes once: those before the clock always; those of each stage as soon as a later
+stage has begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after
+`run_stop`. `run_stop` and `tta_end` themselves have checks of their own.
+
+## Why it matters
+Each check looks at what is there. This one makes sure that it is there, so that nothing passes because it was left out.
+
+## Example
+A log has `run_start` and no `init_stop`: how long initialisation took cannot be known.
+
+## Instead
+Hand in the log as it was written. If another program made it, write every key of harness/log/events.py.
+
+## Source
+The order of a run: harness/run/referee.py. MLPerf training rules, logging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+_STAGES = (*key.OPENING_KEYS, *key.BODY_KEYS)
+_SUMMARY = (key.TTA_ENERGY, key.TTA_LEDGER)
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    present = [name in log.counts for name in _STAGES]
+    num_begun = max((place for place, is_there in enumerate(present) if is_there), default=0)
+    if timeline.status(log) == timeline.SUCCESS:
+        num_begun = len(_STAGES)
+    wanted = [*key.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if key.RUN_STOP in log.counts else ())]
+    missing = [name for name in wanted if name not in log.counts]
+    if missing:
+        yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

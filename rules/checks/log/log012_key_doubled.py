@@ -1,0 +1,48 @@
+"""A key that a run writes once stands there twice.
+
+## What it does
+Reports every second event of a key that the referee writes exactly once: the header, the hyperparameters, both ends
+of initialisation, of the run and of the opening of the data, and the summary.
+
+## Why it matters
+Of two `run_start` lines the later one makes a faster run. Which of two seeds was used, nobody can say.
+
+## Example
+A second `run_start` ten seconds before `run_stop`: MLPerf's checker passes it with a warning, and the run takes 10 s.
+
+## Instead
+Hand in the log as it was written, one run a log.
+
+## Source
+The order of a run: harness/run/referee.py. MLPerf training rules, "Run Results".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+_REPEATED = frozenset({*key.BODY_KEYS, key.POWER_READING})
+_ONCE = frozenset({*key.HEADER_KEYS, key.TTA_CLOCK, *key.OPENING_KEYS, key.RUN_STOP, *key.SUMMARY_KEYS})
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    once = _ONCE | frozenset(timeline.hyperparameters(log) or {}) - _REPEATED
+    for name, count in log.counts.items():
+        is_single = name in once or name.startswith(key.HYPERPARAMETER_PREFIX)
+        # Of those that are kept: what comes after 64 MiB of events is LOG009's.
+        if is_single and len(found := log.all(name)) > 1:
+            yield Fault(
+                str(log.path),
+                found[1].lineno,
+                f"{printable(name)} stands here for the second time; the first is on line {found[0].lineno}, "
+                f"and a run has one ({count} in all)",
+                {"key": name, "count": count},
+            )

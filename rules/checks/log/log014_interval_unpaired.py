@@ -1,0 +1,49 @@
+"""A block or an evaluation has no beginning or no end.
+
+## What it does
+Expects each `block_start` to be followed by its `block_stop` and each `eval_start` by its `eval_stop` before another
+block or evaluation begins. In a run that was aborted, the interval that it broke off in may be open.
+
+## Why it matters
+Time is given to phases by these pairs. One that is missing, overlaps or nests moves seconds from phase to phase.
+
+## Example
+`block_start` on line 30, `eval_start` on line 31, `block_stop` on line 32.
+
+## Instead
+Hand in the log as it was written.
+
+## Source
+MLPerf logging: "all intervals started must be ended", which its checkers stopped to enforce after round 0.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+_STARTS = {key.BLOCK_START: key.BLOCK_STOP, key.EVAL_START: key.EVAL_STOP}
+_STOPS = frozenset(_STARTS.values())
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    opened: Event | None = None
+    for event in log.events:
+        if event.key in _STARTS:
+            if opened is not None:
+                yield Fault(str(log.path), opened.lineno, f"{opened.key} has no {_STARTS[opened.key]}")
+            opened = event
+        elif event.key in _STOPS:
+            if opened is None or _STARTS[opened.key] != event.key:
+                yield Fault(str(log.path), event.lineno, f"{event.key} ends nothing that has begun")
+            else:
+                opened = None
+    if opened is not None and timeline.status(log) == timeline.SUCCESS:
+        yield Fault(str(log.path), opened.lineno, f"{opened.key} has no {_STARTS[opened.key]} in a finished run")

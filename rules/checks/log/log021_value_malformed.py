@@ -1,0 +1,127 @@
+"""A value of the log does not have the form it must have.
+
+## What it does
+Compares the values that other checks rely on with their form: which fields, and whether each is a text, a whole number,
+a number, a list or a truth value; whether the module of `tta_config`, where there is one, has a name, a digest and its
+parts; and whether each rank of `tta_world` says which it is, of how many, where it ran and with what.
+
+## Why it matters
+A check that does not find what it compares has nothing to say. Values of the wrong form must not be a way around it.
+
+## Example
+`seed` is "17" (a text), `tta_data` has no `digest`, or a rank names no host: it would be on the host of another.
+
+## Instead
+Hand in the log as it was written. If another program made it, write the values as harness/log/events.py says.
+
+## Source
+The vocabulary: harness/log/events.py. MLPerf's checker passes `train_samples` = "banana".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission import module
+
+SCOPE = "log"
+_TEXT, _WHOLE, _NUMBER = "a text", "a whole number", "a number"
+_TRUTH, _LIST, _MAP = "true or false", "a list", "a mapping"
+_PHASES = ("run_s", "init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
+_VALUES = {
+    key.SUBMISSION_BENCHMARK: _TEXT,
+    key.SUBMISSION_DIVISION: _TEXT,
+    key.SUBMISSION_ORG: _TEXT,
+    key.SUBMISSION_PLATFORM: _TEXT,
+    key.SUBMISSION_STATUS: _TEXT,
+    key.SEED: _WHOLE,
+    key.GLOBAL_BATCH_SIZE: _WHOLE,
+    key.TRAIN_SAMPLES: _WHOLE,
+    key.EVAL_SAMPLES: _WHOLE,
+    key.CACHE_CLEAR: _TRUTH,
+    key.TTA_WORLD: _LIST,
+    key.TTA_DATA_TOUCHED_EARLY: _LIST,
+}
+_FIELDS = {
+    key.TTA_FORMAT: {"version": _WHOLE, "harness": _TEXT, "run_id": _TEXT, "result_id": _TEXT, "index": _WHOLE},
+    key.TTA_RULES: {"ruleset": _TEXT, "terms_digest": _TEXT},
+    key.TTA_SYSTEM: {"name": _TEXT, "digest": _TEXT},
+    key.TTA_CONFIG: {
+        "benchmark": _TEXT,
+        "workload": _TEXT,
+        "suite": _TEXT,
+        "division": _TEXT,
+        "seed": _WHOLE,
+        "num_devices": _WHOLE,
+        "precision": _TEXT,
+        "full_curve": _TRUTH,
+        "hyperparameters": _MAP,
+    },
+    key.TTA_RESOLVED: {"hyperparameters": _MAP},
+    key.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
+    key.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
+    key.TTA_CLOCK: {"mono_ns": _WHOLE},
+    key.TTA_ENERGY: {"source": _TEXT},
+    key.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
+    key.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
+}
+_RANK = {"rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "device": _TEXT, "versions": _MAP}
+_METADATA = {
+    key.TTA_CONFIG: {"digest": _TEXT},
+    key.TTA_RESOLVED: {"digest": _TEXT},
+    key.RUN_START: {"samples_count": _WHOLE},
+    key.BLOCK_START: {"samples_count": _WHOLE},
+    key.BLOCK_STOP: {"samples_count": _WHOLE},
+    key.EVAL_START: {"samples_count": _WHOLE},
+    key.EVAL_STOP: {"samples_count": _WHOLE},
+    key.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE},
+    key.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
+}
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for event in log.events:
+        if (form := _VALUES.get(event.key)) is not None and not _has_form(event.value, form):
+            yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}")
+        if event.key in _FIELDS and not isinstance(event.value, dict):
+            yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
+        fields = event.value if isinstance(event.value, dict) else {}
+        wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
+        wrong += _module(fields) if event.key in (key.TTA_CONFIG, key.TTA_RESOLVED) else []
+        wrong += _ranks(event.value) if event.key == key.TTA_WORLD else []
+        wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
+        if wrong:
+            yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")
+
+
+def _module(fields: Mapping[str, object]) -> list[str]:
+    try:
+        module.recorded(fields.get("module"))
+    except ValueError as error:
+        return [f"module is malformed: {error}"]
+    return []
+
+
+def _ranks(world: object) -> list[str]:
+    ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []  # others are SYS006's
+    return [fault for place, rank in enumerate(ranks) for fault in _wrong(rank, _RANK, f"[{place}].")]
+
+
+def _wrong(fields: Mapping[str, object], forms: Mapping[str, str], prefix: str) -> Iterator[str]:
+    for name, form in forms.items():
+        if name not in fields:
+            yield f"{prefix}{name} is missing"
+        elif not _has_form(fields[name], form):
+            yield f"{prefix}{name} is {printable(fields[name])!r} and must be {form}"
+
+
+def _has_form(value: object, form: str) -> bool:
+    if form == _TRUTH:
+        return isinstance(value, bool)
+    kinds = {_TEXT: str, _WHOLE: int, _NUMBER: int | float, _LIST: list, _MAP: dict}
+    return isinstance(value, kinds[form]) and not isinstance(value, bool)

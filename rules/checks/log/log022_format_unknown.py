@@ -1,0 +1,38 @@
+"""A log has a format that this version does not read.
+
+## What it does
+Compares `version` in `tta_format` with the format of this harness.
+
+## Why it matters
+A newer format may mean something else by the same key; judging it by the old meaning would be guessing.
+
+## Example
+`tta_format` says version 2; this harness reads version 1.
+
+## Instead
+Check the log with the harness that wrote it, or a newer one.
+
+## Source
+The vocabulary: harness/log/events.py, FORMAT_VERSION.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    version = log.field(key.TTA_FORMAT, "version")
+    if isinstance(version, int) and version != key.FORMAT_VERSION:
+        yield Fault(
+            str(log.path),
+            log.line_of(key.TTA_FORMAT),
+            f"the log has format version {version}; this harness reads version {key.FORMAT_VERSION}",
+        )

@@ -1,0 +1,43 @@
+"""The system's clock was set while the run went on.
+
+## What it does
+Looks at `wall_drift_ms` in `tta_end`: how far the system's clock moved away from the monotonic clock during the run.
+
+## Why it matters
+Nothing in the result depends on the wall clock. But a clock that moves by more than a second is one that somebody or
+something sets, and when the run took place is then known only so well.
+
+## Example
+The system's clock was put back by an hour in the middle of a run: -3600000 ms.
+
+## Instead
+Let NTP or chrony slew the clock, and do not set it while a run goes on.
+
+## Source
+The referee's clock: harness/base/clock.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+MAX_DRIFT_MS = 1000
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    drift_ms = timeline.number(log.field(key.TTA_END, "wall_drift_ms"))
+    if drift_ms is not None and abs(drift_ms) > MAX_DRIFT_MS:
+        yield Fault(
+            str(log.path),
+            log.line_of(key.TTA_END),
+            f"the system's clock moved by {drift_ms / 1e3:.3f} s during the run; "
+            f"up to {MAX_DRIFT_MS / 1e3:g} s is usual",
+            {"wall_drift_ms": drift_ms},
+        )

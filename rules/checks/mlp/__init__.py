@@ -1,0 +1,1 @@
+"""One log of an MLPerf round, held against that round's rules."""

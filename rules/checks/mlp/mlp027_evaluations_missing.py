@@ -1,0 +1,59 @@
+"""Evaluations are missing.
+
+## What it does
+Compares how often evaluations were started and how often a quality was written down; and, of a log with a single
+evaluation, how many blocks or epochs were trained before it.
+
+## Why it matters
+The schedule of evaluations is part of the rules: who evaluates only where the target is sure to be reached saves the
+time of the others.
+
+## Example
+Nine `eval_start`, one `eval_accuracy`.
+
+## Instead
+Log every evaluation with its quality.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+MAX_MISSING = 1  # the run may stop inside an evaluation
+MAX_BLOCKS = 3
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    values = log.all(key.EVAL_ACCURACY)
+    placed = [place for place in compliance.places_of(values) if place is not None]
+    places = set(placed)
+    started = set(compliance.places_of(log.all(key.EVAL_START))) - {None}
+    num_missing = len(started) - len(places) - (len(values) - len(placed))
+    if values and num_missing > MAX_MISSING:
+        yield Fault(
+            str(log.path),
+            values[0].lineno,
+            f"evaluations were started at {len(started)} places, and a quality was written down at {len(places)}",
+            {"num_missing": num_missing},
+        )
+    if len(places) != 1:
+        return
+    blocks = max((log.all(name) for name in (key.BLOCK_STOP, "epoch_stop")), key=len)
+    trained = {compliance.place_of(line) for line in blocks if line.lineno < values[0].lineno}
+    if len(trained) > MAX_BLOCKS:
+        yield Fault(
+            str(log.path),
+            values[0].lineno,
+            f"the only evaluation comes after {len(trained)} blocks or epochs; the evaluations before it are missing",
+            {"num_blocks": len(trained)},
+        )

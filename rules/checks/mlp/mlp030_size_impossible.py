@@ -1,0 +1,46 @@
+"""A number of samples is none.
+
+## What it does
+Looks at `train_samples`, `eval_samples` and `global_batch_size`: numbers above zero, and no batch larger than the data.
+
+## Why it matters
+Whoever checks convergence and throughput counts with them. MLCommons' checker asks that they not be an empty text.
+
+## Example
+`train_samples` is "banana"; a batch of a billion samples from a million.
+
+## Instead
+Log the sizes as whole numbers.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf.demandwords import shown
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    sizes = {}
+    for name in (key.TRAIN_SAMPLES, key.EVAL_SAMPLES, key.GLOBAL_BATCH_SIZE):
+        line = log.first(name)
+        if line is None:
+            continue
+        if isinstance(line.value, int | float) and not isinstance(line.value, bool) and line.value > 0:
+            sizes[name] = line.value
+        else:
+            seen = f"the text {shown(line.value)}" if isinstance(line.value, str) else shown(line.value)
+            yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
+    batch, samples = sizes.get(key.GLOBAL_BATCH_SIZE), sizes.get(key.TRAIN_SAMPLES)
+    if batch is not None and samples is not None and batch > samples:
+        message = f"global_batch_size is {batch:,}; there are {samples:,} train_samples"
+        yield Fault(str(log.path), log.line_of(key.GLOBAL_BATCH_SIZE), message)

@@ -1,0 +1,35 @@
+"""Caches were cleared after the clock had started.
+
+## What it does
+Looks whether the first `cache_clear` stands before the first `run_start`, in the file or in time.
+
+## Why it matters
+Caches are cleared so that no run reads from memory what it should read from storage; afterwards it does nothing.
+
+## Example
+`cache_clear` after `run_stop`.
+
+## Instead
+Clear the caches before initialisation.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    clear, start = log.first(key.CACHE_CLEAR), log.first(key.RUN_START)
+    if clear is not None and start is not None and clear.lineno > start.lineno and clear.time_ms > start.time_ms:
+        message = f"the first cache_clear is {(clear.time_ms - start.time_ms) / 1e3:.1f} s after run_start"
+        yield Fault(str(log.path), clear.lineno, message)

@@ -1,0 +1,41 @@
+"""A name is a placeholder.
+
+## What it does
+Compares `submission_org` and `submission_platform` with the words of templates.
+
+## Why it matters
+Nobody answers for a log whose submitter is called PLACEHOLDER.
+
+## Example
+`submission_org` is "SUBMISSION_ORG_PLACEHOLDER".
+
+## Instead
+Set the names before the run.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+WORDS = ("placeholder", "your_", "todo", "unknown", "reference_implementation")
+NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "xxx")
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for name in (key.SUBMISSION_ORG, key.SUBMISSION_PLATFORM):
+        line = log.first(name)
+        if line is None:
+            continue
+        text = str(line.value).strip().lower()
+        if text in NAMES or any(word in text for word in WORDS):
+            yield Fault(str(log.path), line.lineno, f"{name} is {printable(line.value, 60)!r}, a placeholder")

@@ -1,0 +1,55 @@
+"""The log's own throughput and its times disagree.
+
+## What it does
+Takes each `tracked_stats` with a throughput, and how far and how long training went since the one before; compares
+the median of the quotients with 1. What a line counts (samples, batches or epochs) it does not say: the unit that fits
+best is taken.
+
+## Why it matters
+Who compresses the time stamps of a log leaves what the framework measured as it was.
+
+## Example
+All time stamps ten times closer together: 2,000 samples a second by the lines' own times, 200 by the framework.
+
+## Instead
+Leave the log as it was written. A throughput per device is a case to explain.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+MAX_FACTOR = 3.0
+MIN_STATS = 3
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    ratios = compliance.speed_ratios(log)
+    sizes = [log.value(name) for name in (key.GLOBAL_BATCH_SIZE, key.TRAIN_SAMPLES)]
+    batch, samples = (1 if size is None else size for size in sizes)
+    are_numbers = all(isinstance(size, int | float) and size > 0 for size in (batch, samples))  # else MLP030 says so
+    if len(ratios) < MIN_STATS or not are_numbers:
+        return
+    median = statistics.median(ratio for _, ratio in ratios)
+    possible = [median * unit for unit in (1, batch, samples, batch * samples)]  # some give the data in batches
+    ratio = min(possible, key=lambda ratio: abs(math.log(ratio)))
+    if not 1 / MAX_FACTOR <= ratio <= MAX_FACTOR:
+        yield Fault(
+            str(log.path),
+            ratios[0][0].lineno,
+            f"by its time stamps training is {ratio:.2f} times as fast as the throughput that the log states, in the "
+            f"median of {len(ratios)} lines; from {1 / MAX_FACTOR:.2f} to {MAX_FACTOR:g} times may be",
+            {"ratio": ratio, "num_lines": len(ratios)},
+        )

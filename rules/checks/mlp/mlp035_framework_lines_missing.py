@@ -1,0 +1,38 @@
+"""The log has no line but MLPerf's.
+
+## What it does
+Counts the lines of other programs.
+
+## Why it matters
+A framework prints: warnings, versions, steps. What it prints is what an auditor holds MLPerf's lines against, and
+what a forger has to forge as well.
+
+## Example
+The output of the framework was filtered out of the file.
+
+## Instead
+Submit the output of the run as it was.
+
+## Source
+Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+UNCOUNTED = ("malformed", "overlong", "cut_off")  # lines that are no events
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    num_damaged = sum(log.defect_counts.get(kind, 0) for kind in UNCOUNTED)
+    num_other = log.num_lines - sum(log.counts.values()) - num_damaged
+    if num_other <= 0:
+        yield Fault(
+            str(log.path), None, f"all {log.num_lines:,} lines are MLPerf's: what the framework printed is missing"
+        )

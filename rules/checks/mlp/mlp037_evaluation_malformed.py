@@ -1,0 +1,67 @@
+"""An evaluation has no number, or does not say where in training it is.
+
+## What it does
+Looks at every `eval_accuracy`: a finite number as value (Mask R-CNN: an object of them), and samples, epochs or steps
+in the metadata, where they are there, as a number from 0 to 2^63; where samples and epochs are there, their
+quotient is the same throughout. And for `eval_error`, which no page of a round has.
+
+## Why it matters
+Convergence is counted at the last evaluation before `run_stop`, whatever its value is. One line of no value, with a
+number of samples that suits, slows a result that converges too fast; a run whose place is null counts as the slowest.
+
+## Example
+After the evaluation that reaches the target: `eval_error` null at 3,686 samples; the run had 3,072.
+
+## Instead
+Log the quality that was computed, and the samples or epochs that it took.
+
+## Source
+MLPerf training rules, "Reference Convergence Points". Not a rule of MLCommons' compliance checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+PLACES = frozenset({"samples_count", "epoch_num", "first_epoch_num", "step_num"})  # that none is there is MLP006's
+MAX_PLACE = 2.0**63
+MIN_EQUAL = 0.9  # epochs may be rounded
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    lines = log.all(key.EVAL_ACCURACY)
+    bare = [line for line in lines if not _is_quality(line.value)]
+    lost = [
+        line for line in lines if any(_place(line.metadata[name]) is None for name in PLACES & line.metadata.keys())
+    ]
+    for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
+        if broken:
+            message = f"{key.EVAL_ACCURACY} must {must}, and does not on {len(broken):,} of {len(lines):,} lines"
+            yield Fault(str(log.path), broken[0].lineno, message, {"num_lines": len(broken)})
+    both = [tuple(_place(line.metadata.get(name)) for name in ("samples_count", "epoch_num")) for line in lines]
+    ratios = [samples / epochs for samples, epochs in both if samples and epochs]
+    if ratios and min(ratios) < MIN_EQUAL * max(ratios):
+        message = (
+            f"samples_count by epoch_num is from {min(ratios):g} to {max(ratios):g}; it must be the same throughout"
+        )
+        yield Fault(str(log.path), lines[0].lineno, message)
+    if error := log.first("eval_error"):
+        message = "eval_error is no key of a round, and counts as the last evaluation where it stands last"
+        yield Fault(str(log.path), error.lineno, message)
+
+
+def _is_quality(value: object) -> bool:
+    values = list(value.values()) if isinstance(value, dict) else [value]
+    return bool(values) and all(timeline.number(item) is not None for item in values)
+
+
+def _place(value: object) -> float | None:
+    place = timeline.number(value)
+    return place if place is not None and 0 <= place <= MAX_PLACE else None

@@ -1,0 +1,47 @@
+"""A log states two batch sizes, or two sizes of the data.
+
+## What it does
+Compares the values of all lines of `global_batch_size`, `train_samples` and `eval_samples`, where the round permits
+that the key stands often; where it does not, MLP004 says so.
+
+## Why it matters
+The last batch size chooses the reference that convergence is compared with; the lines before it, which formulas see,
+choose the learning rate that is permitted.
+
+## Example
+`global_batch_size` 2304 on one line, 512 on the next: FLUX.1 may write it often.
+
+## Instead
+Log each size once, or always the same.
+
+## Source
+MLPerf training rules, "Reference Convergence Points". Not a rule of MLCommons' compliance checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+KEYS = (key.GLOBAL_BATCH_SIZE, key.TRAIN_SAMPLES, key.EVAL_SAMPLES)
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.round is None:
+        return
+    once = {
+        name for name, rule in compliance.page_of(log, ruleset.round).keys.items() if rule.count.at_most is not None
+    }
+    for name in KEYS:
+        lines = log.all(name)
+        other = next((line for line in lines if line.value != lines[0].value), None)
+        if other is not None and name not in once:
+            message = f"{name} is {printable(other.value, 60)} here and {printable(lines[0].value, 60)} before"
+            yield Fault(str(log.path), other.lineno, message)

@@ -1,0 +1,55 @@
+"""The run was evaluated again after it had reached its target.
+
+## What it does
+In the closed division: looks between the first line that reaches the target and `run_stop` for evaluations elsewhere in
+training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are not looked at.
+
+## Why it matters
+Epochs or samples to target are those of the last evaluation before `run_stop`, as MLCommons' program has it. An
+evaluation put in there makes a result that converges too fast as slow as the reference, and its factor 1.
+
+## Example
+The target is reached at 3,072 samples; a line before `run_stop` says 3,456.
+
+## Instead
+Stop where the target is reached.
+
+## Source
+MLPerf training rules, "Run Results"; mlperf_logging, rcp_checker. 34 published logs of rounds 0.7 and 1.0 went on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.events import Event
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance, score
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")  # whichever convergence is counted by
+KEYS = (key.EVAL_ACCURACY, "eval_error")
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    stop = log.first(key.RUN_STOP)
+    if stop is None or ruleset.round is None or not score.is_closed(log.value(key.SUBMISSION_DIVISION)):
+        return
+    _, benchmark = compliance.benchmark_of(log, ruleset.round)
+    reached = compliance.reached(log, ruleset.round)  # by line, as convergence is counted, whatever the clock says
+    if benchmark is None or benchmark.join is not None or not reached:
+        return
+    first = reached[0]
+    between = [line for name in KEYS for line in log.all(name) if first.lineno < line.lineno < stop.lineno]
+    later = [line for line in between if _places(line) != _places(first)]
+    if later:
+        where = compliance.place_of(first)
+        message = f"the target was reached at {where}, and {len(later)} evaluations elsewhere stand before run_stop"
+        yield Fault(str(log.path), min(line.lineno for line in later), message, {"num_lines": len(later)})
+
+
+def _places(line: Event) -> list[object]:
+    return [line.metadata.get(name) for name in PLACES]

@@ -1,0 +1,1 @@
+"""One result of an MLPerf round: its runs together, its files and its description."""

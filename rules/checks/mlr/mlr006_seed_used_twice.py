@@ -1,0 +1,50 @@
+"""Two runs of a result log the same seed from the same place.
+
+## What it does
+Compares the lines of the key seed over the runs: value, and file and line of the source that logged it. In the closed
+division, from round 4.1 on; a seed that is not a whole number is found as well.
+
+## Why it matters
+With the same seed a run repeats, and a lucky one counts twice.
+
+## Example
+result_1.txt and result_4.txt both log the seed 17 from train.py:310.
+
+## Instead
+Draw the seed of every run from the clock or from /dev/urandom.
+
+## Source
+MLPerf training rules, "Random Numbers" (from round 4.1 on); mlperf_logging, seed_checker, which asks it of all rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.mlperf import score
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.round is None or result.kind == "log":
+        return
+    seen: dict[tuple[str, str, int], RunLog] = {}
+    for log in result.runs:
+        if not score.is_closed(log.value("submission_division")):
+            continue
+        for line in log.all(key.SEED):
+            if (seed := score.whole(line.value)) is None:
+                yield Fault(str(log.path), line.lineno, f"the seed is {printable(line.value, 60)}; it must be whole")
+                continue
+            place = (repr(line.metadata.get("file")), repr(line.metadata.get("lineno")), seed)
+            first = seen.setdefault(place, log)
+            if first is not log:
+                where = f"{first.path.name}:{first.line_of(key.SEED)}"
+                yield Fault(str(log.path), line.lineno, f"the seed {seed} was used in {where} already")

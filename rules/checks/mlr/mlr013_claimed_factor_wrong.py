@@ -1,0 +1,49 @@
+"""The factor in scaling.json is not the one that follows from the logs.
+
+## What it does
+Computes the factor by which the score is multiplied, from the reference's convergence and the result's, and compares
+the one that scaling.json claims. What is claimed is never used. Without the file nothing is claimed.
+
+## Why it matters
+MLCommons' summariser multiplies by whatever the file says, in the open division, too: 0.01 divides all scores by 100.
+
+## Example
+scaling.json says 0.01; the logs give 1.0188. Or it says 1.02, and the result needs no normalisation.
+
+## Instead
+Leave the file out: the judge computes the factor.
+
+## Source
+mlperf_logging, rcp_checker and result_summarizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.mlperf import score
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission import layout
+from harness.submission.result import Result, line_of
+
+SCOPE = "result"
+_TOLERANCE = 1e-6  # relative; the file has all digits of a double
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.round is None or layout.SCALING_NAME not in result.files:
+        return
+    path = result.path / layout.SCALING_NAME
+    claimed, why = layout.claimed_factor(path)
+    factor = score.of(result, ruleset.round).factor
+    if claimed is None:
+        yield Fault(str(path), None, f"no factor can be read from it: {printable(why)}; the logs give {factor:.6f}")
+    elif abs(claimed - factor) > _TOLERANCE * factor:
+        yield Fault(
+            str(path),
+            line_of(path, layout.FACTOR_NAME),
+            f"claims the factor {claimed:.6f}; the logs give {factor:.6f}",
+            {"claimed": claimed, "computed": factor},
+        )

@@ -1,0 +1,42 @@
+"""The submission holds a file that would switch checks of MLCommons' programs off.
+
+## What it does
+Looks for package_checker_params in the result's folder and in its system's, and for names with bypass in them.
+
+## Why it matters
+Such a file says rcp-bypass or seed-checker-bypass, and MLCommons' package checker then passes what it would refuse, and
+in later folders, too. It is not obeyed here; that it is there is worth a look.
+
+## Example
+results/box/package_checker_params with the line rcp-bypass: four results of round 4.0.
+
+## Instead
+Leave it out; if a reference is missing, submit reference runs.
+
+## Source
+mlperf_logging, package_checker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission import layout
+from harness.submission.result import Result
+
+SCOPE = "result"
+_BYPASS = re.compile(r"^package_checker_params$|bypass", re.IGNORECASE)
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if ruleset.round is None or result.kind == "log":
+        return
+    found = [result.path / name for name in result.files if _BYPASS.search(name.rpartition("/")[2])]
+    beside = result.path.absolute().parent / layout.PARAMETERS_NAME
+    if layout.is_place(result.path) and beside.exists():
+        found.append(beside)
+    for path in found:
+        yield Fault(str(path), None, f"is there to control a checker ({layout.first_words(path)}); it is not obeyed")

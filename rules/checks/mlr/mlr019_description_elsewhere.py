@@ -1,0 +1,40 @@
+"""Another file stands in for the system description of the result's place.
+
+## What it does
+Where a result of MLPerf's lies, looks beside its logs for system.json and for the claim of this harness,
+submission.yaml: either would name another description than systems/<system>.json.
+
+## Why it matters
+What is checked of a system must be what readers of the results see.
+
+## Example
+systems/box.json lacks fields and says "open"; system.json beside the logs has them all and says "closed".
+
+## Instead
+Describe the system in systems/<system>.json, where <system> is the folder's name.
+
+## Source
+MLPerf submission rules, directory structure: the description's name is that of the folder of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission import layout
+from harness.submission.claim import CLAIM_NAME
+from harness.submission.result import SYSTEM_NAME, Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    place = layout.system_file(result.path)
+    if ruleset.round is None or place is None:
+        return
+    for name in (SYSTEM_NAME, CLAIM_NAME):
+        if name in result.files:
+            message = f"it would name another description of the system than {place.parent.name}/{place.name}"
+            yield Fault(str(result.path / name), None, message)

@@ -1,0 +1,1 @@
+"""The submission as a package: manifest, files, claim and code."""

@@ -1,0 +1,37 @@
+"""A submission has no claim that can be read.
+
+## What it does
+Looks for submission.yaml in a folder that has a manifest; it must be flat `name: value` lines with the fields of a
+claim and no others.
+
+## Why it matters
+The claim says whose result this is, in which division and by which rules.
+
+## Example
+`submission.yaml` has no `division`, or an unknown key `score`.
+
+## Instead
+`tta submit` writes it.
+
+## Source
+The layout: harness/submission/result.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import CLAIM_NAME, Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if result.kind != "submission" or result.claim is not None:
+        return
+    place = result.path / CLAIM_NAME
+    unreadable = (part.message for part in result.unreadable if part.path == place)
+    yield Fault(str(place), None, printable(next(unreadable, "the submission has no claim")))

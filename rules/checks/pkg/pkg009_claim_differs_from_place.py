@@ -1,0 +1,43 @@
+"""A submission lies in another place than its claim says.
+
+## What it does
+Compares the folders `<submitter>/results/<system>/<benchmark>` with the claim.
+
+## Why it matters
+People and tools find a result by its place. A result in another's folder is another's result to them.
+
+## Example
+A claim of the system box1 in results/box2/.
+
+## Instead
+`tta submit --to TREE` puts it in its place.
+
+## Source
+MLPerf submission rules, directory structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    claim = result.claim
+    if claim is None:
+        return
+    place = result.path.absolute().parts[-4:]
+    wanted = (claim.submitter, "results", claim.system, claim.benchmark)
+    if place != wanted:
+        yield Fault(
+            str(result.path),
+            None,
+            f"the submission lies in {printable('/'.join(place))}; by its claim its place is "
+            f"{printable('/'.join(wanted))}",
+        )

@@ -1,0 +1,40 @@
+"""The system description is not the one that was claimed.
+
+## What it does
+Compares the SHA-256 of the description's bytes with `system_sha256` of the claim.
+
+## Why it matters
+The description lies outside the submission's folder, where the manifest does not reach.
+
+## Example
+A second submission of the same system brought another description of the same name.
+
+## Instead
+Give a system that was changed another name.
+
+## Source
+The layout: harness/submission/result.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import CLAIM_NAME, Result, line_of
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    claim = result.claim
+    if claim is not None and result.system_sha256 is not None and claim.system_sha256 != result.system_sha256:
+        place = result.path / CLAIM_NAME
+        yield Fault(
+            str(place),
+            line_of(place, "system_sha256"),
+            f"the description has SHA-256 {result.system_sha256[:12]}…; "
+            f"claimed is {printable(claim.system_sha256[:12])}…",
+        )

@@ -1,0 +1,44 @@
+"""A module is not the one that was run.
+
+## What it does
+Compares the SHA-256 of the module's file in benchmarks/<benchmark>/ (in code/ of a result that nobody has claimed yet)
+with the one in `tta_config` of every run.
+
+## Why it matters
+The code that is shown is not the code that trained.
+
+## Example
+A comment was added to fast.py after the runs, or the trick in it was taken out.
+
+## Instead
+Hand in the module as it was run; run again if it was changed.
+
+## Source
+The layout: harness/submission/result.py. MLPerf submission rules: results must be reproducible from the code handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result, named_module
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for log in result.runs:
+        module = named_module(log)
+        if module is None:
+            continue
+        entry = result.code.get(module.name)
+        if entry is not None and entry.kind == "file" and entry.sha256 != module.sha256:
+            found = "more bytes than a module may have" if entry.sha256 is None else f"{entry.sha256[:12]}…"
+            yield Fault(
+                str(log.path),
+                log.line_of(key.TTA_CONFIG),
+                f"it was run with {module.name} of SHA-256 {module.sha256[:12]}…; the file that is here has {found}",
+            )

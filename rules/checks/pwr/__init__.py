@@ -1,0 +1,1 @@
+"""Power and energy: meters, coverage, clocks and totals."""

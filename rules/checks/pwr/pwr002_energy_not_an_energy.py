@@ -1,0 +1,70 @@
+"""The value of `tta_energy` is not an energy, or does not say where it is from.
+
+## What it does
+Expects `energy_j` to be null, with the source "none", or a finite number from 0 up, with the source "measured" or
+"estimated"; and class, half width, coverage, void reasons and meters each in their form, where they are there.
+
+## Why it matters
+Missing and zero are two things: a run that costs nothing would win every ranking by energy.
+
+## Example
+energy_j = 0 because there was no meter; energy_j = -5; class "A+".
+
+## Instead
+State nothing (null, source none) where nothing was metered.
+
+## Source
+MLPerf power measurement rules; harness/energy/energyevent.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.power_format import MeterClass
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    event = log.first(key.TTA_ENERGY)
+    if event is not None and isinstance(event.value, dict):
+        fault = next(_faults(event.value), None)
+        if fault is not None:
+            yield Fault(str(log.path), event.lineno, f"the energy: {fault}")
+
+
+def _faults(value: Mapping[str, object]) -> Iterator[str]:
+    energy_j, source = value.get("energy_j"), value.get("source")
+    joules = timeline.number(energy_j)
+    if source not in ("measured", "estimated", "none"):
+        yield f"its source is {printable(source, 40)!r}; it must be measured, estimated or none"
+    elif energy_j is None:
+        if source != "none":
+            yield f"it is missing, and its source is {source!r}"
+    elif joules is None or joules < 0:
+        yield f"energy_j is {printable(energy_j, 40)}; it must be a finite number from 0 up, in joules"
+    elif source == "none":
+        yield f"energy_j is {joules:g}, and its source is 'none'"
+    if "meter" in value:
+        return  # made before there were power logs: it says no more
+    meter_class = value.get("class")
+    if meter_class not in get_args(MeterClass):
+        yield f"its class is {printable(meter_class, 40)!r}; it must be one of {', '.join(get_args(MeterClass))}"
+    elif (meter_class == "N") != (energy_j is None):
+        yield f"its class is {meter_class}, and energy_j is {printable(energy_j, 40)}; N is for what was not measured"
+    for name, most in (("u95_j", float("inf")), ("coverage", 1.0)):
+        number = timeline.number(value.get(name))
+        if value.get(name) is not None and (number is None or not 0 <= number <= most):
+            yield f"{name} is {printable(value.get(name), 40)}; it must be null or a number from 0 up to {most:g}"
+    for name in ("void", "meters"):
+        texts = value.get(name)
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            yield f"{name} is {printable(texts, 40)}; it must be a list of texts"

@@ -1,0 +1,41 @@
+"""A counter of energy began anew, or may have wrapped unseen.
+
+## What it does
+Tells wraps, which are added back, from resets, by where the counter wraps and how much its device can draw; and asks
+of every gap whether one wrap more would fit into it.
+
+## Why it matters
+After a reset the joules before it are lost. A second wrap in a gap is a quarter of a million joules that nobody sees.
+
+## Example
+A driver is loaded again in the middle of the run; a package counter that wraps in 14 minutes is read every 20.
+
+## Instead
+Let nothing reset the counters during a run, and read them every second.
+
+## Source
+Linux powercap (max_energy_range_uj); NVML: the energy counter counts from when the driver was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+from rules.checks.pwr._metered import NOT_RANKED, voided, worst
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for run in voided(result, ruleset, "counter_reset", "double_wrap"):
+        reset = worst(run.energy, lambda integral: integral.num_resets, over=0)
+        unsure = worst(run.energy, lambda integral: integral.num_unsure, over=0)
+        if reset is not None:
+            what = f"{reset.part.meter} began anew within the run, {reset.value:g} times{reset.more}"
+            yield Fault(run.path(reset.part.node), None, f"{what}; {NOT_RANKED}")
+        if unsure is not None:
+            what = f"{unsure.part.meter} may have wrapped unseen in {unsure.value:g} gaps{unsure.more}"
+            yield Fault(run.path(unsure.part.node), None, f"{what}; {NOT_RANKED}")

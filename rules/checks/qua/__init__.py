@@ -1,0 +1,1 @@
+"""Quality: targets, evaluations and what the log concludes from them."""

@@ -1,0 +1,44 @@
+"""More runs missed the target than the result may drop.
+
+## What it does
+Counts the runs that did not reach their target, those that cannot be read among them, and compares with `drop`.
+
+## Why it matters
+The olympic mean leaves out the slowest runs. A run that missed is slower than any; what cannot be left out has no time.
+
+## Example
+Two of five runs missed, and one is dropped.
+
+## Instead
+Look at the hyperparameters; then run the whole result again, all of its runs.
+
+## Source
+MLPerf training rules, "Benchmark Results": more than one run that does not converge makes the result invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+from harness.submission.result import RESULT_PATTERN, Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if rules is None or result.kind == "log":
+        return
+    missed = [log.path.name for log in result.runs if timeline.deciding(log, rules) is None]
+    missed += [part.path.name for part in result.unreadable if RESULT_PATTERN.fullmatch(part.path.name)]
+    if len(missed) > rules.drop:
+        names = printable(", ".join(sorted(missed)))
+        yield Fault(
+            str(result.path),
+            None,
+            f"{len(missed)} runs did not reach the target ({names}); at most {rules.drop} may",
+            {"num_missed": len(missed), "drop": rules.drop},
+        )

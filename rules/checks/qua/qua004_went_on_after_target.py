@@ -1,0 +1,47 @@
+"""A run went on after it had reached its target.
+
+## What it does
+Expects no block and no evaluation after the evaluation that decided the run. Reference runs (`full_curve`), which go on
+by intention and never count, are left out.
+
+## Why it matters
+The time is that of the first evaluation that decides. A run that went on chose its end, and with it its quality.
+
+## Example
+0.93 after 6,000 samples, target 0.92; a further block, 0.95 after 7,000 samples, and only then `run_stop`.
+
+## Instead
+Let the referee stop the run.
+
+## Source
+MLPerf training rules, "Run Results": the clock stops when any part of the system determines that the target is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    decided = None if rules is None else timeline.deciding(log, rules)
+    stop = log.first(key.RUN_STOP)
+    if decided is None or timeline.is_full_curve(log):
+        return
+    for event in log.events:
+        if event is stop:
+            return
+        if event.key in (key.BLOCK_START, key.EVAL_START, key.EVAL_ACCURACY) and event.lineno > decided.lineno:
+            yield Fault(
+                str(log.path),
+                event.lineno,
+                f"{event.key} after the target was reached (line {decided.lineno}: {timeline.number(decided.value):g})",
+            )
+            return

@@ -1,0 +1,40 @@
+"""A quality is not a finite number.
+
+## What it does
+Expects the value of every `eval_accuracy` to be a finite number.
+
+## Why it matters
+What cannot be compared with a target must not be read as one that reached it.
+
+## Example
+`eval_accuracy` is "0.95" (a text) or true.
+
+## Instead
+Return a finite number from `evaluate()`. The referee ends a run whose quality is not finite as diverged.
+
+## Source
+The run: harness/run/referee.py. A text for an accuracy ends MLPerf's checker with an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+
+SCOPE = "log"
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for event in log.all(key.EVAL_ACCURACY):
+        if timeline.number(event.value) is None:
+            yield Fault(
+                str(log.path),
+                event.lineno,
+                f"the quality is {printable(event.value, 40)!r}; it must be a finite number",
+            )

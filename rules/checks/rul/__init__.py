@@ -1,0 +1,1 @@
+"""The ruleset itself: waivers that match nothing."""

@@ -1,0 +1,53 @@
+"""A waiver of the rulebook excuses nothing.
+
+## What it does
+Looks at each waiver whose path speaks of something of the result: has a finding of its code there been excused?
+Waivers for other results are left alone.
+
+## Why it matters
+A waiver is a hole in the rules, made for one case. When the case is gone, or its last day is past, the hole should
+be closed.
+
+## Example
+A waiver of LOG017 for acme/results/box1/toy_mini, and the log was replaced by one without that fault.
+
+## Instead
+The rulebook's owner removes the waiver.
+
+## Source
+"Waivers belong to the rulebook, with who, why and until when": rules/*/ruleset.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from harness.errors import printable
+from harness.findings import Fault, Finding
+from harness.ruleset import waiving
+from harness.ruleset.model import RuleSet
+from harness.submission.result import Result
+
+SCOPE = "judgement"
+
+
+def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: date) -> Iterator[Fault]:
+    places = {str(result.path), *(finding.path for finding in findings)}
+    places |= {str(result.path / name) for name in result.files}
+    tree = waiving.tree_of(result.path)
+    for number, waiver in enumerate(ruleset.waivers):
+        if not any(waiving.speaks_of(waiver, tree, place) for place in places):
+            continue
+        fitting = [item for item in findings if waiving.fits(waiver, tree, item.code, item.path)]
+        if waiver.until < today.isoformat():
+            why = f"its last day, {waiver.until}, is past"
+        elif not fitting:
+            why = f"there is no {printable(waiver.code, 20)} there"
+        else:
+            continue
+        yield Fault(
+            f"rules/{ruleset.version}/ruleset.yaml",
+            None,
+            f"waivers[{number}] ({printable(waiver.code, 20)} at {printable(waiver.path, 80)}) excuses nothing: {why}",
+        )

@@ -1,0 +1,37 @@
+"""A result has fewer runs than the rules want.
+
+## What it does
+Counts the logs of a results folder, those that cannot be read too, and compares with `num_runs`.
+
+## Why it matters
+Training is random; the mean of fewer runs is a luckier number.
+
+## Example
+4 runs, 5 wanted.
+
+## Instead
+`tta run --resume` adds what is missing.
+
+## Source
+MLPerf training rules, "Benchmark Results".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import RESULT_PATTERN, Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if result.kind == "log":
+        return
+    num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
+    if num_runs == 0:  # no log says which benchmark it is, so that no other check has anything to look at
+        yield Fault(str(result.path), None, "the result has no runs")
+    elif rules is not None and num_runs < rules.num_runs:
+        yield Fault(str(result.path), None, f"the result has {num_runs} of the {rules.num_runs} runs it must have")

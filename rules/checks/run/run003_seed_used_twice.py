@@ -1,0 +1,40 @@
+"""Two runs of a result have the same seed.
+
+## What it does
+Compares `seed` over the runs of a result.
+
+## Why it matters
+With the same seed a run repeats, and a lucky one counts twice.
+
+## Example
+result_1.txt and result_4.txt both have seed 17.
+
+## Instead
+Let `tta run` draw the seeds, or give `--seed S`: run k then uses S + k.
+
+## Source
+MLPerf training rules, "Random numbers"; seeds must be logged and differ since v4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    seen: dict[int, RunLog] = {}
+    for log in result.runs:
+        seed = log.value(key.SEED)
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            continue
+        if seed in seen:
+            yield Fault(str(log.path), log.line_of(key.SEED), f"seed {seed} was used in {seen[seed].path.name} already")
+        seen.setdefault(seed, log)

@@ -1,0 +1,54 @@
+"""Two runs have the same qualities at the same times.
+
+## What it does
+Compares the evaluations of the runs of a result, values and seconds since `run_start`. Copies that RUN004 finds are
+left out.
+
+## Why it matters
+No two runs take the same nanoseconds. Such a run is a copy with another name and another seed.
+
+## Example
+result_3.txt is result_1.txt with seed and run_id changed.
+
+## Instead
+Run as often as the rules want.
+
+## Source
+MLPerf's duplicate test compares seeds with the line of code that logged them, and misses this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    seen: dict[tuple[tuple[float, float], ...], RunLog] = {}
+    for log in result.runs:
+        start = log.first(key.RUN_START)
+        if start is None:
+            continue
+        curve = tuple((value, log.seconds(start, event)) for event, value in timeline.qualities(log))
+        first = seen.setdefault(curve, log)
+        if not curve or _is_copy(log, first):
+            continue
+        yield Fault(
+            str(log.path),
+            log.line_of(key.EVAL_ACCURACY),
+            f"all {len(curve)} evaluations have the qualities and the times of {first.path.name}",
+        )
+
+
+def _is_copy(log: RunLog, other: RunLog) -> bool:
+    """Whether RUN004 finds it: the log itself, the same bytes, or the same run_id."""
+    run_id = log.field(key.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(key.TTA_FORMAT, "run_id"))

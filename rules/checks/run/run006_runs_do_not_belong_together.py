@@ -1,0 +1,60 @@
+"""The runs of a result are not of one result.
+
+## What it does
+Compares every run with the first: benchmark, division, submitter, system and its description, rules, number of devices,
+precision and the result's number (`result_id`), which `tta run` draws once for all of its runs.
+
+## Why it matters
+Runs that were taken from several results were chosen. Runs of several systems are nobody's time.
+
+## Example
+result_4.txt comes from another folder, where it was faster.
+
+## Instead
+Hand in the runs of one `tta run`, completed by `tta run --resume`.
+
+## Source
+MLPerf training rules, "System and framework must be consistent" and "Benchmark Results".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+_FACTS = (  # what it is called, and where it stands: an event, and a field of it or the whole
+    ("benchmark", key.SUBMISSION_BENCHMARK, None),
+    ("division", key.SUBMISSION_DIVISION, None),
+    ("submitter", key.SUBMISSION_ORG, None),
+    ("system", key.TTA_SYSTEM, "name"),
+    ("digest of the system description", key.TTA_SYSTEM, "digest"),
+    ("ruleset", key.TTA_RULES, "ruleset"),
+    ("digest of the terms", key.TTA_RULES, "terms_digest"),
+    ("number of devices", key.TTA_CONFIG, "num_devices"),
+    ("precision", key.TTA_CONFIG, "precision"),
+    ("result_id", key.TTA_FORMAT, "result_id"),
+)
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for log in result.runs:
+        first = result.runs[0]
+        for what, name, field in _FACTS:
+            value, expected = _fact(log, name, field), _fact(first, name, field)
+            if value is not None and expected is not None and value != expected:
+                yield Fault(
+                    str(log.path),
+                    log.line_of(name),
+                    f"the {what} is {printable(value, 60)}; in {first.path.name} it is {printable(expected, 60)}",
+                )
+
+
+def _fact(log: RunLog, name: str, field: str | None) -> object:
+    return log.value(name) if field is None else log.field(name, field)

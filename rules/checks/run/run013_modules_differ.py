@@ -1,0 +1,43 @@
+"""The runs of one result were made with different modules.
+
+## What it does
+Compares the module in `tta_config` of every run with that of the first: its name, its SHA-256 and what it replaces; no
+module is one way, too.
+
+## Why it matters
+A result is the mean of runs of one training. Two modules are two trainings.
+
+## Example
+Four runs with one version of fast.py, the fifth with a version that was edited in between.
+
+## Instead
+Run all of them again when the module was changed; `tta run --resume` refuses to mix them.
+
+## Source
+MLPerf training rules, "Benchmark Results" and "System and framework must be consistent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result, named_module
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    told = [log for log in result.runs if isinstance(log.value(key.TTA_CONFIG), dict)]
+    for log in told:
+        first = told[0]
+        if log.field(key.TTA_CONFIG, "module") != first.field(key.TTA_CONFIG, "module"):
+            yield Fault(
+                str(log.path),
+                log.line_of(key.TTA_CONFIG),
+                f"the module is {printable(named_module(log) or 'none')}; in {first.path.name} it is "
+                f"{printable(named_module(first) or 'none')}",
+            )

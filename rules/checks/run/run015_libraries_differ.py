@@ -1,0 +1,58 @@
+"""The runs of a result were made with other libraries, or on other devices.
+
+## What it does
+Compares what the ranks say in `tta_world` over the runs: the versions of every library, the device and its name.
+
+## Why it matters
+A result is of one system. A run with a faster library, or on a faster device, is of another.
+
+## Example
+torch 2.14.1 in four runs, 2.15.0 in the fifth.
+
+## Instead
+Make all runs anew after an update.
+
+## Source
+MLPerf submission rules: the runs of a result are made with the same software and hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+_FACTS = ("versions", "device", "device_name")
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    told = [(log, ranks) for log in result.runs if (ranks := _ranks(log))]
+    for log, ranks in told:
+        first_log, first = told[0]
+        for rank, other in zip(ranks, first, strict=False):  # another number of ranks is RUN006's
+            name = next((name for name in _FACTS if rank.get(name) != other.get(name)), None)
+            if name is not None:
+                mine, theirs = _shown(rank.get(name), other.get(name)), _shown(other.get(name), rank.get(name))
+                message = (
+                    f"the {name} of rank {printable(rank.get('rank'), 20)}: {mine}; in {first_log.path.name} {theirs}"
+                )
+                yield Fault(str(log.path), log.line_of(key.TTA_WORLD), message)
+                break
+
+
+def _ranks(log: RunLog) -> list[dict[str, object]]:
+    world = log.value(key.TTA_WORLD)
+    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
+
+
+def _shown(value: object, other: object) -> str:
+    """What differs of two mappings, or the whole."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        value = {name: item for name, item in value.items() if other.get(name) != item}
+    return printable(value, 80)

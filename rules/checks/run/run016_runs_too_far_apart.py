@@ -1,0 +1,50 @@
+"""The runs of a result differ so much that its rank says little.
+
+## What it does
+Compares the longest and the shortest run that are averaged: the longest should be no more than 4 times as long.
+
+## Why it matters
+A result shares the rank of a faster one unless it is significantly slower. A result that is six times as slow on
+average is not, if its runs are far enough apart.
+
+## Example
+Runs of 8, 10, 60, 90 and 95 s beside a leader whose runs take 8 s: both are first.
+
+## Instead
+Find out what makes the runs differ, and hand in a result of all runs made anew.
+
+## Source
+Yuen's test over few runs (docs/reports.md): its doubt grows with the spread of either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
+from harness.submission.result import Result
+
+SCOPE = "result"
+FACTOR = 4.0
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if rules is None or len(result.runs) != rules.num_runs:
+        return  # what is averaged is not known
+    reached = [log for log in result.runs if timeline.deciding(log, rules) is not None]
+    times_s = sorted(seconds for log in reached if (seconds := timeline.run_s(log)) is not None)
+    # A run that missed the target is slowest of all.
+    kept = times_s[rules.drop : rules.num_runs - rules.drop]
+    if not kept:
+        return
+    shortest_s, longest_s = kept[0], kept[-1]
+    if longest_s > FACTOR * shortest_s > 0:
+        yield Fault(
+            str(result.path),
+            None,
+            f"the runs that are averaged take {shortest_s:.3f} to {longest_s:.3f} s, "
+            f"{longest_s / shortest_s:.1f} times as long; up to {FACTOR:g} times is usual",
+            {"shortest_s": shortest_s, "longest_s": longest_s},
+        )

@@ -1,0 +1,1 @@
+"""Signatures: who signed a submission, and whether it still is what was signed."""

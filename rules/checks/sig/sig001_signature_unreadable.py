@@ -1,0 +1,35 @@
+"""The signature file holds no signature.
+
+## What it does
+Reads MANIFEST.sha256.sig: a regular file of at most 64 KiB with one SSH signature of version 1 in its armour.
+
+## Why it matters
+What cannot be read proves nothing, and looks as if it did.
+
+## Example
+A signature of GnuPG, a link to another submission's signature, a file that was cut off.
+
+## Instead
+Sign anew: `tta submit --sign KEY`, or `ssh-keygen -Y sign -f KEY -n tta-submission MANIFEST.sha256`.
+
+## Source
+OpenSSH, PROTOCOL.sshsig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.result import Result
+from harness.submission.signature import verdict
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    found = verdict(result, ruleset)
+    if found.state == "unreadable":
+        yield Fault(str(result.path / SIGNATURE_NAME), None, f"no SSH signature can be read from it: {found.why}")

@@ -1,0 +1,35 @@
+"""There is a signature, and no manifest that it could be of.
+
+## What it does
+Looks for MANIFEST.sha256 beside MANIFEST.sha256.sig.
+
+## Why it matters
+A signature without the text that it is over proves nothing of the files.
+
+## Example
+MANIFEST.sha256 was removed, so that files could be changed; the signature stayed.
+
+## Instead
+Put the manifest back that was signed.
+
+## Source
+The layout: harness/submission/result.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.result import Result
+from harness.submission.signature import verdict
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    found = verdict(result, ruleset)
+    if found.state == "alone":
+        yield Fault(str(result.path / SIGNATURE_NAME), None, found.why)

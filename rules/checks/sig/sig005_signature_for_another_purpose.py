@@ -1,0 +1,36 @@
+"""The signature was made for another purpose.
+
+## What it does
+Compares the namespace in the signature with `tta-submission`.
+
+## Why it matters
+A key signs commits and mails, too. The namespace keeps a signature that somebody gave for one thing from being shown
+as given for another.
+
+## Example
+A signature that git made, in the namespace `git`.
+
+## Instead
+Sign with `-n tta-submission`, which `tta submit --sign` does.
+
+## Source
+OpenSSH, PROTOCOL.sshsig: the namespace prevents cross-protocol attacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.result import Result
+from harness.submission.signature import verdict
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    found = verdict(result, ruleset)
+    if found.state == "namespace":
+        yield Fault(str(result.path / SIGNATURE_NAME), None, found.why)

@@ -1,0 +1,38 @@
+"""The rules demand a signature, and there is none that holds.
+
+## What it does
+Where the ruleset has `signatures: required`: reports a submission that is not signed, or whose signature nobody here
+can verify. What is wrong with a signature that is there is said by SIG001 to SIG005.
+
+## Why it matters
+Without a signature nobody can tell who handed the result in.
+
+## Example
+A submission without MANIFEST.sha256.sig; or with one, checked where ssh-keygen is not installed.
+
+## Instead
+`tta submit --sign KEY`; to verify, install OpenSSH's ssh-keygen and put allowed_signers into the ruleset.
+
+## Source
+The setting `signatures` of rules/*/ruleset.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.result import Result
+from harness.submission.signature import verdict
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    found = verdict(result, ruleset)
+    if result.kind == "submission" and ruleset.requires_signature and found.state in ("unsigned", "unverifiable"):
+        yield Fault(
+            str(result.path), None, f"these rules demand a signature ({SIGNATURE_NAME}); it is {found.sentence}"
+        )

@@ -1,0 +1,1 @@
+"""The system description, and whether the runs match it."""

@@ -1,0 +1,53 @@
+"""The log was made on another system than the one described.
+
+## What it does
+Compares name and digest in `tta_system` with the system description.
+
+## Why it matters
+A description that is improved after the runs describes another machine. The digest is over its content, not its
+layout.
+
+## Example
+The log says digest 3f2a…; the description with 8 accelerators has 91bc…, the one with 16 has 3f2a….
+
+## Instead
+Hand in the description that `tta run` put beside the logs. If it is wrong, correct it and run again.
+
+## Source
+MLPerf submission rules; MLPerf's checkers compare neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.events import digest_of
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if result.system is None:
+        return
+    digest, name = digest_of(dict(result.system)), result.system.get("system_name")
+    for log in result.runs:
+        line = log.line_of(key.TTA_SYSTEM)
+        logged_name, logged_digest = log.field(key.TTA_SYSTEM, "name"), log.field(key.TTA_SYSTEM, "digest")
+        if isinstance(logged_name, str) and logged_name != name:
+            yield Fault(
+                str(log.path),
+                line,
+                f"the run was made on {printable(logged_name, 60)!r}; the description is of {printable(name, 60)!r}",
+            )
+        elif isinstance(logged_digest, str) and logged_digest != digest:
+            yield Fault(
+                str(log.path),
+                line,
+                f"the run was made on a system described otherwise: digest {printable(logged_digest[:12])}…, "
+                f"the description has {digest[:12]}…",
+            )

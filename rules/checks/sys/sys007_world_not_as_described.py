@@ -1,0 +1,58 @@
+"""Other devices trained than the system description has.
+
+## What it does
+Compares the devices and hosts in `tta_world` with `accelerators_per_node` and `number_of_nodes`.
+
+## Why it matters
+Who describes one node and trains on two halves the time a device seems to take.
+
+## Example
+The description says no accelerators; rank 0 trained on cuda:0.
+
+## Instead
+Describe the system that the runs use; `tta doctor` on each kind of node.
+
+## Source
+MLPerf submission rules, system description. Node counts in published descriptions differ from their directories.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    if result.system is None:
+        return
+    nodes, per_node = _count(result.system.get("number_of_nodes")), _count(result.system.get("accelerators_per_node"))
+    for log in result.runs:
+        world = log.value(key.TTA_WORLD)
+        ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
+        hosts = Counter(str(rank.get("host")) for rank in ranks)
+        on_accelerators = Counter(
+            str(rank.get("host")) for rank in ranks if str(rank.get("device", "cpu")).partition(":")[0] != "cpu"
+        )
+        fault = None
+        if nodes is not None and ranks and len(hosts) != nodes:
+            fault = f"the ranks ran on {len(hosts)} hosts; number_of_nodes is {nodes}"
+        elif per_node is not None and any(num_ranks > per_node for num_ranks in on_accelerators.values()):
+            fault = (
+                f"{max(on_accelerators.values())} ranks of one host ran on accelerators; "
+                f"accelerators_per_node is {per_node}"
+            )
+        if fault is not None:
+            yield Fault(str(log.path), log.line_of(key.TTA_WORLD), fault)
+
+
+def _count(value: object) -> int | None:
+    """A count as descriptions write it: a text of digits."""
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None

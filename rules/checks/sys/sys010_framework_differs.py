@@ -1,0 +1,56 @@
+"""The framework that is described is not the one that ran.
+
+## What it does
+Looks for the version of torch that the ranks name in `tta_world` in the description's `framework`; what follows a plus
+sign in a version is left out.
+
+## Why it matters
+Readers compare frameworks by that field; a result that a newer one made should not be the older one's.
+
+## Example
+`framework` is "PyTorch 2.14.1", rank 0 ran with 2.15.0.
+
+## Instead
+Describe the machine anew after an update: `tta doctor --out FILE`.
+
+## Source
+MLPerf submission rules, system description: `framework` has its version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.errors import printable
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.result import Result
+
+SCOPE = "result"
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    described = (result.system or {}).get("framework")
+    if not isinstance(described, str):
+        return
+    for log in result.runs:
+        for version in _versions(log):
+            if not re.search(rf"(?<![0-9.]){re.escape(version)}(?![0-9]|\.[0-9])", described):
+                told = (
+                    f"the run was made with torch {printable(version, 40)}; described is {printable(described, 80)!r}"
+                )
+                yield Fault(str(log.path), log.line_of(key.TTA_WORLD), told)
+                break
+
+
+def _versions(log: RunLog) -> Iterator[str]:
+    """Of torch, as every rank says."""
+    world = log.value(key.TTA_WORLD)
+    for rank in world if isinstance(world, list) else []:
+        versions = rank.get("versions") if isinstance(rank, dict) else None
+        version = versions.get("torch") if isinstance(versions, dict) else None
+        if isinstance(version, str):
+            yield version.partition("+")[0]

@@ -1,0 +1,1 @@
+"""Time: initialisation, the clock ledger, budgets and speed."""

@@ -1,0 +1,45 @@
+"""Hours passed before initialisation began.
+
+## What it does
+Compares the time from the first line of the log to `init_start` with 1,500 s. The referee waits no longer than twice
+600 s for a worker to start and to open what it is to run, and some seconds for the first reading of every meter.
+
+## Why it matters
+Neither the limit of initialisation nor the clock counts what happens there, and the worker is running already.
+
+## Example
+Three hours between `tta_world` and `init_start`: a model was compiled, and tuned, before anything was limited.
+
+## Instead
+Do the work in `prepare()`, within its limit.
+
+## Source
+MLPerf training rules, "Run Results": only initialisation, which is limited, comes before the clock. The referee's own
+patience: harness/run/referee.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.findings import Fault
+from harness.log import events as key
+from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules, RuleSet
+
+SCOPE = "log"
+MAX_START_S = 1500.0
+
+
+def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    begin = log.first(key.INIT_START)
+    if begin is None:
+        return
+    start_s = log.seconds(log.events[0], begin)
+    if start_s > MAX_START_S:
+        yield Fault(
+            str(log.path),
+            begin.lineno,
+            f"{start_s:.1f} s passed before init_start; the referee waits {MAX_START_S:g} s at most",
+            {"start_s": start_s},
+        )

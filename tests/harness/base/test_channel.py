@@ -1,0 +1,208 @@
+"""The line between referee and worker: whole messages, bounded, and never longer than the time that was given."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.base.json_socket import MAX_MESSAGE_BYTES, Channel, ChannelClosed
+from harness.errors import WorkerError
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, socket.socket]]:
+    """A channel and the bare socket at its other end."""
+    left, right = socket.socketpair()
+    channel = Channel(left)
+    yield channel, right
+    channel.close()
+    right.close()
+
+
+def test_message_arrives_as_it_was_sent() -> None:
+    """Both ways, with text that is not ASCII, and more than a socket's buffer holds."""
+    left, right = socket.socketpair()
+    one, other = Channel(left), Channel(right)
+    message = {"do": "é\n\u2028", "n": [1, 2.5, None, True], "big": "x" * 1_000_000}
+
+    sender = threading.Thread(target=one.send, args=(message,))
+    sender.start()
+    received = other.receive(10.0)
+    sender.join()
+
+    assert received == message
+    one.close()
+    other.close()
+
+
+def test_two_messages_in_one_piece_are_two(ends: tuple[Channel, socket.socket]) -> None:
+    """Nothing is lost and nothing is glued together."""
+    channel, peer = ends
+    peer.sendall(b'{"a": 1}\n{"b": 2}\n{"c"')
+
+    assert channel.receive(1.0) == {"a": 1}
+    assert channel.receive(1.0) == {"b": 2}
+    assert channel.receive(0.0) is None
+    peer.sendall(b": 3}\n")
+    assert channel.receive(1.0) == {"c": 3}
+
+
+def test_silence_is_none_after_the_time(ends: tuple[Channel, socket.socket]) -> None:
+    """Zero seconds is a look."""
+    assert ends[0].receive(0.0) is None
+    assert ends[0].receive(0.01) is None
+
+
+def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[Channel, socket.socket]) -> None:
+    """The time is for the whole message, or a dripping worker would switch off every limit."""
+    channel, peer = ends
+    is_over = threading.Event()
+
+    def drip() -> None:
+        while not is_over.wait(0.01):
+            peer.sendall(b"x")
+
+    dripper = threading.Thread(target=drip)
+    dripper.start()
+    begin = time.monotonic()
+    answer = channel.receive(0.1)
+    elapsed_s = time.monotonic() - begin
+    is_over.set()
+    dripper.join()
+
+    assert answer is None
+    assert elapsed_s < 5.0
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"x", b"[]", b"5", b"null", b'"x"', b"\xff", b"{", b"[" * 100_000, b'{"a": ' + b"1" * 5000 + b"}"]
+)
+def test_line_that_is_no_message_is_the_workers_error(ends: tuple[Channel, socket.socket], line: bytes) -> None:
+    """What submitted code sends is read as JSON objects, never as anything else."""
+    channel, peer = ends
+    peer.sendall(line + b"\n")
+
+    with pytest.raises(WorkerError, match="no message"):
+        channel.receive(1.0)
+
+
+def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[Channel, socket.socket]) -> None:
+    """More than 4 MiB without a line feed is an error."""
+    channel, peer = ends
+
+    def flood() -> None:
+        try:
+            peer.sendall(b"x" * (2 * MAX_MESSAGE_BYTES))
+        except OSError:
+            return
+
+    sender = threading.Thread(target=flood)
+    sender.start()
+    with pytest.raises(WorkerError, match="more than"):
+        channel.receive(10.0)
+    channel.close()
+    sender.join()
+
+
+def test_end_of_the_line_is_told_after_the_last_message(ends: tuple[Channel, socket.socket]) -> None:
+    """What was sent before the other side went is still read; half a message is not."""
+    channel, peer = ends
+    peer.sendall(b'{"a": 1}\n{"b":')
+    peer.close()
+
+    assert channel.receive(1.0) == {"a": 1}
+    with pytest.raises(ChannelClosed):
+        channel.receive(1.0)
+
+
+def test_sending_to_nobody_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
+    """Not a signal, not an OSError."""
+    channel, peer = ends
+    peer.close()
+
+    with pytest.raises(ChannelClosed):
+        channel.send({"x": "y" * 10_000_000})
+
+
+def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[Channel, socket.socket]) -> None:
+    """A loss of NaN is an answer; the referee ends the run as diverged."""
+    channel, peer = ends
+    peer.sendall(json.dumps({"mean_loss": float("nan")}).encode() + b"\n")
+
+    answer = channel.receive(1.0)
+
+    assert answer is not None
+    assert answer["mean_loss"] != answer["mean_loss"]
+
+
+def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says arrives at the end that listens there."""
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("line")
+        listener.listen(1)
+        worker = Channel.connect(Path("line"))
+        referee = Channel(listener.accept()[0])
+    worker.send({"hello": 1})
+
+    assert referee.receive(1.0) == {"hello": 1}
+    worker.close()
+    referee.close()
+
+
+def test_a_line_that_nobody_listens_on_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the system's; the descriptor is closed at once, not when the collector comes by."""
+    monkeypatch.chdir(tmp_path)
+    made: list[socket.socket] = []
+
+    class Listed(socket.socket):
+        def __init__(self, *kind: int) -> None:
+            super().__init__(*kind)
+            made.append(self)
+
+    monkeypatch.setattr(socket, "socket", Listed)
+
+    with pytest.raises(FileNotFoundError):
+        Channel.connect(Path("line"))
+
+    assert [item.fileno() for item in made] == [-1]
+
+
+def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[Channel, socket.socket]) -> None:
+    """A worker that is killed with a command unread: the system says reset, the referee hears what it always does."""
+    channel, peer = ends
+    channel.send({"do": "train"})
+    peer.close()
+
+    with pytest.raises(ChannelClosed, match="the connection broke: Connection reset by peer"):
+        channel.receive(1.0)
+
+
+class Fickle(socket.socket):
+    """A socket whose first bytes are announced and not there: `select` may say so (select(2), "Bugs")."""
+
+    is_first = True
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        if self.is_first:
+            self.is_first = False
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return super().recv(bufsize, flags)
+
+
+def test_bytes_that_are_announced_too_early_are_waited_for() -> None:
+    """The message is read all the same, and the run does not end of it."""
+    left, right = socket.socketpair()
+    channel = Channel(Fickle(fileno=left.detach()))
+    right.sendall(b'{"a": 1}\n')
+
+    assert channel.receive(1.0) == {"a": 1}
+    channel.close()
+    right.close()

@@ -1,0 +1,264 @@
+"""Scales, ticks and charts: places that can be computed in the head, and what has no place."""
+
+from __future__ import annotations
+
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from harness.board.charts.lines import Bar, Line, bar_chart, line_chart, thinned
+from harness.board.charts.scales import Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
+from harness.board.charts.scatter import Dot, scatter_chart
+from harness.board.charts.strips import Strip, strip_plot, strip_reach
+from harness.board.charts.svg import Label
+
+LABEL = Label("c", "A chart", "What it shows.")
+NAN, INF = math.nan, math.inf
+
+
+def test_a_linear_scale_maps_its_ends_and_its_middle() -> None:
+    """Low goes to start, high to stop, the middle between them; a vertical scale may run backwards."""
+    scale = Scale(0.0, 10.0, 100.0, 0.0)
+
+    assert (scale(0.0), scale(5.0), scale(10.0)) == (100.0, 50.0, 0.0)
+
+
+def test_a_logarithmic_scale_gives_equal_ratios_equal_distances() -> None:
+    """1, 10 and 100 lie equally far apart."""
+    scale = Scale(1.0, 100.0, 0.0, 200.0, is_log=True)
+
+    assert [scale(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_a_scale_refuses_what_is_not_finite(value: float) -> None:
+    """NaN has no place on a chart, and does not become 0."""
+    with pytest.raises(ValueError, match="no place"):
+        Scale(0.0, 1.0, 0.0, 1.0)(value)
+    with pytest.raises(ValueError, match="no place"):
+        span([0.0, value])
+
+
+def test_the_span_of_equal_values_is_not_empty() -> None:
+    """Equal values get a tenth of their size on both sides, zeros get 1."""
+    assert span([5.0, 5.0]) == (4.5, 5.5)
+    assert span([0.0]) == (-1.0, 1.0)
+    assert span([0.0, 10.0], 0.1) == (-1.0, 11.0)
+
+
+def test_the_span_of_nothing_is_refused() -> None:
+    """There is no scale over no values."""
+    with pytest.raises(ValueError, match="no values"):
+        span([])
+
+
+def test_an_axis_turns_logarithmic_beyond_a_ratio_of_twenty() -> None:
+    """Exactly twenty is still linear; a zero among the values keeps it linear."""
+    assert not axis([1.0, 20.0], 0, 1).is_log
+    assert axis([1.0, 20.1], 0, 1).is_log
+    assert not axis([0.0, 1000.0], 0, 1).is_log
+
+
+def test_an_axis_from_zero_begins_at_zero() -> None:
+    """Costs and times that are near each other are shown with their true proportion."""
+    assert axis([90.0, 100.0], 0, 1, from_zero=True).low == 0.0
+    assert axis([0.0, 0.0], 0, 1, from_zero=True).low == 0.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.0, 10.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
+        (0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (0.1, 0.3, [0.1, 0.15, 0.2, 0.25, 0.3]),
+        (-1.0, 1.0, [-1.0, -0.5, 0.0, 0.5, 1.0]),
+        (3.0, 3.0, [3.0]),
+        (0.0, 9e9, [0.0, 2e9, 4e9, 6e9, 8e9]),
+    ],
+)
+def test_linear_ticks_are_round_and_include_the_ends(low: float, high: float, ticks: list[float]) -> None:
+    """An end that is a round number is a tick; no tick lies outside."""
+    assert linear_ticks(low, high) == pytest.approx(ticks)
+
+
+def test_logarithmic_ticks_are_one_two_five() -> None:
+    """Over many powers of ten only the powers are left."""
+    assert log_ticks(1.0, 10.0) == [1.0, 2.0, 5.0, 10.0]
+    assert log_ticks(1.0, 1e6) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
+    with pytest.raises(ValueError, match="logarithmic"):
+        log_ticks(0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "label"), [(0.0, "0"), (-0.0, "0"), (0.5, "0.5"), (1500.0, "1,500"), (1e9, "1e+09"), (2.5e-5, "2.5e-05")]
+)
+def test_tick_labels_have_no_needless_zeros(value: float, label: str) -> None:
+    """What a reader expects at a tick."""
+    assert tick_label(value) == label
+
+
+def test_the_pareto_front_keeps_what_nothing_beats() -> None:
+    """(2, 2) beats (3, 3) and (2, 4); equal points stay both; the order is by the first coordinate."""
+    assert pareto_front([(3.0, 3.0), (2.0, 2.0), (1.0, 9.0), (2.0, 4.0), (2.0, 2.0)]) == [2, 1, 4]
+    assert pareto_front([]) == []
+    assert pareto_front([(1.0, 1.0)]) == [0]
+
+
+class _Balance(HTMLParser):
+    """Whether every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _is_whole(svg: str) -> bool:
+    parser = _Balance()
+    parser.feed(svg)
+    parser.close()
+    return not parser.open
+
+
+def _lines(*points: tuple[float, float], is_hit: bool = True) -> list[Line]:
+    return [Line("a run", 0, points, is_hit)]
+
+
+def test_a_line_chart_has_title_target_and_curve() -> None:
+    """The target line lies where the axis says; title and description are there for who cannot see it."""
+    svg = line_chart(LABEL, _lines((0.0, 0.0), (10.0, 1.0)), "seconds", "accuracy", 0.5, (0.0, 1.0))
+
+    assert _is_whole(svg)
+    assert '<title id="c-t">A chart</title><desc id="c-d">What it shows.</desc>' in svg
+    # 0..1 fills the height from 276 to 14, so 0.5 lies at 145.
+    assert re.search(r'class="target" x1="68" x2="548" y1="145" y2="145"', svg)
+    assert 'points="68,276 ' in svg
+
+
+def test_a_line_chart_of_one_point_is_a_chart() -> None:
+    """One evaluation, exactly on the target, at second 0."""
+    svg = line_chart(LABEL, _lines((0.0, 0.9)), "x", "y", 0.9, (0.0, 1.0))
+
+    assert _is_whole(svg)
+    assert "nan" not in svg
+
+
+def test_a_line_chart_shows_what_lies_outside_its_limits() -> None:
+    """A quality that the rules hold impossible is drawn inside the frame, not above it."""
+    svg = line_chart(LABEL, _lines((0.0, 0.5), (1.0, 1.5)), "x", "y", 0.9, (0.0, 1.0))
+
+    heights = [float(y) for y in re.findall(r'<circle [^>]*cy="([0-9.-]+)"', svg)]
+    assert heights
+    assert all(14 <= height <= 276 for height in heights)
+
+
+def test_a_run_that_missed_ends_in_a_cross() -> None:
+    """A missed run is told apart by form, not by colour alone."""
+    assert 'class="miss' in line_chart(LABEL, _lines((1.0, 0.5), is_hit=False), "x", "y", 0.9, (0, 1))
+    assert 'class="miss' not in line_chart(LABEL, _lines((1.0, 0.95)), "x", "y", 0.9, (0, 1))
+
+
+def test_charts_of_nothing_are_empty() -> None:
+    """The page says a sentence instead."""
+    assert line_chart(LABEL, [Line("a run", 0, [])], "x", "y", 0.9, (0, 1)) == ""
+    assert scatter_chart(LABEL, [], "x", "y") == ""
+    assert bar_chart(LABEL, [], "x") == ""
+
+
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_charts_refuse_what_is_not_finite(value: float) -> None:
+    """A chart with a hole where a number should be would be a lie."""
+    with pytest.raises(ValueError, match="no place"):
+        line_chart(LABEL, _lines((0.0, value)), "x", "y", 0.9, (0, 1))
+    with pytest.raises(ValueError, match="no place"):
+        line_chart(LABEL, _lines((0.0, 0.5)), "x", "y", value, (0, 1))
+    with pytest.raises(ValueError, match="no place"):
+        scatter_chart(LABEL, [Dot("a", "1", value, 1.0)], "x", "y")
+    with pytest.raises(ValueError, match="no place"):
+        bar_chart(LABEL, [Bar("a", [("train", value)])], "x")
+
+
+def test_a_chart_escapes_names() -> None:
+    """A submitter's name stays text in a chart too."""
+    svg = scatter_chart(Label("k", "<b>", "&"), [Dot("<script>", "<i>", 1.0, 1.0)], "x<", "y>")
+
+    assert "<script>" not in svg
+    assert "&lt;script&gt;" in svg
+    assert "<b>" not in svg
+    assert "<i>" not in svg
+    assert _is_whole(svg)
+
+
+def test_a_scatter_chart_marks_its_front() -> None:
+    """Two of three points are on the front; equal values in one coordinate are no trouble."""
+    dots = [Dot("a", "1", 1.0, 3.0), Dot("b", "2", 2.0, 1.0), Dot("c", "3", 2.0, 3.0)]
+    svg = scatter_chart(LABEL, dots, "x", "y")
+
+    assert svg.count('class="best"') == 2
+    assert svg.count('class="beaten"') == 1
+
+
+def test_bars_add_up() -> None:
+    """The parts stand end to end: the second starts where the first ends; a part of 0 is not drawn."""
+    svg = bar_chart(LABEL, [Bar("run 0", [("init", 1.0), ("train", 3.0), ("eval", 0.0)])], "seconds")
+
+    places = [
+        (float(x), float(width)) for x, width in re.findall(r'<rect [^>]*x="([0-9.]+)"[^>]*width="([0-9.]+)"', svg)
+    ]
+    assert len(places) == 2
+    assert places[0][0] + places[0][1] == pytest.approx(places[1][0], abs=0.02)
+    assert places[1][1] == pytest.approx(3 * places[0][1], abs=0.05)
+
+
+def test_a_negative_part_is_refused() -> None:
+    """A bar cannot go back."""
+    with pytest.raises(ValueError, match="negative"):
+        bar_chart(LABEL, [Bar("run 0", [("other", -0.1)])], "seconds")
+
+
+def test_thinning_keeps_the_ends() -> None:
+    """1,000 points become 10, the first and the last among them; 10 stay 10."""
+    points = [(float(index), 0.0) for index in range(1000)]
+
+    thin = thinned(points, 10)
+    assert len(thin) == 10
+    assert (thin[0], thin[-1]) == (points[0], points[-1])
+    assert thinned(points[:10], 10) == points[:10]
+
+
+def test_a_strip_shows_every_run_once() -> None:
+    """Three counted, two hollow, one cross; the mean is in the middle of the scale."""
+    strip = Strip([9.0, 10.0, 11.0], [8.0, 12.0], 1, 10.0, (9.5, 10.5))
+
+    svg = strip_plot(LABEL, strip, strip_reach([strip]))
+    assert svg.count('class="run"') == 3
+    assert svg.count('class="run dropped"') == 2
+    assert svg.count('class="miss"') == 1
+    assert 'class="mean" x1="95"' in svg
+
+
+def test_the_reach_of_strips_is_the_farthest_run() -> None:
+    """Two rows, a thousand times apart, 20 % and 5 % wide: the scale goes to 20 %; equal runs get half a per cent."""
+    wide, narrow = Strip([8.0, 10.0], [], 0, 10.0, None), Strip([9_500.0, 10_000.0], [], 0, 10_000.0, None)
+
+    assert strip_reach([wide, narrow]) == pytest.approx(0.2)
+    assert strip_reach([Strip([5.0, 5.0], [], 0, 5.0, None)]) == 0.005
+    assert strip_reach([]) == 0.005
+
+
+def test_a_strip_without_times_is_only_its_rail() -> None:
+    """All runs missed: a cross and no dot."""
+    svg = strip_plot(LABEL, Strip([], [], 5, None, None), 0.01)
+
+    assert "circle" not in svg
+    assert 'class="miss"' in svg

@@ -1,0 +1,330 @@
+"""The board by energy and by cost: who is compared with whom, what is shown and not ranked, and what is drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from harness.board.charts.power import component_chart, quality_and_power
+from harness.board.charts.scatter import Dot, front_of, scatter_chart
+from harness.board.charts.svg import Label
+from harness.board.index import Board
+from harness.board.pages.bands import is_dearer, ranks, usd_interval
+from harness.board.pages.cost_view import CostView, cost_view
+from harness.board.pages.energy_view import EnergyView, energy_view
+from harness.board.pages.energy_words import CLASS_WORDS, VOID_CODES, void_words
+from harness.board.pages.pages import pages
+from harness.board.pages.power_trace import NUM_STEPS, PowerLine, PowerTrace, Step, binned, power_trace
+from harness.board.pages.time_view import table_view
+from harness.energy import run_energy as energy_run_energy
+from harness.energy.accounting import run_energy
+from harness.ruleset import catalog
+from harness.submission.result import read_result
+from tests import fabricate, powertrace
+from tests.harness.board.test_board_pages import Page
+from tests.harness.board.test_board_trees import RULES, board_of, energy_tree, gap, ruleset, submit
+
+LABEL = Label("c", "A chart", "What it shows.")
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    return board_of(energy_tree(tmp_path_factory.mktemp("energy") / "tree"))
+
+
+@pytest.fixture(scope="module")
+def made(board: Board) -> Mapping[str, bytes]:
+    return dict(pages(board))
+
+
+@pytest.fixture(scope="module")
+def by_energy(board: Board) -> EnergyView:
+    return energy_view(board, table_view(board, board.leaderboard.tables[0]))
+
+
+@pytest.fixture(scope="module")
+def by_cost(board: Board) -> CostView:
+    return cost_view(table_view(board, board.leaderboard.tables[0]))
+
+
+def _text(made: Mapping[str, bytes], path: str) -> str:
+    return " ".join(" ".join(Page(made[path].decode()).text).split())
+
+
+def test_nodes_and_components_are_boards_of_their_own(by_energy: EnergyView) -> None:
+    """Only equal scopes stand in one list; a tie shares its rank, the next is 1 plus how many are ahead."""
+    found = {
+        (group.board, group.scope): [(row.view.row.system, row.rank) for row in group.rows]
+        for group in by_energy.groups
+    }
+
+    assert found == {
+        ("node", "node (ac)"): [("bmc-b", 1), ("bmc-tied", 1), ("wall-a", 3), ("cellar", 4)],
+        ("component", "cpu_package (package) + gpu (board)"): [("counters-slow", 1), ("counters", 1)],
+        ("component", "gpu (board)"): [("sampled", 1)],
+    }
+    assert [group.board for group in by_energy.groups] == ["node", "component", "component"]
+
+
+def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
+    """Void, estimated, not measured and not counting are four things; none has a rank."""
+    others = {row.view.row.system: row for row in by_energy.others}
+
+    assert {name: row.kind for name, row in others.items()} == {
+        "with-a-gap": "void",
+        "modelled": "estimated",
+        "not-metered": "not measured",
+        "missed": "uncounted",
+    }
+    assert not [row for row in others.values() if row.rank is not None or not row.reasons]
+    assert others["with-a-gap"].reasons == ((None, "a meter gave nothing for more than 2 s"),)
+    assert others["not-metered"].energy == "not measured"
+
+
+def test_the_codes_of_void_reasons_are_those_of_the_checks() -> None:
+    """Every reason that the energy's own document lists has words and the code of a check that asks for it."""
+    words, checks = void_words(ruleset()), catalog.checks()
+    names = re.findall(r"^    ([a-z_]+)  +[a-z]", energy_run_energy.__doc__ or "", re.MULTILINE)
+
+    assert set(names) == set(words) == set(VOID_CODES)
+    folder = Path(catalog.__file__).parents[2] / "rules" / "checks"
+    for name, code in VOID_CODES.items():
+        [path] = folder.glob(f"*/{code.lower()}_*.py")
+        assert code in checks
+        assert name in path.read_text() or name == "unmetered", f"{code} knows nothing of {name}"
+
+
+def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
+    """With the real checks installed, the code stands before the words."""
+    tree = tmp_path / "tree"
+    submit(tree, "fir", "with-a-gap", power="node", block_s=4.0, damage=gap)
+    installed = {**RULES, "PWR005": catalog.checks()["PWR005"]}
+    made = dict(pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
+
+    for path in ("benchmarks/toy_mini--energy.html", "results/fir--with-a-gap--toy_mini.html"):
+        assert "../rules/pwr005.html" in Page(made[path].decode()).links
+
+
+def test_energy_that_is_void_is_shown_with_its_amount(made: Mapping[str, bytes]) -> None:
+    """The joules stand there with their class, and the page says void."""
+    page = _text(made, "benchmarks/toy_mini--energy.html")
+
+    assert "Not ranked by energy" in page
+    for text in ("void", "estimated", "not measured", "does not count", "no score", *CLASS_WORDS.values()):
+        assert text in page, text
+
+
+def test_results_are_ranked_by_list_price(by_cost: CostView) -> None:
+    """Cheapest first, ties as bands; spot is ranked at the on-demand price of the same row."""
+    found = [(row.view.row.system, row.rank) for row in by_cost.ranked]
+
+    assert found == [
+        ("cellar", 1),
+        ("bmc-b", 2),
+        ("bmc-tied", 2),
+        ("with-a-gap", 4),
+        ("not-metered", 5),
+        ("wall-a", 6),
+        ("counters", 7),
+        ("sampled", 8),
+    ]
+    rows = {row.view.row.system: row for row in by_cost.ranked}
+    assert rows["sampled"].price is not None
+    assert rows["sampled"].price.purchase == "on_demand"
+    assert rows["wall-a"].bill == "$ 60.01"
+    assert rows["wall-a"].paid == "$ 20.00"
+    assert rows["cellar"].electricity == "$ 0.0011"  # 11.2 kJ: 0.0031 kWh at 0.30 and a PUE of 1.2
+    assert rows["bmc-b"].electricity is None  # rented: it is in the price
+
+
+def test_what_has_no_cost_says_why(by_cost: CostView) -> None:
+    """A row that is not in the book, none named, and a result that does not count; no number is made up."""
+    reasons = {row.view.row.system: row.reason or "" for row in by_cost.others}
+
+    assert reasons["modelled"].startswith("unknown price 'cloud/no-such/here/on_demand'")
+    assert reasons["counters-slow"] == "the system description has no tta_price_sku"
+    assert reasons["missed"].startswith("the result does not count")
+    assert {row.usd for row in by_cost.others} == {None}
+
+
+def test_a_missed_target_is_a_cross_and_on_no_front(made: Mapping[str, bytes]) -> None:
+    """It gave up sooner and cheaper than others reached the target, and beats nobody."""
+    for name in ("energy", "cost"):
+        text = made[f"benchmarks/toy_mini--{name}.html"].decode()
+        assert text.count('<path class="miss" transform') == 2  # in the chart and in its legend
+        assert "missed the target" in text
+    dots = [Dot("a", "1", 10.0, 5.0), Dot("b", "2", 1.0, 1.0, is_reached=False)]
+    assert front_of(dots) == [0]
+    assert 'class="best"' in scatter_chart(LABEL, dots, "x", "y")
+
+
+def test_intervals_are_drawn_and_cut_at_a_logarithmic_edge() -> None:
+    """Two whiskers a point that has intervals; an interval that reaches 0 does not break a logarithmic axis."""
+    dots = [
+        Dot("a", "1", 1.0, 1.0, (0.5, 1.5), (0.0, 2.0)),
+        Dot("b", "2", 100.0, 100.0, (90.0, 110.0), (90.0, 110.0)),
+    ]
+    svg = scatter_chart(LABEL, dots, "x", "y")
+
+    assert svg.count('class="whisker"') == 4
+    assert "logarithmic" in svg
+    assert "nan" not in svg
+
+
+def test_ranks_share_and_skip() -> None:
+    """As on the board of times: 1, 1, 3."""
+    assert ranks([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
+    assert ranks([], lambda item, leader: True) == []
+
+
+def test_the_interval_of_a_cost_is_that_of_its_time(board: Board) -> None:
+    """The price is exact, so the relative width is the same; dearer is told by the runs."""
+    score = board.entries["acme/results/wall-a/toy_mini"].row.score
+    interval = usd_interval(score)
+
+    assert interval is not None
+    assert score.interval is not None
+    assert score.seconds is not None
+    assert score.usd is not None
+    assert interval[1] / float(score.usd) == pytest.approx(score.interval[1] / score.seconds)
+    assert is_dearer(replace(score, usd=score.usd * 2), score)
+    assert not is_dearer(score, score)
+    assert usd_interval(replace(score, usd=None)) is None
+    assert score.usd.as_tuple().exponent == Decimal("0.000001").as_tuple().exponent
+
+
+def test_the_json_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
+    """Class, interval, void and rank; money as exact text; what is not there is null."""
+    document = json.loads(made["leaderboard.json"])
+    rows = {row["system"]: row for table in document["tables"] for row in table["rows"]}
+
+    assert rows["bmc-b"]["energy"]["rank"] == rows["bmc-tied"]["energy"]["rank"] == 1
+    assert rows["bmc-b"]["energy"]["class"] == "B"
+    assert rows["bmc-b"]["energy"]["idle_w"] == pytest.approx(82.5)
+    assert rows["with-a-gap"]["energy"]["void"] == ["gap"]
+    assert rows["with-a-gap"]["energy"]["rank"] is None
+    assert rows["not-metered"]["energy"] is None
+    assert rows["wall-a"]["cost"]["billed_usd"] == "60.010000"
+    assert rows["wall-a"]["cost"]["prices_digest"] == "p" * 64
+    assert rows["counters-slow"]["cost"]["usd"] is None
+    assert "tta_price_sku" in rows["counters-slow"]["cost"]["why_not"]
+    assert rows["counters"]["runs"][0]["energy"]["method"] == "tta-1"
+
+
+def test_the_csv_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
+    """As many cells as heads in every line; absent is empty."""
+    lines = list(csv.reader(io.StringIO(made["leaderboard.csv"].decode())))
+    rows = {line[4]: dict(zip(lines[0], line, strict=True)) for line in lines[1:]}
+
+    assert rows["counters"]["energy_class"] == "C"
+    assert rows["counters"]["energy_board"] == "component"
+    assert rows["wall-a"]["usd_as_bought"] == "20.003333"
+    assert rows["not-metered"]["energy_rank"] == rows["not-metered"]["energy_class"] == ""
+    assert rows["with-a-gap"]["energy_void"] == "gap"
+
+
+def test_a_result_page_shows_its_meters_and_watts(made: Mapping[str, bytes]) -> None:
+    """Meters with class, scope, accuracy, period and source; a chart a run with a table under it; the bill."""
+    page = _text(made, "results/acme--counters--toy_mini.html")
+    for text in (
+        "Quality and power against time",
+        "nvml:GPU-0:energy",
+        "counter of joules",
+        "± 2.0 %",
+        "processor package",
+        "idle, metered before the runs",
+        "longest gap",
+        "run_stop",
+        "Seconds since run_start",
+        "cloud/big-node/here/on_demand",
+    ):
+        assert text in page, text
+    assert made["results/acme--counters--toy_mini.html"].decode().count('class="band-w') == 15
+    assert "bought spot, 2 interruptions" in _text(made, "results/acme--wall-a--toy_mini.html")
+    assert "no power log lies beside" in _text(made, "results/fir--not-metered--toy_mini.html")
+    assert "nothing was read" in _text(made, "results/fir--with-a-gap--toy_mini.html")
+
+
+def test_the_index_names_who_leads(made: Mapping[str, bytes]) -> None:
+    """Fastest, cheapest, most frugal of nodes and of components, with who cannot be told apart from them."""
+    page = _text(made, "index.html")
+
+    assert "Fastest, cheapest, most frugal" in page
+    assert "1 other cannot be told apart" in page
+    for link in ("benchmarks/toy_mini--energy.html", "benchmarks/toy_mini--cost.html"):
+        assert link in Page(made["index.html"].decode()).links
+
+
+def test_watts_of_a_line_are_exact_in_every_step() -> None:
+    """A ramp from 0 to 100 W over 10 s in ten steps: 5, 15, ... W; a counter has its mean between two readings."""
+    ramp = binned([(0.0, 0.0), (10.0, 100.0)], 0.0, 1.0, 10, 20.0, is_counter=False)
+    counted = binned([(0.0, 7.0), (5.0, 507.0), (10.0, 607.0)], 0.0, 1.0, 10, 20.0, is_counter=True)
+
+    assert [step.mean_w for step in ramp if step] == pytest.approx([5 + 10 * index for index in range(10)])
+    assert [step.mean_w for step in counted if step] == pytest.approx([100.0] * 5 + [20.0] * 5)
+
+
+def test_a_gap_is_a_gap() -> None:
+    """Three seconds without a reading are three steps without watts; the least and the greatest stay."""
+    points = [(0.0, 10.0), (1.0, 30.0), (4.0, 30.0), (5.0, 50.0)]
+    steps = binned(points, 0.0, 1.0, 5, 2.0, is_counter=False)
+
+    assert [step is None for step in steps] == [False, True, True, True, False]
+    assert steps[0] == Step(20.0, 10.0, 30.0)
+
+
+def test_many_samples_make_no_more_than_a_chart_can_show(tmp_path: Path) -> None:
+    """100,000 readings of two meters: 480 steps, and the area under them is the energy."""
+    fabricate.write_result(tmp_path / "r", num_runs=1, power="counters")
+    [log] = read_result(tmp_path / "r").runs
+    start_s, stop_s = 0.0, 7.7
+    samples = powertrace.power(lambda at_s: 200.0 + 10 * at_s, -0.5, 9.5, 1e-4)
+    spec = powertrace.spec()
+    node = powertrace.node(0, {spec: samples}, host="h")
+    log = replace(log, nodes=(node,))
+    origin = log.one("tta_clock").value["mono_ns"] + log.one("run_start").elapsed_ns
+    shifted = replace(
+        node,
+        samples={spec.id: tuple(replace(item, mono_ns=item.mono_ns + origin) for item in samples)},
+        offsets=(),
+    )
+    log = replace(log, nodes=(shifted,))
+    energy = run_energy(log.nodes, origin, origin + round(stop_s * 1e9))
+    trace = power_trace(log, energy, 2.0)
+
+    assert len(samples) == 100_001
+    assert trace is not None
+    assert len(trace.total.steps) == NUM_STEPS
+    inside = [
+        step.mean_w * trace.step_s
+        for index, step in enumerate(trace.total.steps)
+        if step is not None and start_s <= trace.at(index) <= stop_s
+    ]
+    assert energy.joules is not None
+    assert sum(inside) == pytest.approx(energy.joules, rel=0.005)
+    assert len(component_chart(LABEL, trace, 80.0)) < 60_000
+
+
+def test_a_chart_of_watts_draws_gaps_idle_and_edges() -> None:
+    """Two stretches are two lines; the idle baseline and both edges have their names."""
+    steps = (Step(1.0, 0.5, 2.0), Step(2.0, 1.0, 3.0), None, Step(4.0, 4.0, 4.0))
+    line = PowerLine("node", steps)
+    trace = PowerTrace(-1.0, 1.0, 2.5, PowerLine("total", steps), (line,))
+    svg = component_chart(LABEL, trace, 0.7)
+
+    assert svg.count('<polyline class="line') == 2
+    assert svg.count('class="band-w') == 1
+    for text in ("run_start", "run_stop", "idle 0.7 W"):
+        assert text in svg
+    assert quality_and_power(LABEL, [], [], "quality", 0.9, (0.0, 1.0), None) == ""
+    assert "nan" not in quality_and_power(LABEL, [], [(0, "r", trace)], "quality", 0.9, (0.0, 1.0), None)
+    empty = replace(trace, lines=(PowerLine("node", (None,) * 4),), total=PowerLine("total", (None,) * 4))
+    assert component_chart(LABEL, empty, None) == ""

@@ -1,0 +1,403 @@
+"""The pages: whole, safe, closed in themselves, complete, and the same every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+import pytest
+
+from harness.board.index import Board
+from harness.board.pages.pages import pages
+from harness.board.site import MARKER_NAME, write_site
+from harness.ruleset.model import Waiver
+from tests.harness.board.test_board_trees import (
+    HOSTILE,
+    RULES,
+    SPEECH,
+    TOY,
+    abort,
+    board_of,
+    rich_tree,
+    ruleset,
+    submit,
+)
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """A page's elements: refuses what is not closed in order, ids that stand twice, and scripts and styles in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._take(tag, dict(attrs))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._take(tag, dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def _take(self, tag: str, attrs: dict[str, str | None]) -> None:
+        assert not [name for name in attrs if name.startswith("on") or name == "style"], attrs
+        assert tag not in ("style", "iframe", "object", "embed", "base", "form")
+        if tag == "script":
+            assert attrs.get("src")
+        if identity := attrs.get("id"):
+            assert identity not in self.ids, f"id {identity} stands twice"
+            self.ids.add(identity)
+        self.links += [value for name in ("href", "src") if (value := attrs.get(name)) is not None]
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    return board_of(rich_tree(tmp_path_factory.mktemp("rich") / "tree"))
+
+
+@pytest.fixture(scope="module")
+def site(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    write_site(board, folder / "site", folder / "elsewhere")
+    return folder / "site"
+
+
+def _pages(site: Path) -> Iterator[tuple[PurePosixPath, Page]]:
+    for path in sorted(site.rglob("*.html")):
+        yield PurePosixPath(path.relative_to(site).as_posix()), Page(path.read_text())
+
+
+def _page(site: Path, path: str) -> str:
+    return " ".join(" ".join(Page((site / path).read_text()).text).split())
+
+
+def _result(board: Board, place: str) -> str:
+    return f"results/{board.entries[place].slug}.html"
+
+
+def test_every_page_is_whole_and_every_link_leads_somewhere(site: Path) -> None:
+    """Each href and src is a relative path to a file of the site, and its fragment an id there."""
+    found = dict(_pages(site))
+
+    assert len(found) > 15
+    for path, page in found.items():
+        for link in page.links:
+            place, _, fragment = link.partition("#")
+            assert not re.match(r"[a-z]+:|//|/", place), f"{path}: {link} leaves the site"
+            target = (site / path.parent / unquote(place)).resolve() if place else site / path
+            assert target.is_file(), f"{path}: {link} leads nowhere"
+            assert target.is_relative_to(site.resolve())
+            if fragment:
+                assert fragment in found[PurePosixPath(target.relative_to(site.resolve()).as_posix())].ids, (
+                    f"{path}: {link}"
+                )
+
+
+def test_every_page_forbids_what_is_not_ours(site: Path) -> None:
+    """The policy stands in each page, and the style sheet loads nothing."""
+    for path in site.rglob("*.html"):
+        assert 'content="default-src &#39;none&#39;; style-src &#39;self&#39;' in path.read_text()
+    style = (site / "static" / "style.css").read_text()
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_every_file_is_listed_in_the_marker(site: Path) -> None:
+    """The marker says what is ours."""
+    listed = json.loads((site / MARKER_NAME).read_text())["files"]
+    there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+
+    assert set(listed) == there - {MARKER_NAME}
+
+
+def test_hostile_texts_are_letters(site: Path, board: Board) -> None:
+    """A script in a name, a note or a document is shown, not run; control characters are made visible."""
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        assert "<script>" not in text
+        assert "javascript:" not in " ".join(Page(text).links)
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+    page = _page(site, _result(board, "evil/results/+1+cmd/toy_mini"))
+    assert HOSTILE in page
+    assert "\\u202etxt.exe\\x1b[31m" in page
+    assert HOSTILE in _page(site, "rules/tst001.html")
+
+
+def test_names_of_pages_are_slugs(site: Path) -> None:
+    """Nothing a submitter can choose is a page's name as it is, unless it is harmless."""
+    for path in (site / "results").iterdir():
+        assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*\.html", path.name)
+        assert ".." not in path.name
+
+
+def test_the_index_has_every_result_and_says_what_is_absent(site: Path, board: Board) -> None:
+    """Ranked, invalid and not readable ones; not measured, estimated and no price in words."""
+    page, links = _page(site, "index.html"), Page((site / "index.html").read_text()).links
+
+    for place in board.entries:
+        assert _result(board, place) in links
+    for text in (
+        "not measured",
+        "estimated",
+        "no price",
+        "normalised × ",
+        "Results that do not count",
+        "Not readable",
+        "tiny-lab/results/laptop/unheard_of",
+        "3 runs given; the rules require 5",
+        "word_error_rate ≤ 0.12 (fraction, lower is better)",
+        "top1_accuracy ≥ 0.9 (fraction, higher is better)",
+        "nearest neighbour, the best of 2",
+        board.ruleset.digest,
+        "5 warnings",
+        "empty_mini",
+    ):
+        assert text in page, text
+    assert "0 kJ" in page  # measured as zero is not the same as not measured
+
+
+def test_an_invalid_result_gives_its_reason_and_its_rule(site: Path, board: Board) -> None:
+    """The code is a link to the page that explains it."""
+    path = _result(board, "tiny-lab/results/laptop/toy_mini")
+
+    assert "the run did not stop in success" in _page(site, path)
+    assert "../rules/tst001.html" in Page((site / path).read_text()).links
+
+
+def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
+    """Runs with seeds, ledger, configuration against the rules, price, digests and commands."""
+    page = _page(site, _result(board, "acme/results/box1/toy_mini"))
+
+    entry = board.entries["acme/results/box1/toy_mini"]
+    for text in (
+        "First light.",
+        "result_4.txt",
+        "104",
+        "opt_base_learning_rate",
+        "from 0.01 to 1",
+        "Example 9000",
+        "cloud/big-node/here/on_demand",
+        "initialisation, before the clock",
+        "tta check files/acme--box1--toy_mini --ruleset v1",
+        "sha256sum --ignore-missing -c MANIFEST.sha256",
+        *(item.sha256 for item in entry.downloads),
+    ):
+        assert text in page, text
+    assert len(entry.downloads) == 14  # five logs, as many of power, idle, claim, manifest, system description
+
+
+def test_downloads_are_the_submitted_bytes_in_the_shape_of_a_tree(site: Path, board: Board, tmp_path: Path) -> None:
+    """Who copies the folder of a result can read it as a tree of its own, system description included."""
+    entry = board.entries["acme/results/box1/toy_mini"]
+
+    copied = board_of(shutil.copytree(site / entry.folder, tmp_path / "copy"))
+    assert copied.entries["acme/results/box1/toy_mini"].row.score.seconds == entry.row.score.seconds
+    assert copied.entries["acme/results/box1/toy_mini"].system == entry.system
+    for item in entry.downloads:
+        assert (site / item.target).read_bytes() == item.source.read_bytes()
+
+
+def test_charts_and_their_tables_say_the_same(site: Path) -> None:
+    """The benchmark's page has a curve a run and a line a run in the table; without prices it says so."""
+    toy, speech = (
+        (site / "benchmarks/toy_mini.html").read_text(),
+        (site / "benchmarks/speech_standard.html").read_text(),
+    )
+
+    assert toy.count('<polyline class="line') == 5 * 6  # five ranked results in closed, one in open
+    assert toy.count("<td>result_") == 5 * 6
+    assert "No result here has a price" in _page(site, "benchmarks/speech_standard--cost.html")
+    assert 'class="front"' in (site / "benchmarks/toy_mini--cost.html").read_text()
+    assert speech.count('<polyline class="line') == 5 * 2
+
+
+def test_the_rulebook_is_there(site: Path) -> None:
+    """Codes with severity, numbers of a benchmark, a check's document without any markup of its own."""
+    assert "TST002" in _page(site, "rules/index.html")
+    numbers = _page(site, "rules/benchmark-toy_mini.html")
+    assert "from 0.01 to 1" in numbers
+    assert TOY.terms_digest in numbers
+    document = (site / "rules/tst001.html").read_text()
+    assert "<h2>What it does</h2>" in document
+    assert "<pre><code>run_stop  status: aborted</code></pre>" in document
+    assert "<code>status</code>" in document
+
+
+def test_the_json_has_every_row(site: Path, board: Board) -> None:
+    """With runs and findings; absent is null; a benchmark's file has that benchmark only."""
+    whole = json.loads((site / "leaderboard.json").read_text())
+    one = json.loads((site / "benchmarks/speech_standard.json").read_text())
+
+    rows = {row["place"]: row for table in whole["tables"] for row in table["rows"]}
+    assert set(rows) == set(board.entries)
+    assert rows["acme/results/box9/toy_mini"]["energy_j"] is None
+    assert rows["tiny-lab/results/workstation.7/toy_mini"]["energy_j"] == 0.0
+    assert rows["tiny-lab/results/laptop/toy_mini"]["findings"][0]["code"] == "TST001"
+    assert all(
+        sum(item["count"] for item in row["findings"]) == len(board.entries[place].row.findings)
+        for place, row in rows.items()
+    )
+    assert len(rows["acme/results/box1/toy_mini"]["runs"]) == 5
+    assert [table["benchmark"] for table in one["tables"]] == [SPEECH.name]
+    assert one["tables"][0]["metric"]["direction"] == "min"
+
+
+def test_the_csv_has_a_line_a_row_and_no_formulas(site: Path, board: Board) -> None:
+    """The hostile system's name and date begin with an apostrophe; absent is an empty cell."""
+    rows = list(csv.DictReader(io.StringIO((site / "leaderboard.csv").read_bytes().decode())))
+
+    assert {row["place"] for row in rows} == set(board.entries)
+    evil = next(row for row in rows if row["place"].startswith("evil/"))
+    assert evil["system"] == "'+1+cmd"
+    assert evil["submitted"] == "'=1+1"
+    assert evil["energy_j"] == ""
+    assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_the_site_does_not_depend_on_where_the_tree_lies(board: Board, tmp_path: Path) -> None:
+    """The same submissions in another place give the same bytes, and no page names a place on this machine."""
+    other = board_of(rich_tree(tmp_path / "somewhere" / "else"))
+
+    first, second = dict(pages(board)), dict(pages(other))
+    assert first == second
+    assert not [path for path, content in first.items() if b"/tmp" in content or str(tmp_path).encode() in content]
+
+
+def test_rows_of_the_same_name_have_pages_of_their_own(tmp_path: Path) -> None:
+    """Names that make one slug are told apart, and adding one does not move another's page."""
+    submit(tmp_path, "acme", "Box1", folder="acme")
+    alone = board_of(tmp_path).entries["acme/results/Box1/toy_mini"].slug
+    submit(tmp_path, "acme", "box1", folder="acme")
+    submit(tmp_path, "acme", "bOx1", folder="acme")
+
+    slugs = [entry.slug for entry in board_of(tmp_path).entries.values()]
+    assert len({slug.lower() for slug in slugs}) == 3
+    assert alone in slugs
+
+
+def test_an_empty_tree_has_a_page_that_says_so(tmp_path: Path) -> None:
+    """No results, no tables, all links whole."""
+    empty = board_of(tmp_path)
+
+    made = dict(pages(empty))
+    assert b"No results yet" in made["index.html"]
+    assert json.loads(made["leaderboard.json"])["tables"] == []
+    assert made["leaderboard.csv"].count(b"\r\n") == 1
+
+
+def test_a_result_without_claim_is_shown(tmp_path: Path) -> None:
+    """A folder as `tta run` leaves it has the logs' submitter and the day of its last run."""
+    from tests import fabricate
+
+    fabricate.write_result(tmp_path / "mine")
+    board = board_of(tmp_path, ruleset(codes={}), rules={})
+
+    [entry] = board.entries.values()
+    assert entry.row.submitter == "acme"
+    assert entry.date == "2025-11-21"
+    assert entry.slug == "mine"
+    for path, content in pages(board):
+        if path.endswith(".html"):
+            Page(content.decode())
+
+
+def test_a_result_of_another_ruleset_is_not_placed(tmp_path: Path) -> None:
+    """A benchmark that the ruleset does not have is named in the list of what could not be placed."""
+    submit(tmp_path)
+
+    board = board_of(tmp_path, ruleset(benchmarks={}))
+    assert board.entries == {}
+    assert "ruleset v1 has no benchmark 'toy_mini'" in board.not_placed[0].reasons[0]
+
+
+def test_many_findings_of_a_code_stand_together(tmp_path: Path) -> None:
+    """Five warnings of one code: said once, three shown, two behind a fold."""
+    submit(tmp_path, batch_size=200)
+
+    page = dict(pages(board_of(tmp_path)))["results/acme--box1--toy_mini.html"].decode()
+    assert page.count('<div class="finding warning">') == 1
+    assert "large batch, 5 times" in page
+    assert "<summary>2 more</summary>" in page
+    assert page.count("a person should look at it") == 5
+
+
+def test_a_waived_finding_is_shown_with_the_reason(tmp_path: Path) -> None:
+    """The result counts, and whoever looks sees why."""
+    waiver = Waiver("TST001", "*", "the organiser", "a power cut in the hall", "2026-12-31")
+    submit(tmp_path, change=lambda index, steps: abort(index, steps) if index == 1 else steps)
+    board = board_of(tmp_path, ruleset(waivers=(waiver,)))
+
+    made = dict(pages(board))
+    assert board.entries["acme/results/box1/toy_mini"].row.is_ranked
+    page = made["results/acme--box1--toy_mini.html"].decode()
+    assert "Waived: a power cut in the hall (the organiser, until 2026-12-31)" in page
+    assert "a power cut in the hall" in made["rules/index.html"].decode()
+
+
+def test_a_code_without_a_check_has_no_link(tmp_path: Path) -> None:
+    """A finding of a check that is not installed names its code and links nowhere."""
+    submit(tmp_path, batch_size=200)
+    board = board_of(tmp_path)
+    bare = Board(board.ruleset, {}, None, board.leaderboard, board.entries, ())
+
+    made = dict(pages(bare))
+    assert "TST002" in RULES
+    assert "rules/tst002.html" not in made
+    assert b"TST002" in made["results/acme--box1--toy_mini.html"]
+    assert b"tst002.html" not in made["results/acme--box1--toy_mini.html"]
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_contrast(site: Path, scheme: str) -> None:
+    """WCAG 2.2 AA: texts at least 4.5 : 1 on what they stand on, marks in charts 3 : 1."""
+    style = (site / "static" / "style.css").read_text()
+    light, dark = style.split("@media (prefers-color-scheme: dark)")[:2]
+    colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", light))
+    if scheme == "dark":
+        colours |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", dark.split("* {")[0]))
+
+    texts = [
+        *((ink, ground) for ink in ("ink", "soft", "accent") for ground in ("card", "ground", "faint")),
+        *((name, f"{name}-ground") for name in ("good", "bad", "warn", "accent")),
+        ("target", "card"),
+        ("bad", "card"),
+    ]
+    marks = [f"s{number}" for number in range(8)]
+    marks += [f"p-{phase}" for phase in ("train", "eval", "checkpoint", "other")]
+    for ink, ground in texts:
+        assert _contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+    for mark in marks:
+        assert _contrast(colours[mark], colours["card"]) >= 3, mark

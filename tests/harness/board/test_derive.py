@@ -1,0 +1,465 @@
+"""`tta derive`: no number is shown that it does not derive; what was typed is compared and never used."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.board import leaderboard
+from harness.board.derive import numbers as derive_numbers
+from harness.board.derive.formulas import FORMULAS, formula_of, kind_of
+from harness.board.derive.numbers import Derived, Subject, derive, numbers
+from harness.board.derive.stated import RULES_OF_BOARD, against_board
+from harness.board.export import board_json
+from harness.board.rowdocument import row_document
+from harness.commands import board as board_command
+from harness.commands import derive as command
+from harness.commands import score, summary
+from harness.errors import ExitStatus, SubmissionError
+from harness.findings import Finding, Severity
+from harness.log import run_log
+from harness.ruleset import load
+from harness.scoring.run_result import run_result
+from harness.scoring.summary import summarise
+from harness.submission import result as results
+from tests import fabricate
+from tests.fabricate import Step, find
+from tests.harness.board.test_board_trees import board_of, energy_tree, rich_tree
+from tests.rules.box import TODAY
+from tests.rules_folder import write_ruleset
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    return str(write_ruleset(tmp_path / "rules"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return fabricate.write_submission(tmp_path / "tree", power="node")
+
+
+def derived(capsys: pytest.CaptureFixture[str], *paths: Path, rules: str, **options: Any) -> dict[str, Any]:
+    """The document of the verb for its first result, and how the verb ended as `status`."""
+    tree, against = options.get("tree"), options.get("against")
+    status = command.run(list(paths), rules, "json", tree, against, TODAY)
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return {**document["results"][0], "status": status}
+
+
+def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {item["name"]: item for item in document["numbers"]}
+
+
+def of_everything(place: Path) -> list[Derived]:
+    """What is derived of every result of a rich board: missed runs, bills, prices, energies, hostile names."""
+    found: list[Derived] = []
+    for number, make in enumerate((rich_tree, energy_tree)):
+        tree = make(place / str(number))
+        board = board_of(tree)
+        tables = json.loads(board_json(board))["tables"]
+        rows = {row["place"]: {**table, **row, "rows": None} for table in tables for row in table["rows"]}
+        for name, entry in board.entries.items():
+            result = results.read_result(tree / name)
+            rules = board.ruleset.benchmarks[entry.row.score.benchmark]
+            row = entry.row
+            documents = {
+                "": row_document(row),
+                "summary": dataclasses.asdict(summarise(result, rules)),
+                "board": rows[name],
+            }
+            found += derive(Subject(result, row, rules, "rules.yaml", "prices.yaml"), documents)
+    return found
+
+
+def test_what_is_a_number() -> None:
+    """By name: of an object with a dot, of a list with an index; money that is a text is one, other digits are none."""
+    document = {
+        "a": 1,
+        "b": [0.5, True, None, {"c": -2}, (7,)],
+        "name": "5",
+        "usd": "1.50",
+        "bill": {"seconds": "60", "usd": "about 3", "paid_usd": "-1"},
+        "cost": {"usd_per_hour": "36", "seconds": "60"},
+    }
+
+    assert dict(numbers(document)) == {
+        "a": 1,
+        "b[0]": 0.5,
+        "b[3].c": -2,
+        "b[4][0]": 7,
+        "usd": "1.50",
+        "bill.seconds": "60",
+        "bill.paid_usd": "-1",
+        "cost.usd_per_hour": "36",
+    }
+    assert dict(numbers([3], "board")) == {"board[0]": 3}
+
+
+def numbered(log: Path, *keys: str) -> tuple[int, ...]:
+    """The lines of these keys in a log, looked for as text."""
+    lines = log.read_text().splitlines()
+    return tuple(number for number, line in enumerate(lines, 1) if any(f'"key": "{key}"' in line for key in keys))
+
+
+WINDOW = ("run_start", "run_stop")
+BLOCKS = ("block_start", "block_stop", "tracked_stats")
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    """Five metered runs, each of which reaches the target at its third evaluation, but the fourth, which misses it."""
+
+    def change(index: int, steps: list[Step]) -> list[Step]:
+        if index == 3:
+            find(steps, "eval_accuracy", 2).value = 0.85
+            find(steps, "run_stop").metadata["status"] = "aborted"
+        return steps
+
+    folder = fabricate.write_submission(tmp_path / "tree", change=change, power="node")
+    found = results.read_result(folder)
+    ruleset = fabricate.ruleset({})
+    row = leaderboard.rate(
+        found, ruleset, [Finding("AAA001", "wrong", Severity.ERROR, "a.txt", line, "") for line in (7, None)]
+    )
+    return Subject(found, row, ruleset.benchmarks["toy_mini"], "rules.yaml", "prices.yaml")
+
+
+def placed(subject: Subject, name: str) -> list[tuple[str, tuple[int, ...], str]]:
+    """Where the number comes from; each file by its path in the result, if it is there."""
+    places = derive_numbers._places(subject, formula_of(name), name)
+    folder = str(subject.result.path)
+    return [(place.path.removeprefix(f"{folder}/"), place.lines, place.what) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("score.runs[1].seconds", WINDOW),
+        ("score.runs[4].run_s", WINDOW),
+        ("score.runs[1].seed", ("seed",)),
+        ("score.runs[2].ledger.init", ("init_start", "init_stop")),
+        ("score.runs[0].ledger.data", ("tta_data_open_start", "tta_data_open_stop", "tracked_stats")),
+        ("score.runs[1].ledger.train", BLOCKS),
+        ("score.runs[1].ledger.eval", ("eval_start", "eval_stop")),
+        ("score.runs[3].quality", ("eval_accuracy",)),
+    ],
+)
+def test_a_number_of_one_run_comes_from_that_run(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
+    """From all its lines of these keys; of a run that missed its target from every evaluation."""
+    log = f"result_{name[11]}.txt"
+
+    assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys))]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("score.seconds", WINDOW),
+        ("score.interval[1]", WINDOW),
+        ("score.dropped[1]", WINDOW),
+        ("summary.data_wait_fraction", BLOCKS),
+    ],
+)
+def test_a_number_of_a_result_comes_from_all_its_runs(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
+    """Whatever its own index counts."""
+    logs = [f"result_{index}.txt" for index in range(5)]
+
+    assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys)) for log in logs]
+
+
+def test_an_evaluation_is_one_line(subject: Subject) -> None:
+    """The first index is the run's, the second the evaluation's; what decided is the third, of a miss it is any."""
+    lines = [numbered(subject.result.path / f"result_{index}.txt", "eval_accuracy") for index in range(5)]
+    all_of = [(f"result_{i}.txt", lines[i] if i == 3 else lines[i][2:], "eval_accuracy") for i in range(5)]
+
+    assert placed(subject, "score.runs[2].evaluations[1].quality") == [
+        ("result_2.txt", (lines[2][1],), "eval_accuracy")
+    ]
+    assert placed(subject, "score.runs[1].samples") == [all_of[1]]
+    assert placed(subject, "score.samples") == placed(subject, "summary.quality[1]") == all_of
+
+
+def test_other_numbers_name_their_files(subject: Subject) -> None:
+    """Rules, prices, power logs, findings, the tree; what there is none of is not named."""
+    path = subject.result.path
+    logs = [f"result_{index}.txt" for index in range(5)]
+    windows = [(log, numbered(path / log, *WINDOW), "run_start, run_stop") for log in logs]
+    price = [
+        ("prices.yaml", (), "the price that the system description names"),
+        (str(subject.result.system_path), (), "number_of_nodes and the price's name"),
+    ]
+    powers = [
+        [
+            (log, numbered(path / log, "tta_clock", *WINDOW), "tta_clock, run_start, run_stop"),
+            (f"power/{log[:-4]}/node_0.txt", (), "power_reading from run_start to run_stop"),
+        ]
+        for log in logs
+    ]
+    sizes = [(log, numbered(path / log, "global_batch_size"), "global_batch_size") for log in logs]
+    reference = ("rules.yaml", (), "suites: mini: reference_convergence")
+
+    assert placed(subject, "score.runs[1].usd") == [windows[1], *price]
+    assert placed(subject, "score.usd") == placed(subject, "board.cost.interval[1]") == [*windows, *price]
+    assert placed(subject, "score.runs[2].energy.parts[0].joules") == powers[2]
+    assert (
+        placed(subject, "score.energy_j") == placed(subject, "board.energy.interval[1]") == [*itertools.chain(*powers)]
+    )
+    assert placed(subject, "score.runs[4].idle_w") == [("power/idle/node_0.txt", (), "power_reading")]
+    assert placed(subject, "summary.baseline[1]") == [("rules.yaml", (), "suites: mini")]
+    assert placed(subject, "score.normalised_by") == [reference, *placed(subject, "score.samples"), *sizes]
+    assert placed(subject, "num_errors") == [("a.txt", (7,), "AAA001 error"), ("a.txt", (), "AAA001 error")]
+    assert placed(subject, "bill.usd") == [("billing.yaml", (), "as declared"), ("prices.yaml", (), "list prices")]
+    assert placed(subject, "band") == [*windows, (str(path), (), "and the same of every result it is ranked with")]
+    assert placed(subject, "board.files[0].bytes") == [(name, (), "size") for name in sorted(subject.result.files)]
+    assert placed(subject, "score.guess") == []
+
+
+def test_without_rules_prices_and_meters_none_are_named(subject: Subject) -> None:
+    """A benchmark that no ruleset knows, no price book, no power logs, no description of the system."""
+    runs = tuple(dataclasses.replace(log, nodes=(), idle=()) for log in subject.result.runs)
+    bare = dataclasses.replace(
+        subject,
+        result=dataclasses.replace(subject.result, runs=runs, system_path=None),
+        rules=None,
+        prices_path=None,
+    )
+    logs = [f"result_{index}.txt" for index in range(5)]
+
+    assert [place[0] for place in placed(bare, "score.usd")] == logs
+    assert (
+        placed(bare, "score.energy_j") == placed(bare, "score.runs[1].idle_w") == placed(bare, "summary.target") == []
+    )
+    assert [place[0] for place in placed(bare, "score.normalised_by")] == logs * 2
+    assert placed(bare, "bill.usd") == [("billing.yaml", (), "as declared")]
+    partly = dataclasses.replace(bare.result, runs=(*runs[:2], *subject.result.runs[2:]))
+    metered = [place[0] for place in placed(dataclasses.replace(bare, result=partly), "score.energy_j")]
+    assert metered == [name for i in (2, 3, 4) for name in (f"result_{i}.txt", f"power/result_{i}/node_0.txt")]
+
+
+def test_the_evaluation_that_decided_is_told_by_samples_and_quality(subject: Subject, tmp_path: Path) -> None:
+    """Confirmed by the third of 0.5, 0.95, 0.95; of two after as many samples the one that is good enough, and of two
+    that are alike the first."""
+    rules = dataclasses.replace(fabricate.benchmark_rules(), confirm_evaluations=1)
+    confirmed = fabricate.events(qualities=(0.5, 0.95, 0.95))
+    twice = fabricate.events(qualities=(0.5, 0.85, 0.95))
+    find(twice, "eval_accuracy", 2).metadata["samples_count"] = 2000
+    again = fabricate.events(qualities=(0.5, 0.85, 0.95, 0.95))
+    find(again, "eval_accuracy", 3).metadata["samples_count"] = 3000
+    for steps, law in ((confirmed, rules), (twice, subject.rules), (again, subject.rules)):
+        path = fabricate.write_log(tmp_path / "result_0.txt", steps)
+        log = run_log.read(path)
+        assert law is not None
+        score = dataclasses.replace(subject.row.score, runs=(run_result(log, law),))
+        one = dataclasses.replace(
+            subject,
+            result=dataclasses.replace(subject.result, path=tmp_path, runs=(log,)),
+            row=dataclasses.replace(subject.row, score=score),
+        )
+
+        assert placed(one, "score.runs[0].samples")[0][1] == numbered(path, "eval_accuracy")[2:3]
+
+
+def test_every_number_of_a_rich_board_has_its_formula_and_every_formula_a_number(tmp_path: Path) -> None:
+    """Rows of `tta score`, rows of `tta summary` and the board's data; what no number needs is no rule."""
+    found = of_everything(tmp_path)
+
+    assert sorted({kind_of(item.name) for item in found if item.formula is None}) == []
+    assert {formula.words for formula in FORMULAS} == {item.formula.words for item in found if item.formula}
+
+
+def test_every_number_comes_from_lines_that_exist(tmp_path: Path) -> None:
+    """Each has a place but the counts of findings, which may be none; each line is in its file."""
+    for item in of_everything(tmp_path):
+        assert item.places or kind_of(item.name).endswith(("num_errors", "num_warnings", "errors", "warnings")), item
+        for place in item.places:
+            if place.lines and Path(place.path).exists():
+                assert max(place.lines) <= len(Path(place.path).read_bytes().splitlines())
+
+
+def test_the_documents_of_score_summary_and_board_are_all_derived(
+    folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verbs as they are called: same name, same number."""
+    tree = tmp_path / "tree"
+    score.run([folder], rules, "json", TODAY)
+    [row] = json.loads(capsys.readouterr().out)["tables"][0]["rows"]
+    summary.run([folder], rules, "json")
+    [line] = json.loads(capsys.readouterr().out)["results"]
+    board_command.build(tree, tmp_path / "site", rules, TODAY)
+    capsys.readouterr()
+    [table] = json.loads((tmp_path / "site" / "leaderboard.json").read_text())["tables"]
+
+    found = by_name(derived(capsys, folder, rules=rules, tree=tree))
+
+    table_numbers = {name: value for name, value in table.items() if name != "rows"}
+    shown = [*numbers(row), *numbers(line, "summary"), *numbers({**table_numbers, **table["rows"][0]}, "board")]
+    assert len(shown) > 400
+    for name, value in shown:
+        assert found[name]["value"] == value, name
+        assert found[name]["formula"]
+
+
+def test_a_valid_result_agrees_with_all_that_it_states(
+    folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ledger, energy, samples, throughput, count of events and the digest in the claim, of five runs."""
+    found = derived(capsys, folder, rules=rules)
+
+    assert (found["status"], found["agrees"]) == (ExitStatus.OK, True)
+    names = {item["name"].split(": ")[-1] for item in found["typed"]}
+    assert {"tta_ledger.train_s", "tta_energy.energy_j", "run_stop.samples_count", "system_sha256"} < names
+    assert {item["agrees"] for item in found["typed"]} == {True}
+
+
+def test_the_numbers_are_those_of_a_hand(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three blocks of 2.02 s and three evaluations of half a second after 0.2 s of opening, from line 24 to line 44."""
+    found = by_name(derived(capsys, folder, rules=rules))
+    lines = (folder / "result_2.txt").read_text().splitlines()
+    start, stop = (
+        1 + next(i for i, line in enumerate(lines) if f'"{key}"' in line) for key in ("run_start", "run_stop")
+    )
+
+    assert found["score.runs[2].seconds"]["value"] == pytest.approx(7.76)
+    [place] = found["score.runs[2].seconds"]["places"]
+    assert (place["path"], place["lines"]) == (str(folder / "result_2.txt"), [start, stop])
+    assert found["score.runs[2].ledger.train"]["value"] == pytest.approx(3 * (2.02 - 0.1))
+    assert found["score.raw_seconds"]["value"] == pytest.approx((7.73 + 7.76 + 7.79) / 3)
+    assert found["score.dropped[0]"]["value"] == 0
+    assert found["summary.quality[1]"]["value"] == pytest.approx(0.954)
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "value"),
+    [("tta_ledger", "train_s", 1.0), ("tta_energy", "energy_j", 5.0), ("tta_end", "num_events", 7)],
+)
+def test_a_typed_total_that_differs_is_said_with_its_line(
+    tmp_path: Path, rules: str, capsys: pytest.CaptureFixture[str], key: str, field: str, value: float
+) -> None:
+    """What is derived stays as it was; the verb ends with findings."""
+
+    def lie(index: int, steps: list[Step]) -> list[Step]:
+        if index == 1:
+            find(steps, key).value = {**find(steps, key).value, field: value}
+        return steps
+
+    folder = fabricate.write_submission(tmp_path / "tree", change=lie)
+
+    found = derived(capsys, folder, rules=rules)
+
+    if key == "tta_energy":
+        [item] = [item for item in found["typed"] if item["agrees"] is None]
+        assert item["why"] == "no power log gives it"
+        return
+    [item] = [item for item in found["typed"] if item["agrees"] is False]
+    assert item["name"].endswith(f"{key}.{field}")
+    assert (item["stated"], found["status"]) == (value, ExitStatus.FINDINGS)
+    assert key in (folder / "result_1.txt").read_text().splitlines()[item["line"] - 1]
+
+
+def test_numbers_typed_into_a_claim_and_a_control_file_are_compared(
+    folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A claim has no place for a number, and a scaling factor scales nothing."""
+    with (folder / "submission.yaml").open("a") as claim:
+        claim.write("seconds: 1.5\nspeed: 9\n")
+    (folder / "scaling.json").write_text('{"scaling_factor": 0.01}')
+
+    found = derived(capsys, folder, rules=rules)
+
+    typed = {item["name"]: item for item in found["typed"]}
+    assert (typed["seconds"]["agrees"], typed["speed"]["agrees"]) == (False, None)
+    assert typed["scaling.json: scaling_factor"]["agrees"] is False
+    assert typed["scaling.json: scaling_factor"]["derived"] == by_name(found)["score.normalised_by"]["value"]
+
+
+def test_a_published_board_is_compared_number_by_number(
+    folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An honest one agrees; one changed number is found; a row that is missing, too."""
+    tree, published = tmp_path / "tree", tmp_path / "board.json"
+    board_command.build(tree, tmp_path / "site", rules, TODAY)
+    text = (tmp_path / "site" / "leaderboard.json").read_text()
+    capsys.readouterr()
+
+    published.write_text(text)
+    honest = derived(capsys, folder, rules=rules, tree=tree, against=published)
+    alone = derived(capsys, folder, rules=rules, against=published)
+    document = json.loads(text)
+    document["tables"][0]["rows"][0]["runs"][2]["seconds"] = 1.0
+    published.write_text(json.dumps(document))
+    changed = derived(capsys, folder, rules=rules, against=published)
+    published.write_text('{"tables": []}')
+    missing = derived(capsys, folder, rules=rules, against=published)
+
+    assert honest["agrees"] is True
+    assert all(item["agrees"] for item in honest["typed"])
+    assert alone["agrees"] is True
+    assert [item["name"] for item in changed["typed"] if item["agrees"] is False] == ["board.runs[2].seconds"]
+    assert [item["name"] for item in missing["typed"] if item["agrees"] is False] == ["the row of this result"]
+    assert missing["status"] is ExitStatus.FINDINGS
+
+
+def test_ranks_are_compared_where_the_tree_is_given(tmp_path: Path) -> None:
+    """A result alone would always be first."""
+    tree = energy_tree(tmp_path)
+    board = board_of(tree)
+    data = board_json(board)
+    table = next(table for table in json.loads(data)["tables"] if table["rows"][0]["band"] is not None)
+    document = json.loads(data)
+    shown = {name: table[name] for name in ("target", "num_runs", "drop", "without_training")}
+    shown |= {name: document[name] for name in RULES_OF_BOARD} | table["rows"][0]
+    row = board.entries[shown["place"]].row
+    subject = Subject(results.read_result(tree / shown["place"]), row, None, "")
+
+    with_tree = against_board(data, Path("b.json"), subject, shown, is_tree_given=True)
+    without = against_board(data, Path("b.json"), subject, {**shown, "band": 7}, is_tree_given=False)
+
+    assert {item.agrees for item in with_tree} == {True}
+    assert {(item.name, item.why) for item in without if item.agrees is None} >= {
+        ("board.band", "a rank needs the tree: --tree")
+    }
+    assert False not in {item.agrees for item in without}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"tables": 3}', "[" * 10_000, '{"tables": [NaN]}', '{"tables": [1e999]}'])
+def test_what_is_no_board_is_one_sentence(folder: Path, rules: str, tmp_path: Path, text: str) -> None:
+    """Not JSON, not a board, not finite."""
+    (tmp_path / "board.json").write_text(text)
+
+    with pytest.raises(SubmissionError):
+        command.run([folder], rules, "json", None, tmp_path / "board.json", TODAY)
+
+
+def test_the_text_has_a_line_a_number_its_formula_and_its_lines(
+    folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A curve is one line with a count; nothing of a name reaches a terminal unescaped."""
+    command.run([folder], rules, "text", None, None, TODAY)
+    out = capsys.readouterr().out
+
+    assert "  score.runs[0].evaluations[*].quality = 0.5, 0.8, 0.95 metric (3 values)\n" in out
+    assert "      result_0.txt:" in out
+    assert "0 differ, 0 have nothing to compare with" in out
+    assert out.endswith(": the numbers agree\n")
+
+
+def test_a_number_without_a_rule_is_never_passed_over() -> None:
+    """It stands in the output without a formula, and the verb does not end well."""
+    assert formula_of("score.guess") is None
+    assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_well  # type: ignore[arg-type]
+
+
+def test_a_ruleset_of_the_harness_has_its_files(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers of the rules name the file they are in."""
+    found = by_name(derived(capsys, folder, rules=rules))
+
+    [place] = found["summary.target"]["places"]
+    assert Path(place["path"]).exists()
+    assert load.load_yaml(Path(place["path"]))["suites"]["mini"]["target"] == found["summary.target"]["value"]

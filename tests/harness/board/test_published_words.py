@@ -1,0 +1,124 @@
+"""`tta derive --against`: what a published board says of a result in words is compared with what the logs make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.board.derive.stated import against_board
+from harness.commands import board as board_command
+from harness.errors import ExitStatus
+from tests.harness.board.test_derive import derived, folder, rules
+from tests.harness.board.test_typedtotals import DERIVED, ROW, TABLE, subject_of
+from tests.rules.box import TODAY
+
+__all__ = ["folder", "rules"]
+Document = dict[str, Any]
+RUNS = {"board.runs[0].reason": ("a", "a", True), "board.runs[1]": ("b", "c", False)}
+
+
+def valid(document: Document) -> None:
+    document["tables"][0]["rows"][0]["valid"] ^= True
+
+
+def digest(document: Document) -> None:
+    document["ruleset_digest"] = "0" * 64
+
+
+def name_of_rules(document: Document) -> None:
+    document["ruleset"] = "v9"
+
+
+def book(document: Document) -> None:
+    document["prices_digest"] = None
+
+
+def status(document: Document) -> None:
+    document["tables"][0]["rows"][0]["runs"][1]["status"] = "aborted"
+
+
+def reason(document: Document) -> None:
+    document["tables"][0]["rows"][0]["why_not"] = "too few runs"
+
+
+def file(document: Document) -> None:
+    document["tables"][0]["rows"][0]["files"][0]["sha256"] = "0" * 64
+
+
+def left_out(document: Document) -> None:
+    del document["tables"][0]["rows"][0]["valid"]
+
+
+CHANGES: list[tuple[Callable[[Document], None], str]] = [
+    (valid, "board.valid"),
+    (left_out, "board.valid"),
+    (digest, "board.ruleset_digest"),
+    (name_of_rules, "board.ruleset"),
+    (book, "board.prices_digest"),
+    (status, "board.runs[1].status"),
+    (reason, "board.why_not"),
+    (file, "board.files[0].sha256"),
+]
+
+
+def test_one_word_of_a_published_board_that_was_changed_is_found(
+    folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it is valid, by which rules, from which files; before the change both agree on everything."""
+    tree, published = tmp_path / "tree", tmp_path / "site" / "leaderboard.json"
+    board_command.build(tree, tmp_path / "site", rules, TODAY)
+    text = published.read_text()
+    capsys.readouterr()
+
+    for options in ({}, {"tree": tree}):
+        honest = derived(capsys, folder, rules=rules, against=published, **options)
+        assert [item for item in honest["typed"] if item["agrees"] is False] == []
+    for change, name in CHANGES:
+        document = json.loads(text)
+        change(document)
+        published.write_text(json.dumps(document))
+        changed = derived(capsys, folder, rules=rules, against=published)
+        assert [item["name"] for item in changed["typed"] if item["agrees"] is False] == [name]
+        assert changed["status"] is ExitStatus.FINDINGS
+
+
+def found(place: Path, row: Document, board: Document, **document: Any) -> dict[str, tuple[Any, Any, bool | None]]:
+    """Of a board with this row: what is stated, what is derived, whether they agree."""
+    data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, **row}]}], **document}).encode()
+    typed = against_board(data, Path("b.json"), subject_of(place), {**DERIVED, **board}, is_tree_given=True)
+    return {item.name: (item.stated, item.derived, item.agrees) for item in typed if isinstance(item.stated, str)}
+
+
+@pytest.mark.parametrize(
+    ("row", "board", "told"),
+    [
+        ({"valid": True}, {"valid": True}, {"board.valid": ("true", "true", True)}),
+        ({"valid": True}, {"valid": False}, {"board.valid": ("true", "false", False)}),
+        ({"why_not": None}, {"why_not": None}, {}),
+        ({"why_not": None}, {}, {}),
+        ({}, {"why_not": None}, {}),
+        ({"why_not": "x"}, {"why_not": None}, {"board.why_not": ("x", "nothing", False)}),
+        ({"why_not": None}, {"why_not": "x"}, {"board.why_not": ("nothing", "x", False)}),
+        ({}, {"why_not": "x"}, {"board.why_not": ("nothing", "x", False)}),
+        ({"is_valid": False}, {}, {"board.is_valid": ("false", None, None)}),
+        ({"runs": [{"reason": "a"}, "b"]}, {"runs": [{"reason": "a"}, "c"]}, RUNS),
+        ({"place": "a/b", "page": "x", "files": [{"path": "y"}]}, {"place": ".", "page": "z"}, {}),
+    ],
+)
+def test_words_are_compared_by_name(row: Document, board: Document, told: Document, tmp_path: Path) -> None:
+    """Null says nothing; where a result lies is told by the tree; amounts of money are numbers."""
+    assert found(tmp_path, row, board) == told
+
+
+def test_the_rules_of_a_board_are_compared_with_those_given(tmp_path: Path) -> None:
+    """They stand beside the tables."""
+    rules = {"ruleset": "v1", "ruleset_digest": "ab", "prices_digest": None}
+
+    assert found(tmp_path, {}, rules, **{**rules, "ruleset_digest": "cd"}) == {
+        "board.ruleset": ("v1", "v1", True),
+        "board.ruleset_digest": ("cd", "ab", False),
+    }

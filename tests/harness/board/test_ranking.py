@@ -1,0 +1,446 @@
+"""From results on disk to rows, bands and the printed table."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from harness.base.stats import p_not_slower
+from harness.board.leaderboard import leaderboard, rate, row
+from harness.commands import score as command
+from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
+from harness.errors import ExitStatus, UsageError
+from harness.findings import Fault, Finding, Rule, Severity
+from harness.ruleset import catalog, load
+from harness.ruleset.model import RuleSet
+from harness.scoring import cost
+from harness.scoring.score import Row, RunResult, Score
+from harness.submission.result import read_result
+from tests import fabricate
+
+TODAY = date(2026, 1, 1)
+
+
+def run_of(seconds: float | None) -> RunResult:
+    return RunResult(
+        path="result.txt",
+        seed=1,
+        status="success",
+        reason=None,
+        seconds=seconds,
+        samples=None if seconds is None else 3000,
+        quality=0.9,
+        evaluations=(),
+        ledger={},
+        run_s=seconds,
+        energy=None,
+        usd=None,
+    )
+
+
+def row_of(name: str, times: Sequence[float | None], drop: int = 1, factor: float = 1.0, **more: Any) -> Row:
+    """A row of these run times; `num_errors`, `benchmark` and `division` on request."""
+    order = sorted(range(len(times)), key=lambda i: math.inf if (time := times[i]) is None else time)
+    rest = [time for i in order[drop : len(times) - drop] if (time := times[i]) is not None]
+    seconds = math.fsum(rest) / len(rest) if rest else None
+    found = Score(
+        benchmark=more.pop("benchmark", "toy_mini"),
+        division=more.pop("division", "closed"),
+        seconds=None if seconds is None else seconds * factor,
+        interval=None,
+        raw_seconds=seconds,
+        normalised_by=factor,
+        samples=3000,
+        energy=None,
+        usd=None,
+        runs=tuple(run_of(time) for time in times),
+        dropped=tuple(order[:drop] + order[len(order) - drop :]),
+    )
+    return Row(None, "acme", name, "available", "2026-01-01", name, found, more.pop("num_errors", 0), 0)
+
+
+def bands(rows: Sequence[Row]) -> list[tuple[str, int | None]]:
+    (table,) = leaderboard("v1", "r" * 64, rows).tables
+    return [(row.system, row.band) for row in table.rows]
+
+
+FAST = (10.0, 10.1, 10.2, 10.3, 10.4)
+AS_FAST = (10.1, 10.2, 10.3, 10.4, 10.5)
+SLOW = (20.0, 20.1, 20.2, 20.3, 20.4)
+SLOWER = (30.0, 30.1, 30.2, 30.3, 30.4)
+
+
+def test_rows_that_cannot_be_told_apart_share_a_band() -> None:
+    """A band's number is one more than the rows before it."""
+    rows = [row_of("d", SLOWER), row_of("b", AS_FAST), row_of("c", SLOW), row_of("a", FAST)]
+
+    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3), ("d", 4)]
+
+
+def test_a_noisy_row_is_not_significantly_slower() -> None:
+    """Twice as slow on average, but by runs that vary more than they differ."""
+    assert bands([row_of("a", FAST), row_of("b", (1.0, 5.0, 20.0, 40.0, 80.0))]) == [("a", 1), ("b", 1)]
+
+
+def test_the_factor_of_normalisation_counts_in_the_test() -> None:
+    """Equal run times, one of them normalised by 2: the other is faster."""
+    assert bands([row_of("a", FAST, factor=2.0), row_of("b", FAST)]) == [("b", 1), ("a", 2)]
+
+
+def test_invalid_rows_come_last_and_have_no_band() -> None:
+    """An error or a missing score; however fast the number beside it."""
+    rows = [row_of("a", SLOW), row_of("b", FAST, num_errors=1), row_of("c", (None,) * 5)]
+
+    assert bands(rows) == [("a", 1), ("b", None), ("c", None)]
+
+
+def test_a_missed_run_does_not_disturb_the_bands() -> None:
+    """It is as slow as the slowest kept run, in the test."""
+    assert bands([row_of("a", FAST), row_of("b", (10.1, 10.2, 10.3, 10.4, None))]) == [("a", 1), ("b", 1)]
+    assert bands([row_of("a", FAST), row_of("b", (20.1, 20.2, 20.3, 20.4, None))]) == [("a", 1), ("b", 2)]
+
+
+def test_single_runs_are_ranked_by_order_and_ties_share() -> None:
+    """One run has no spread: 10, 10 and 11 seconds are 1, 1 and 3."""
+    rows = [row_of(name, (seconds,), drop=0) for name, seconds in (("c", 11.0), ("a", 10.0), ("b", 10.0))]
+
+    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3)]
+
+
+def test_runs_without_spread_are_compared_by_their_means() -> None:
+    """Equal constants tie; different ones do not."""
+    rows = [row_of("a", (10.0,) * 5), row_of("b", (10.0,) * 5), row_of("c", (10.5,) * 5)]
+
+    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3)]
+
+
+@given(st.permutations(["a", "b", "c", "d"]))
+def test_the_order_of_the_rows_does_not_matter(names: list[str]) -> None:
+    """A leaderboard is of a set of rows."""
+    rows = {"a": row_of("a", FAST), "b": row_of("b", AS_FAST), "c": row_of("c", SLOW), "d": row_of("d", SLOW)}
+
+    assert bands([rows[name] for name in names]) == [("a", 1), ("b", 1), ("c", 3), ("d", 3)]
+
+
+def test_tables_are_by_benchmark_and_division() -> None:
+    """No row is compared across them; an empty board has none."""
+    rows = [row_of("a", SLOW), row_of("b", FAST, division="open"), row_of("c", FAST, benchmark="other_mini")]
+    board = leaderboard("v1", "r" * 64, rows)
+
+    assert [(table.benchmark, table.division, table.rows[0].band) for table in board.tables] == [
+        ("other_mini", "closed", 1),
+        ("toy_mini", "closed", 1),
+        ("toy_mini", "open", 1),
+    ]
+    assert leaderboard("v1", "r" * 64, []).tables == ()
+
+
+SECONDS = st.integers(1000, 10**6).map(lambda ms: ms / 1000)
+PAIRS = st.integers(5, 9).flatmap(lambda n: st.tuples(*[st.lists(SECONDS, min_size=n, max_size=n)] * 2))
+
+
+@settings(deadline=None)  # the first example imports scipy.stats
+@given(PAIRS)
+def test_the_test_is_yuens(pair: tuple[list[float], list[float]]) -> None:
+    """Against scipy's trimmed Welch test, where both samples have a spread after Winsorising."""
+    from scipy import stats
+
+    assume(all(len(set(sorted(times)[1:-1])) > 1 for times in pair))
+    trim = 1 / len(pair[0]) + 1e-9  # scipy cuts int(trim * n) at either end
+    expected = stats.ttest_ind(*pair, equal_var=False, trim=trim, alternative="less").pvalue
+
+    assert p_not_slower(*pair, 1) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def lawful(codes: dict[str, str] | None = None) -> RuleSet:
+    rules = fabricate.benchmark_rules(reference_convergence=())
+    return fabricate.ruleset(codes or {}, rules)
+
+
+def failing(number: int) -> Rule:
+    """A check that finds so many faults in every result."""
+
+    def check(result: Any, rules: Any, ruleset: Any) -> Any:
+        for i in range(number):
+            yield Fault(str(result.path), i + 1, "wrong")
+
+    return Rule("XXX001", "wrong", "result", check, "Wrong.")
+
+
+def test_row_of_a_folder_that_tta_run_left(tmp_path: Path) -> None:
+    """Submitter and system are the logs'; there is no claim yet."""
+    result = read_result(fabricate.write_result(tmp_path / "r"))
+    found = row(result, lawful(), [], Decimal(36), TODAY)
+
+    assert (found.submitter, found.system, found.category, found.submitted) == ("acme", "box1", "", "")
+    assert (found.num_errors, found.num_warnings, found.is_ranked) == (0, 0, True)
+    assert found.score.raw_seconds == pytest.approx(0.2 + 3 * 2.02 + 1.5)
+    assert found.score.usd is not None
+
+
+def test_findings_decide_whether_a_row_is_ranked(tmp_path: Path) -> None:
+    """Errors make it invalid, warnings do not; both are counted."""
+    result = read_result(fabricate.write_result(tmp_path / "r"))
+    wrong = row(result, lawful({"XXX001": "error"}), [failing(2)], None, TODAY)
+    doubtful = row(result, lawful({"XXX001": "warning"}), [failing(2)], None, TODAY)
+
+    assert (wrong.num_errors, wrong.num_warnings, wrong.is_ranked, len(wrong.findings)) == (2, 0, False, 2)
+    assert wrong.score.seconds is not None
+    assert (doubtful.num_errors, doubtful.num_warnings, doubtful.is_ranked) == (0, 2, True)
+
+
+def test_a_price_is_asked_for_the_system(tmp_path: Path) -> None:
+    """What answers gets the system description; without a description it is not asked."""
+    result = read_result(fabricate.write_result(tmp_path / "r"))
+    asked: list[object] = []
+
+    def price(system: Any) -> Decimal | None:
+        asked.append(system["system_name"])
+        return Decimal(36)
+
+    assert rate(result, lawful(), [], price).score.usd is not None
+    assert rate(replace(result, system=None), lawful(), [], price).score.usd is None
+    assert asked == ["box1"]
+
+
+@pytest.mark.parametrize(("key", "why"), [("submission_benchmark", "benchmark"), ("submission_division", "division")])
+def test_a_result_of_no_known_benchmark_or_division_has_no_score(tmp_path: Path, key: str, why: str) -> None:
+    """It gets a row that says so."""
+
+    def rename(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        fabricate.find(steps, key).value = "elsewhere"
+        return steps
+
+    found = rate(read_result(fabricate.write_result(tmp_path / "r", change=rename)), lawful(), [])
+
+    assert found.score.seconds is None
+    assert why in str(found.score.why_not)
+    assert not found.is_ranked
+
+
+@pytest.fixture
+def v1(monkeypatch: pytest.MonkeyPatch) -> RuleSet:
+    """The command's outside world: the toy ruleset in place of v1, and no checks."""
+    found = lawful()
+    monkeypatch.setattr(load, "load_ruleset", lambda folder, version: found)
+    monkeypatch.setattr(catalog, "checks", dict)
+    return found
+
+
+@pytest.mark.usefixtures("v1")
+def test_command_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every number of the score is in it, money as text."""
+    folder = fabricate.write_result(tmp_path / "r")
+    status = command.run([tmp_path, folder], "v1", "json", TODAY)
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+
+    assert status == ExitStatus.OK
+    assert [(item["system"], item["band"], item["is_valid"]) for item in table["rows"]] == [("box1", 1, True)]
+    assert table["rows"][0]["score"]["seconds"] == pytest.approx(7.76)
+
+
+@pytest.mark.usefixtures("v1")
+def test_command_shows_an_invalid_result_as_invalid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, v1: RuleSet
+) -> None:
+    """The number is there, marked, with the count of errors; no name of a submitter writes on the terminal."""
+    system = {**fabricate.SYSTEM, "submitter": "ev\x1b[31mil"}
+    fabricate.write_result(tmp_path / "r", system=system)
+    rules = replace(v1, codes={"XXX001": "error"})
+    monkeypatch.setattr(load, "load_ruleset", lambda folder, version: rules)
+    monkeypatch.setattr(catalog, "checks", lambda: {"XXX001": failing(3)})
+    status = command.run([tmp_path], "v1", "text", TODAY)
+    shown = capsys.readouterr().out
+
+    assert status == ExitStatus.FINDINGS
+    assert "not valid (7.760 s)" in shown
+    assert "not valid: 3 errors" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.usefixtures("v1")
+def test_command_says_why_there_is_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four runs are one too few."""
+    status = command.run([fabricate.write_result(tmp_path / "r", num_runs=4)], "v1", "text", TODAY)
+
+    assert status == ExitStatus.FINDINGS
+    assert "no score: 4 runs given; the rules require 5" in capsys.readouterr().out
+
+
+def test_command_needs_a_path() -> None:
+    """Nothing is not everything."""
+    with pytest.raises(UsageError):
+        command.run([], "v1", "text", TODAY)
+
+
+def test_shuffled_result_folders_give_the_same_board() -> None:
+    """Rows of equal score are placed by name."""
+    rows = [row_of(name, FAST) for name in "abcdef"]
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(rows, 6)
+        assert [name for name, _ in bands(shuffled)] == list("abcdef")
+
+
+def test_two_kept_runs_can_be_compared() -> None:
+    """Ten seconds apart: errors 1/2 and 1/2, t = -10 with 2 degrees of freedom. Of one kept run nothing is known."""
+    assert p_not_slower([1, 2, 3, 4], [11, 12, 13, 14], 1) == pytest.approx(0.5 - 10 / (2 * math.sqrt(102)))
+    assert p_not_slower([1, 2, 3], [11, 12, 13], 1) is None
+
+
+def test_without_any_spread_the_means_decide() -> None:
+    """A probability, not a None and not a number beyond 0 and 1; equal is not slower."""
+    assert p_not_slower([1] * 4, [2] * 4, 1) == 0.0
+    assert p_not_slower([2] * 4, [1] * 4, 1) == 1.0
+    assert p_not_slower([1] * 4, [1] * 4, 1) == 1.0
+
+
+def without(*names: str) -> Any:
+    """Leaves out the lines of these keys."""
+    return lambda index, steps: [step for step in steps if step.key not in names]
+
+
+def test_who_made_a_result_that_does_not_say_is_unknown(tmp_path: Path) -> None:
+    """No submitter and no platform; an empty text, and what is no text, are none, and the next log is asked."""
+
+    def blank(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        if index < 2:
+            fabricate.find(steps, "submission_org").value = ("", ["acme"])[index]
+        return steps
+
+    silent = read_result(
+        fabricate.write_result(tmp_path / "a", change=without("submission_org", "submission_platform"))
+    )
+    partly = read_result(fabricate.write_result(tmp_path / "b", change=blank))
+    nobody, somebody = rate(silent, lawful(), []), rate(partly, lawful(), [])
+
+    assert (nobody.submitter, nobody.system) == ("unknown", "unknown")
+    assert (somebody.submitter, somebody.system) == ("acme", "box1")
+
+
+@pytest.mark.parametrize(
+    ("missing", "named", "why"),
+    [
+        ("submission_benchmark", ("unknown", "closed"), "the logs name no benchmark in ruleset v1"),
+        ("submission_division", ("toy_mini", "unknown"), "no division is named; it must be one of closed, open"),
+    ],
+)
+def test_a_result_that_names_no_benchmark_or_division_says_so(
+    tmp_path: Path, missing: str, named: tuple[str, str], why: str
+) -> None:
+    """It stands in a table of its own."""
+    found = rate(read_result(fabricate.write_result(tmp_path, change=without(missing))), lawful(), []).score
+
+    assert ((found.benchmark, found.division), found.why_not) == (named, why)
+
+
+@pytest.mark.parametrize(
+    ("key", "named", "why"),
+    [
+        ("submission_benchmark", ("doom", "closed"), "there is no benchmark 'doom' in ruleset v1"),
+        ("submission_division", ("toy_mini", "doom"), "the division is 'doom'; it must be one of closed, open"),
+    ],
+)
+def test_an_unknown_benchmark_or_division_keeps_its_name(
+    tmp_path: Path, key: str, named: tuple[str, str], why: str
+) -> None:
+    """Of the first log; without a division beside an unknown benchmark both are told as they are."""
+
+    def rename(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        fabricate.find(steps, key).value = "doom"
+        return steps
+
+    found = rate(read_result(fabricate.write_result(tmp_path, change=rename)), lawful(), []).score
+
+    assert ((found.benchmark, found.division), found.why_not) == (named, why)
+
+
+def test_nothing_named_is_unknown_twice(tmp_path: Path) -> None:
+    """Neither benchmark nor division."""
+    change = without("submission_benchmark", "submission_division")
+    found = rate(read_result(fabricate.write_result(tmp_path, change=change)), lawful(), []).score
+
+    assert (found.benchmark, found.division) == ("unknown", "unknown")
+
+
+def test_a_warning_that_is_waived_is_kept_and_not_counted(tmp_path: Path) -> None:
+    """Nor is a note a warning."""
+    result = read_result(fabricate.write_result(tmp_path / "r"))
+    warning = Finding("AAA001", "wrong", Severity.WARNING, "a", 1, "it is wrong")
+    findings = [warning, replace(warning, waived="a case"), replace(warning, severity=Severity.NOTE), warning]
+    found = rate(result, lawful(), findings)
+
+    assert (found.num_errors, found.num_warnings, found.findings) == (0, 2, tuple(findings))
+
+
+def test_price_books_price_by_the_book_of_the_result(tmp_path: Path) -> None:
+    """36 USD an hour are a cent a second; 7.73, 7.76 and 7.79 s are kept."""
+    price = Price("acme", "box", "here", "on_demand", Decimal(36), None, "2025-11-01", "a list", "B")
+    system = {**fabricate.SYSTEM, "tta_price_sku": "acme/box/here/on_demand"}
+    books = PriceBooks((PriceBook((price,), "1" * 64, "2025-01-01"),))
+    result = read_result(fabricate.write_result(tmp_path / "r", system=system))
+    found, undescribed = (rate(item, lawful(), [], books).score for item in (result, replace(result, system=None)))
+
+    assert (found.usd, undescribed.usd) == (Decimal("0.077600"), None)
+
+
+def priced(usd: str, digest: str, day: str) -> PriceBook:
+    price = Price("acme", "box", "here", "on_demand", Decimal(usd), None, "2025-11-01", "a list", "B")
+    return PriceBook((price,), digest * 64, day)
+
+
+EARLIER, LATER = priced("36", "1", "2025-01-01"), priced("72", "2", "2026-01-01")
+NO_BOOK, NOT_KEPT = (
+    "the logs do not name one price book",
+    "the logs name the price book 333333333333…, which is not kept",
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "book"),
+    [
+        ((None, None, None), EARLIER),
+        (("1", "1", "1"), EARLIER),
+        (("2", "2", "2"), LATER),
+        (("1", "2", "1"), NO_BOOK),
+        (("2", "2", None), NO_BOOK),
+        ((None, "2", "2"), NO_BOOK),
+        (("3", "3", "3"), NOT_KEPT),
+    ],
+)
+def test_a_result_is_priced_by_the_book_that_all_its_logs_name(
+    tmp_path: Path, named: Sequence[str | None], book: PriceBook | str
+) -> None:
+    """By the first where none does; a book that is not kept is replaced by no other, nor is one that only some name."""
+
+    def name(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        if named[index] is not None:
+            fabricate.find(steps, "tta_rules").value["prices_digest"] = str(named[index]) * 64
+        return steps
+
+    books = PriceBooks((LATER, EARLIER))
+    system = {**fabricate.SYSTEM, "tta_price_sku": "acme/box/here/on_demand"}
+    result = read_result(fabricate.write_result(tmp_path / "r", 3, name, system))
+    undescribed = replace(result, system=None)
+    found, quote = cost.book_of(result, books), cost.quote_of(result, books)
+
+    assert (cost.price_of(undescribed, books), cost.usd_per_hour(undescribed, books)) == (None, None)
+    if isinstance(book, PriceBook):
+        assert found is book
+        assert isinstance(quote, Quote)
+        assert quote.row == cost.price_of(result, books) == cost.price_of(result, book) == book.prices[0]
+        assert cost.usd_per_hour(result, books) == book.prices[0].usd_per_hour
+        assert isinstance(cost.quote_of(undescribed, books), NoPrice)
+    else:
+        assert found == quote == NoPrice("book", book)
+        assert (cost.price_of(result, books), cost.usd_per_hour(result, books)) == (None, None)

@@ -1,0 +1,71 @@
+"""The table of a round: the fastest first, what has no score last, and of each what there is to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.board.mlperf_table import RoundRow, document, table
+from harness.mlperf.rcp import RoundVerdict
+from harness.mlperf.score import RoundScore
+
+ROUND = Path("/r/acme/results")
+PASSED = RoundVerdict("pass", "exact", "as fast as the reference", 20.0, 19.0, 16.0, 1.25)
+FAILED = RoundVerdict("fail", "exact", "too fast", 20.0, 19.0, 10.0)
+
+
+def row(
+    system: str,
+    seconds: float | None,
+    code: RoundVerdict | None = None,
+    num_errors: int = 0,
+    claimed: float | None = None,
+    benchmark: str | None = "bert",
+) -> RoundRow:
+    why_not = None if seconds is not None else "2 of 5 runs have no time"
+    raw = None if seconds is None else seconds / (code.factor if code else 1.0)
+    score = RoundScore(benchmark, "closed", 256, (), 5, raw, seconds, why_not, code, code)
+    return RoundRow(ROUND / system / "bert", score, num_errors, claimed)
+
+
+def test_the_fastest_valid_result_is_first() -> None:
+    """Then the others by time, then what is not valid or has no score; each with its notes, in the same order."""
+    rows = [
+        row("none", None),
+        row("slow", 1200.0, PASSED, claimed=1.25),
+        row("wrong", 60.0, FAILED, num_errors=2),
+        row("fast", 600.0, claimed=1.5),
+        row("lost", 5.0, benchmark=None),
+    ]
+
+    parts = table("mlperf_training/5.1.0", "d" * 64, rows).split("\n\n")
+
+    assert parts[:2] == ["round mlperf_training/5.1.0 (dddddddddddd)", "?"]
+    assert parts[3] == "bert"
+    cells = [[cell for cell in line.split("  ") if cell] for line in parts[4].splitlines() if "acme" in line]
+    assert [[cell.strip() for cell in line] for line in cells] == [
+        ["acme/fast", "closed", "10.000", "600.000", "10.000", "1.0000", "not compared", "not compared", "0/5"],
+        ["acme/slow", "closed", "20.000", "1,200.000", "16.000", "1.2500", "pass, exact", "pass, exact", "0/5"],
+        ["acme/none", "closed", "none", "-", "-", "1.0000", "not compared", "not compared", "0/5"],
+        ["acme/wrong", "closed", "not valid (1.000)", "60.000", "1.000", "1.0000", "fail, exact", "fail, exact", "0/5"],
+    ]
+    assert parts[5].splitlines() == [
+        "acme/fast: its scaling.json claims the factor 1.500000, which is not used",
+        "acme/none: no score: 2 of 5 runs have no time",
+        "acme/wrong: not valid: 2 errors; `tta check` shows them",
+        "acme/wrong: convergence by MLCommons' program: fail: too fast",
+        "acme/wrong: convergence by the rules' text: fail: too fast",
+    ]
+
+
+def test_for_machines_what_is_not_there_is_null() -> None:
+    """A score, a verdict; never a zero, and a result that is not valid keeps its numbers and says so."""
+    found = document("5.1.0", "d" * 64, [row("none", None), row("wrong", 60.0, FAILED, 1), row("slow", 1200.0, PASSED)])
+    none, wrong, slow = found["results"]
+
+    absent = [none[name] for name in ("seconds", "minutes", "raw_seconds", "raw_minutes", "claimed_factor")]
+    assert absent == [None] * 5
+    assert none["convergence"] == {"code": None, "rules": None}
+    assert (none["is_valid"], none["why_not"]) == (False, "2 of 5 runs have no time")
+    assert (wrong["is_valid"], wrong["minutes"], wrong["why_not"]) == (False, 1.0, None)
+    assert (slow["is_valid"], slow["minutes"], slow["raw_minutes"], slow["factor"]) == (True, 20.0, 16.0, 1.25)
+    assert slow["convergence"]["code"]["max_speedup"] == 20.0 / 19.0

@@ -1,0 +1,364 @@
+"""Stated totals beside derived ones, each by hand: logs of a few lines, a claim, a control file, a board."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.board.derive.numbers import Derived, Subject
+from harness.board.derive.stated import EXACT, Typed, against_board, typed_totals
+from harness.errors import SubmissionError
+from harness.log import run_log
+from harness.scoring.run_result import run_result
+from harness.scoring.score import Row, no_score
+from harness.submission.claim import Claim, FileEntry
+from harness.submission.result import Result, read_result
+from tests import fabricate
+from tests.fabricate import Step, benchmark_rules
+
+RULES = benchmark_rules(reference_convergence=())
+CLAIM = Claim("acme", "box1", "toy_mini", "closed", "available", "v1", "a" * 64, "2026-01-01")
+START = Step(0.0, "run_start", None, {"samples_count": 0})
+
+
+def stopped(at_s: float, status: str = "success", **more: Any) -> Step:
+    return Step(at_s, "run_stop", None, {"status": status, **more})
+
+
+def quality(at_s: float, value: float, samples: int) -> Step:
+    return Step(at_s, "eval_accuracy", value, {"samples_count": samples})
+
+
+def subject_of(folder: Path, *runs: Sequence[Step], files: Sequence[str] = (), **more: Any) -> Subject:
+    """A result of these runs, without a score, in whose folder these files lie."""
+    logs = tuple(
+        run_log.read(fabricate.write_log(folder / f"result_{index}.txt", steps)) for index, steps in enumerate(runs)
+    )
+    result = Result(folder, "submission", logs, files={name: FileEntry("file", 1, "b" * 64) for name in files}, **more)
+    score = no_score("toy_mini", "closed", tuple(run_result(log, RULES) for log in logs))
+    row = Row(None, "acme", "box1", "", "", str(folder), score, 0, 0)
+    return Subject(result, row, RULES, "rules.yaml")
+
+
+def told(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
+    return [(item.name, item.stated, item.derived, item.line) for item in typed_totals(subject, derived)]
+
+
+@pytest.mark.parametrize(
+    ("stated", "derived", "tolerance", "agrees"),
+    [
+        (1.0, None, EXACT, None),
+        ("a", None, EXACT, None),
+        ("a", "a", EXACT, True),
+        ("a", "b", EXACT, False),
+        (1.0, "1.0", EXACT, False),
+        ("1.0", 1.0, EXACT, False),
+        (1.01, 1.0, (0.01, 0.0), True),
+        (1.0101, 1.0, (0.01, 0.0), False),
+        (0.99, 1.0, (0.01, 0.0), True),
+        (-1.01, -1.0, (0.01, 0.0), True),
+        (200.0, 100.0, (0.5, 50.0), True),
+        (201.0, 100.0, (0.5, 50.0), False),
+        (0.001, 0.0, (0.01, 0.001), True),
+        (1e-9, 0.0, (0.0, 0.0), True),
+        (2e-9, 0.0, (0.0, 0.0), False),
+    ],
+)
+def test_what_agrees(stated: Any, derived: Any, tolerance: tuple[float, float], agrees: bool | None) -> None:
+    """Within a share of what is derived and an amount, both added; a billionth is forgiven; words are equal or not."""
+    assert Typed("x", stated, derived, "p", None, tolerance).agrees is agrees
+
+
+def test_the_totals_of_a_log(tmp_path: Path) -> None:
+    """A block of 1,000 samples in a second, of which it waits a quarter; what is no number states nothing."""
+    ledger = {"run_s": 2.0, "train_s": 0.75, "data_s": 0.25, "other_s": 9.0, "guess_s": 5.0, "is_s": True, "name": "x"}
+    steps = [
+        START,
+        Step(0.0, "block_start", None, {"samples_count": 0}),
+        Step(1.0, "block_stop", None, {"samples_count": 1000}),
+        Step(1.0, "tracked_stats", {"throughput": 1000.0, "data_wait_s": 0.25}),
+        quality(2.0, 0.95, 1000),
+        stopped(2.0, samples_count=1000),
+        Step(2.0, "tta_ledger", ledger),
+        Step(2.0, "tta_energy", {"energy_j": 5.0, "source": "measured"}),
+        Step(2.0, "tta_end", {"num_events": 10}),
+    ]
+    subject = subject_of(tmp_path, steps)
+
+    assert told(subject) == [
+        ("score.runs[0]: tta_ledger.run_s", 2.0, 2.0, 7),
+        ("score.runs[0]: tta_ledger.train_s", 0.75, 0.75, 7),
+        ("score.runs[0]: tta_ledger.data_s", 0.25, 0.25, 7),
+        ("score.runs[0]: tta_ledger.other_s", 9.0, 1.0, 7),
+        ("score.runs[0]: tta_ledger.guess_s", 5.0, None, 7),
+        ("score.runs[0]: tta_energy.energy_j", 5.0, None, 8),
+        ("score.runs[0]: run_stop.samples_count", 1000, 1000, 6),
+        ("tracked_stats.throughput", 1000.0, 1000.0, 4),
+        ("tta_end.num_events", 10, 9, 9),
+    ]
+    tolerances = {item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in typed_totals(subject, [])}
+    assert tolerances == {
+        "tta_ledger": (0.01, 0.001),
+        "tta_energy": (0.001, 0.0),
+        "run_stop": (1e-9, 1e-9),
+        "tracked_stats": (0.01, 0.0),
+        "tta_end": (1e-9, 1e-9),
+    }
+    whys = {item.name.rpartition(": ")[2]: item.why for item in typed_totals(subject, []) if item.agrees is None}
+    assert whys == {
+        "tta_ledger.guess_s": "nothing of this name is derived",
+        "tta_energy.energy_j": "no power log gives it",
+    }
+
+
+def test_the_ledger_of_an_aborted_run_is_not_compared(tmp_path: Path) -> None:
+    """It may have been broken off inside a block."""
+    subject = subject_of(tmp_path, [START, stopped(1.0, "aborted"), Step(1.0, "tta_ledger", {"run_s": 1.0})])
+    (found,) = typed_totals(subject, [])
+
+    assert (found.derived, found.why) == (None, "the run was aborted")
+
+
+def test_a_ledger_and_a_count_that_are_no_mappings_state_nothing(tmp_path: Path) -> None:
+    """Nor statistics that are none."""
+    block = [
+        Step(0.0, "block_start", None, {"samples_count": 0}),
+        Step(1.0, "block_stop", None, {"samples_count": 1000}),
+        Step(1.0, "tracked_stats", [1000.0]),
+    ]
+
+    assert told(subject_of(tmp_path, [START, *block, Step(1.0, "tta_ledger", [1.0]), Step(1.0, "tta_end", 5)])) == []
+
+
+@pytest.mark.parametrize(
+    ("qualities", "stated", "derived"),
+    [((0.5, 0.95, 0.96), 2000, 2000), ((0.5, 0.96, 0.8), 3000, 2000), ((0.5, 0.6, 0.7), 3000, 3000), ((), 3000, None)],
+)
+def test_the_samples_of_a_run(tmp_path: Path, qualities: tuple[float, ...], stated: int, derived: int | None) -> None:
+    """Those at which it decided, else those of its last evaluation; without any there is nothing to compare with."""
+    curve = [quality(float(i), value, 1000 * i) for i, value in enumerate(qualities, 1)]
+    found = told(subject_of(tmp_path, [START, *curve, stopped(4.0, samples_count=stated)]))
+
+    assert [item[1:3] for item in found] == ([] if derived is None else [(stated, derived)])
+
+
+def test_a_run_that_does_not_say_its_samples_states_none(tmp_path: Path) -> None:
+    """With an end, and without one."""
+    assert told(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000), stopped(2.0)])) == []
+    assert told(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000)])) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "stop_s", "throughput", "derived"),
+    [
+        (1000, 3000, 1.5, 4000.0, 4000.0),
+        (0, 3000, 3.0, 7.0, 1500.0),
+        (None, 3000, 2.0, 7.0, None),
+        (0, None, 2.0, 7.0, None),
+        (0, 3000, 1.0, 7.0, None),
+        (0, 3000, 2.0, "7", None),
+    ],
+)
+def test_throughput_is_samples_over_seconds(
+    tmp_path: Path, begin: int | None, end: int | None, stop_s: float, throughput: object, derived: float | None
+) -> None:
+    """Of the block before; one that does not say its samples, or takes no time, has none."""
+    steps = [
+        START,
+        Step(1.0, "block_start", None, {"samples_count": begin}),
+        Step(stop_s, "block_stop", None, {"samples_count": end}),
+        Step(stop_s, "tracked_stats", {"throughput": throughput}),
+    ]
+    found = told(subject_of(tmp_path, steps))
+
+    assert found == ([] if derived is None else [("tracked_stats.throughput", throughput, derived, 4)])
+
+
+def test_statistics_that_cannot_be_compared_hide_no_others(tmp_path: Path) -> None:
+    """The first block does not say its samples; the second does."""
+    blocks = [
+        [
+            Step(float(i), "block_start", None, {"samples_count": samples}),
+            Step(i + 1.0, "block_stop", None, {"samples_count": 2000}),
+            Step(i + 1.0, "tracked_stats", {"throughput": 7.0}),
+        ]
+        for i, samples in enumerate((None, 1000))
+    ]
+
+    assert told(subject_of(tmp_path, [START, *blocks[0], *blocks[1]])) == [("tracked_stats.throughput", 7.0, 1000.0, 7)]
+
+
+def test_each_log_is_held_against_its_own_run(tmp_path: Path) -> None:
+    """By its path; a log that has no run has counts all the same."""
+    runs = [[START, quality(at, 0.95, 1000), stopped(at), Step(at, "tta_ledger", {"run_s": 2.0})] for at in (1.0, 2.0)]
+    subject = subject_of(tmp_path, *runs)
+    one = subject_of(tmp_path, [START, Step(1.0, "tta_end", {"num_events": 2})])
+    alone = Subject(one.result, subject_of(tmp_path).row, RULES, "")
+
+    assert told(subject) == [
+        ("score.runs[0]: tta_ledger.run_s", 2.0, 1.0, 4),
+        ("score.runs[1]: tta_ledger.run_s", 2.0, 2.0, 4),
+    ]
+    assert told(alone) == [("tta_end.num_events", 2, 2, 2)]
+
+
+def test_a_metered_run_is_compared_with_its_power_logs(tmp_path: Path) -> None:
+    """Joules, their half width and the coverage, each with the other."""
+    folder = fabricate.write_result(tmp_path / "r", 1, power="node")
+    log = read_result(folder).runs[0]
+    run = run_result(log, RULES)
+    result = Result(folder, "result", (log,))
+    row = Row(None, "acme", "box1", "", "", "", no_score("toy_mini", "closed", (run,)), 0, 0)
+    found = {item.name.rpartition(".")[2]: item for item in typed_totals(Subject(result, row, RULES, ""), [])}
+
+    assert run.energy is not None
+    assert [found[name].derived for name in ("energy_j", "u95_j", "coverage")] == [
+        run.energy.joules,
+        run.energy.uncertainty_j,
+        run.energy.coverage,
+    ]
+    assert {item.agrees for item in found.values()} == {True}
+
+
+def test_the_digest_in_a_claim_is_compared_with_its_line(tmp_path: Path) -> None:
+    """Where there is a claim, and a description to compare it with."""
+    (tmp_path / "submission.yaml").write_text("submitter: acme\nsystem_sha256: x\n")
+    digest = "system_sha256"
+
+    assert told(subject_of(tmp_path, claim=CLAIM, system_sha256="b" * 64)) == [(digest, "a" * 64, "b" * 64, 2)]
+    assert told(subject_of(tmp_path, claim=CLAIM)) == told(subject_of(tmp_path, system_sha256="b" * 64)) == []
+
+
+def test_numbers_in_a_claim_are_compared_by_name(tmp_path: Path) -> None:
+    """With the score's, else with the summary's; a word and a number beyond all measure are none."""
+    text = "submitter: acme\nseconds: 1.5\nquality: '0.9'\nspeed: -2e3\nfar: 1e999\nusd: 0.5\n"
+    (tmp_path / "submission.yaml").write_text(text)
+    derived = [
+        Derived("score.seconds", 2, None, ()),
+        Derived("summary.seconds", 3, None, ()),
+        Derived("summary.quality", 0.9, None, ()),
+        Derived("score.usd", "0.500000", None, ()),
+    ]
+    expected = [("seconds", 1.5, 2.0, 2), ("quality", 0.9, 0.9, 3), ("speed", -2000.0, None, 4), ("usd", 0.5, 0.5, 6)]
+
+    assert told(subject_of(tmp_path, files=["submission.yaml"]), *derived) == expected
+    assert told(subject_of(tmp_path), *derived) == []
+    (tmp_path / "submission.yaml").write_bytes(b"\xff")
+    assert told(subject_of(tmp_path, files=["submission.yaml"]), *derived) == []
+
+
+def test_a_scaling_factor_is_compared_with_the_one_that_the_logs_make(tmp_path: Path) -> None:
+    """Every number of the file; without a score there is none to compare it with."""
+    (tmp_path / "scaling.json").write_text('{"scaling_factor": 0.5, "usd": "1.5", "more": [1, true, "2"]}')
+    subject = subject_of(tmp_path, files=["scaling.json"])
+    (first, second) = typed_totals(subject, [])
+
+    assert (first.name, first.stated, first.derived, first.agrees) == ("scaling.json: scaling_factor", 0.5, None, None)
+    assert (second.name, second.stated, second.why) == ("scaling.json: more[0]", 1.0, "the result has no score")
+    assert told(subject_of(tmp_path)) == []
+
+
+ROW = {"submitter": "acme", "system": "box1", "band": 1, "seconds": 7.5, "cost": {"rank": 2, "usd": "1.5"}}
+TABLE = {"benchmark": "toy_mini", "division": "closed", "target": 0.9, "num_runs": 5, "drop": 1, "other": 7}
+DERIVED = {**ROW, "target": 0.9, "num_runs": 5, "drop": 1}
+
+
+def compared(tmp_path: Path, tables: Any, is_tree_given: bool = True, **derived: Any) -> dict[str, bool | None]:
+    data = json.dumps({"tables": tables}).encode()
+    found = against_board(data, Path("b.json"), subject_of(tmp_path), {**DERIVED, **derived}, is_tree_given)
+    return {item.name: item.agrees for item in found}
+
+
+def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path) -> None:
+    """Whatever else lies among the tables and rows; all its numbers and the table's are compared."""
+    decoys = [5, {**ROW, "submitter": "other", "band": 9}, {**ROW, "system": "box2", "band": 9}]
+    tables = [
+        5,
+        {**TABLE, "benchmark": "other", "rows": [{**ROW, "band": 9}]},
+        {**TABLE, "division": "open", "rows": [{**ROW, "band": 9}]},
+        {**TABLE, "rows": None},
+        {**TABLE, "rows": [*decoys, ROW, {**ROW, "band": 9}]},
+    ]
+    names = ("target", "num_runs", "drop", "band", "seconds", "cost.rank", "cost.usd")
+
+    assert compared(tmp_path, tables) == {f"board.{name}": True for name in names}
+    for rest in ([], tables[:4], [{**TABLE, "rows": decoys}]):
+        assert compared(tmp_path, rest) == {"the row of this result": False}
+
+
+def test_what_a_board_has_too_much_or_not_at_all(tmp_path: Path) -> None:
+    """A number that nothing derives has nothing to compare with; a number that is left out differs."""
+    tables = [{**TABLE, "rows": [{**ROW, "extra": 1, "seconds": 8.0}]}]
+    found = compared(tmp_path, tables, energy_j=5.0)
+
+    assert found.pop("board.extra") is None
+    assert {name for name, agrees in found.items() if not agrees} == {"board.seconds", "board.energy_j"}
+
+
+def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
+    """A result alone would always be first; what else says rank is a number as any other."""
+    tables = [{**TABLE, "rows": [{**ROW, "band": 3, "energy": {"rank": 1}, "rank": 4}]}]
+    energy = {"energy": {"rank": 2}, "rank": 4}
+    alone, among = (compared(tmp_path, tables, given, **energy) for given in (False, True))
+
+    assert {name for name, agrees in alone.items() if agrees is None} == {
+        "board.band",
+        "board.cost.rank",
+        "board.energy.rank",
+    }
+    assert {name for name, agrees in among.items() if agrees is False} == {"board.band", "board.energy.rank"}
+    assert alone["board.rank"] is among["board.rank"] is True
+
+
+def test_why_a_number_of_a_board_has_nothing_to_compare_with(tmp_path: Path) -> None:
+    """A rank for want of the tree; any other because nothing is derived of its name."""
+    data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, "extra": 1}]}]}).encode()
+    found = against_board(data, Path("b.json"), subject_of(tmp_path), DERIVED, is_tree_given=False)
+
+    assert {item.name: item.why for item in found if item.agrees is None} == {
+        "board.band": "a rank needs the tree: --tree",
+        "board.cost.rank": "a rank needs the tree: --tree",
+        "board.extra": "nothing of this name is derived",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "cannot be read"),
+        ("{", "cannot be read"),
+        ("[]", "is not the data of a board"),
+        ("5", "is not the data of a board"),
+        ('{"tables": 3}', "it has no 'tables'"),
+        ("{}", "it has no 'tables'"),
+    ],
+)
+def test_what_is_no_board_is_an_error(tmp_path: Path, text: str, why: str) -> None:
+    """One sentence with the file's name."""
+    with pytest.raises(SubmissionError, match=rf"^b\.json: .*{why}"):
+        against_board(text.encode(), Path("b.json"), subject_of(tmp_path), {}, False)
+
+
+@pytest.mark.parametrize("rows", [5, True, "rows", {"submitter": "acme"}, [None, [], "row", 1.5]])
+def test_rows_that_are_none_have_no_row_of_a_result(tmp_path: Path, rows: Any) -> None:
+    """Whoever wrote the board: it is read to its end."""
+    assert compared(tmp_path, [{**TABLE, "rows": rows}]) == {"the row of this result": False}
+    assert compared(tmp_path, [{**TABLE, "rows": rows}, {**TABLE, "rows": [ROW]}])["board.seconds"] is True
+
+
+def test_a_claim_that_cannot_be_read_states_nothing(tmp_path: Path) -> None:
+    """A link, or too long: that it cannot be read is told elsewhere."""
+    (tmp_path / "other").write_text("seconds: 1.5\n")
+    (tmp_path / "submission.yaml").symlink_to("other")
+    subject = subject_of(tmp_path, files=["submission.yaml"])
+
+    assert told(subject) == []
+    (tmp_path / "submission.yaml").unlink()
+    (tmp_path / "submission.yaml").write_text("seconds: 1.5\n" + "#" * (1 << 20))
+    assert told(subject) == []
+    (tmp_path / "submission.yaml").write_text("seconds: 1.5\n")
+    assert told(subject) == [("seconds", 1.5, None, 1)]

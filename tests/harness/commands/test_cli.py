@@ -1,0 +1,475 @@
+"""The command line as a contract: one sentence and the right status for whatever is typed; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+from tests.fabricate import SYSTEM, events, text_of, write_log, write_result
+
+ROOT = Path(__file__).parents[3]
+VERBS = (
+    "run",
+    "check",
+    "score",
+    "submit",
+    "board",
+    "explain",
+    "doctor",
+    "data",
+    "sync",
+    "target",
+    "baseline",
+    "summary",
+    "agent",
+    "power",
+)
+HEAVY = ("torch", "mlflow", "transformers", "accelerate", "omegaconf", "numpy", "scipy", "datasets", "rich", "jinja2")
+ESCAPE = "\x1b[31m"
+
+
+@pytest.fixture(autouse=True)
+def signals_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test in its own folder; what `main` does to SIGTERM is undone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TTA_DATA", str(tmp_path / "data"))
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def tta(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, "-m", "harness.cli", *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        env=environment,
+        **options,
+    )
+
+
+# Help and parsing
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_names_the_exit_statuses(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """0, on standard output, and nothing on standard error."""
+    assert cli.main([verb, "--help"]) == 0
+
+    shown, errors = capsys.readouterr()
+    assert f"usage: tta {verb}" in shown
+    assert "exit status" in shown
+    assert errors == ""
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """`tta --help` is the table of contents; --version is a version."""
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [verb for verb in VERBS if f"\n    {verb} " not in shown] == []
+
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("tta ")
+
+
+OPEN = ("run", "image_classification", "--division", "open", "--module")
+METER = ("run", "image_classification", "--data", "data", "--meter")
+BRING = (
+    *("power", "import", "clocked", "--run", "0", "--csv", "watts.csv", "--time-column", "time"),
+    *("--power-column", "watts", "--class", "A", "--accuracy", "1"),
+)
+BAD: list[tuple[list[str], str]] = [
+    ([], "required: VERB"),
+    (["chek", "."], "invalid choice: 'chek'"),
+    ([ESCAPE], r"invalid choice: '\x1b[31m'"),
+    (["check"], "required: PATH"),
+    (["check", "nowhere"], "nowhere: there is no such file"),
+    (["check", "void"], "no result is here"),
+    (["check", "empty"], "empty: is empty"),
+    (["check", "/dev/null"], "is not a regular file"),
+    (["check", "/dev/zero"], "is not a regular file"),
+    (["check", "noise"], "not a run log"),
+    (["check", "x" * 5000], "File name too long"),
+    (["check", "nowhere/" + ESCAPE], r"nowhere/\x1b[31m: there is no such"),
+    (["check", "[/etc/passwd]"], "[/etc/passwd]: there is no such"),
+    (["check", "empty", "--format", "xml"], "invalid choice: 'xml'"),
+    (["check", "empty", "--frmat", "json"], "unknown argument '--frmat'"),
+    (["check", "log", "--ruleset", "v9"], "unknown ruleset 'v9'"),
+    (["check", "log", "--ruleset", "x" * 5000], "too long"),
+    (["check", "log", "--ruleset", "../../etc"], "unknown ruleset"),
+    (["score"], "required: PATH"),
+    (["score", "nowhere"], "nowhere: there is no such file"),
+    (["score", "noise"], "not a run log"),
+    (["run"], "required: WORKLOAD, or --all"),
+    (["run", "--suite", "mini"], "required: WORKLOAD, or --all"),
+    (["run", "--all", "image_classification"], "name 'image_classification', or --all, and not both"),
+    (["run", "image_classification", "--all"], "name 'image_classification', or --all, and not both"),
+    (["run", "--all", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload at once"),
+    (["run", "--all", "--runs", "2", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload"),
+    (["run", "--all", "--division", "open", "--module", "part.py"], "--module part.py is for one workload"),
+    (["run", "--all", "--source", "void"], "--source void is for one workload"),
+    (["run", "--all", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
+    (["run", "--all", "--division", "opne"], "unknown division 'opne'; did you mean 'open'?"),
+    (["run", "--all", "--out", "run"], "run: exists already"),
+    (["run", "image_classification", "--module", "part.py"], "a module is for --division open"),
+    (["run", "image_classification", "--division", "opne", "--module", "part.py"], "unknown division 'opne'"),
+    ([*OPEN, "nowhere.py"], "nowhere.py: cannot be read: No such file"),
+    ([*OPEN, "void"], "void: a module's file is called like a Python name"),
+    ([*OPEN, "/dev/null"], "called like a Python name"),
+    ([*OPEN, "folder.py"], "folder.py: is not a file"),
+    ([*OPEN, "part.py"], "line 2: unknown part of image_classification 'build_modle'; did you mean 'build_model' or"),
+    ([*OPEN, "none.py"], "none.py: has none of the parts of image_classification: build_model, build_optimizer"),
+    ([*OPEN, "syntax.py"], "syntax.py, line 3: not Python"),
+    ([*OPEN, "nul.py"], "nul.py, line 1: not Python"),
+    ([*OPEN, "x" * 5000 + ".py"], "at most 64 letters"),
+    ([*OPEN, "fast" + ESCAPE + ".py"], r"fast\x1b[31m.py"),
+    (["summary"], "required: PATH"),
+    (["summary", "nowhere"], "nowhere: there is no such file"),
+    (["summary", "noise"], "not a run log"),
+    (["summary", "run", "--format", "sarif"], "invalid choice: 'sarif'"),
+    (["summary", "run", "--ruleset", "v9"], "unknown ruleset 'v9'"),
+    (["summary", "run"], "ruleset v1 has no such benchmark: toy_mini"),
+    (["run", "image_clasification"], "unknown workload 'image_clasification'; did you mean 'image_classification'?"),
+    (["run", "image_classification", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
+    (["run", "image_classification", "--rums", "3"], "unknown option '--rums'"),
+    (["run", "image_classification", "--run", "3"], "unknown option '--run'"),
+    (["run", "image_classification", "--runs", "0"], "'0' is not a whole number from 1 up"),
+    (["run", "image_classification", "--runs", "9" * 5000], "--runs"),
+    (["run", "image_classification", "--runs", "١"], "not a whole number from 1 up"),
+    (["run", "image_classification", "--seed", "-1"], "--seed"),
+    (["run", "image_classification", "--seed", "2147483648"], "from 0 to 2147483647"),
+    (["run", "image_classification", "--devices", "2.5"], "not a whole number"),
+    (["run", "image_classification", "--division", "opne"], "unknown division 'opne'"),
+    (["run", "image_classification", "--precision", "fp64"], "precision 'fp64' is not permitted"),
+    (["run", "image_classification", "--devices", "7"], "cannot be shared equally"),
+    (["run", "image_classification", "--lr=1"], "without dashes: lr=VALUE"),
+    (["run", "image_classification", "+lr=1"], "write lr=VALUE"),
+    (["run", "image_classification", "opt_momentun=0.9"], "did you mean 'opt_momentum'"),
+    (["run", "image_classification", "opt_momentum=0.8"], "fixed at 0.9"),
+    (["run", "image_classification", "opt_momentum=${oc.env:HOME}"], "interpolations are not resolved"),
+    (["run", "image_classification", "opt_momentum=!!bool x"], "must be one finite number"),
+    (["run", "image_classification", "--quiet", "opt_momentum"], "written KEY=VALUE"),
+    (["run", "image_classification", "--suite"], "expected one argument"),
+    ([*METER, "nvlm"], "unknown meter 'nvlm'; did you mean 'nvml'?"),
+    ([*METER, "nvml,nvml"], "names nvml twice"),
+    ([*METER, "nvml,auto"], "auto stands alone"),
+    ([*METER, "none,nvml"], "none stands alone"),
+    ([*METER, ""], "unknown meter ''"),
+    ([*METER, "redfish"], "redfish: needs a file that says where it is"),
+    ([*METER, ESCAPE], r"x1b[31m'; there are: auto, estimate"),
+    ([*METER, "nowhere.yaml"], "nowhere.yaml: there is no such file"),
+    ([*METER, "./void"], "there is no such file"),
+    ([*METER, "key.yaml"], "unknown key 'metres'; did you mean 'meters'?"),
+    ([*METER, "kind.yaml"], "unknown kind of meter 'redfsh'; did you mean 'redfish'?"),
+    ([*METER, "typo.yaml"], "unknown key 'passwort'; did you mean 'password_env'?"),
+    ([*METER, "node.yaml", "--power-nodes", "2"], "--power-listen"),
+    ([*METER, "powercap"], "powercap: "),
+    ([*METER, "estimate"], "declares no tta_idle_power_w"),
+    ([*METER, "node.yaml"], "is of node 1; the nodes are 0 to 0"),
+    (["run", "image_classification", "--idle", "60"], "--idle 60.0: there is nothing to read without --meter"),
+    (["run", "image_classification", "--meter-period", "0"], "'0' is not a number from 0.02 to 60"),
+    (["run", "image_classification", "--idle", "nan"], "'nan' is not a number"),
+    (["run", "image_classification", "--power-nodes", "2"], "nothing to read without --meter"),
+    ([*METER, "nvml", "--power-listen", "127.0.0.1:1"], "on one node nobody connects"),
+    (["run", "--all", "--power-nodes", "2", "--meter", "auto"], "--power-nodes 2 is for one workload"),
+    (["agent"], "required: --connect, --node"),
+    (["agent", "--connect", "x:1", "--node", "0"], "'0' is not a whole number from 1 up"),
+    (["agent", "--connect", "127.0.0.1:9", "--node", "1"], "the environment has no TTA_POWER_TOKEN"),
+    (["power", "export"], "invalid choice: 'export'"),
+    ([*BRING, "--class", "C"], "invalid choice: 'C'"),
+    ([*BRING, "--accuracy", "0"], "--accuracy"),
+    ([*BRING, "--run", "7"], "there is no such run"),
+    ([*BRING, "--csv", "nowhere.csv"], "nowhere.csv: is not a file"),
+    ([*BRING, "--time-column", "tiem"], "no column 'tiem'; there are: time, watts"),
+    ([*BRING, "--node", "3"], "--node 3: the log names 1 nodes"),
+    (["submit", "run"], "required: --to"),
+    (["submit", "nowhere", "--to", "."], "is not a folder that `tta run` wrote"),
+    (["submit", "run", "--to", "nowhere"], "nowhere: is not a folder"),
+    (["submit", "run", "--to", ".", "--category", "availabel"], "did you mean 'available'"),
+    (["submit", "run", "--to", ".", "--submitter", "other"], "cannot be submitted under another name"),
+    (["submit", "void", "--to", "."], "no run log"),
+    (["submit", "bare", "--to", "."], "has no system.json"),
+    (["submit", "hostile", "--to", "."], "the system is called '../../etc'"),
+    (["explain"], "name one check"),
+    (["explain", "LOG999"], "unknown check 'LOG999'"),
+    (["check", ""], "the path is empty; the current folder is called ."),
+    (["submit", ".", "--to", ""], "argument --to: the path is empty"),
+    (["run", "image_classification", "--out", ""], "argument --out: the path is empty"),
+    (["explain", ESCAPE], r"\x1b[31m"),
+    (["data"], "required: action"),
+    (["data", "destroy", "image_classification"], "invalid choice: 'destroy'"),
+    (["data", "prepare", "x"], "unknown workload 'x'"),
+    (["data", "prepare", "image_classification", "--data", "/dev/null/x"], "cannot be prepared there"),
+    (["baseline", "image_classification", "--suite", "x"], "unknown suite 'x'"),
+    (["board", "build", "."], "--out SITE"),
+    (["board", "build", "nowhere", "--out", "site"], "nowhere"),
+    (["board", "serve", ".", "--port", "x"], "invalid int value"),
+    (["target", "nowhere"], "nowhere"),
+    (["sync", "nowhere"], "nowhere"),
+    (["doctor", "--format", "yaml"], "invalid choice"),
+    (["doctor", "--out", "/dev/null/x"], "/dev/null/x"),
+]
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> None:
+    """What the bad commands are pointed at."""
+    (tmp_path / "empty").touch()
+    (tmp_path / "void").mkdir()
+    (tmp_path / "noise").write_bytes(bytes(range(256)))
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "part.py").write_text("import math\ndef build_modle(): ...\n")
+    (tmp_path / "none.py").write_text("class Net: ...\n\n\ndef _build_model(): ...\n")
+    (tmp_path / "syntax.py").write_text("import math\n\ndef build_model(:\n")
+    (tmp_path / "nul.py").write_bytes(b"x = '\0'\n")
+    meters = "meters: [{kind: redfish, url: 'https://bmc/x'"
+    (tmp_path / "key.yaml").write_text("metres: []\n")
+    (tmp_path / "kind.yaml").write_text("meters: [{kind: redfsh}]\n")
+    (tmp_path / "typo.yaml").write_text(meters + ", passwort: x}]\n")
+    (tmp_path / "node.yaml").write_text(meters + ", node: 1}]\n")
+    (tmp_path / "watts.csv").write_text("time,watts\n2026-01-01T00:00:00Z,5\n2026-01-01T00:00:01Z,6\n")
+    write_log(tmp_path / "log", events())
+    write_result(tmp_path / "run", num_runs=1)
+    (tmp_path / "clocked").mkdir()
+    write_log(tmp_path / "clocked" / "result_0.txt", events(mono_ns=10**12))
+    write_result(tmp_path / "bare", num_runs=1)
+    (tmp_path / "bare" / "system.json").unlink()
+    write_result(tmp_path / "hostile", num_runs=1, system={**SYSTEM, "system_name": "../../etc"})
+
+
+@pytest.mark.usefixtures("things")
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(a)[:40].replace(ESCAPE, "ESC") for a, _ in BAD])
+def test_bad_input_is_one_sentence_and_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said on standard error, printable, without a traceback; and nothing was made."""
+    before = sorted(path.name for path in Path.cwd().iterdir())
+
+    status = cli.main(arguments)
+
+    shown, errors = capsys.readouterr()
+    assert status == 2, errors
+    assert message in errors
+    assert "Traceback" not in errors + shown
+    assert errors.startswith("tta: ")
+    assert errors.count("\n") == 1
+    assert errors.rstrip("\n").isprintable()
+    assert len(errors) < 3000
+    assert [path.name for path in Path.cwd().iterdir() if path.name not in (*before, "data")] == []
+
+
+# Hostile logs
+
+
+def hostile_log(path: Path) -> Path:
+    """A log whose texts would like to be markup, escapes and paths."""
+    steps = events()
+    for step in steps:
+        if step.key in ("submission_org", "submission_platform", "submission_status"):
+            step.value = f"[/etc/passwd] [bold]x[/bold] {ESCAPE}\x1b]0;title\x07 \ud800 \u202e"
+    steps[-4].metadata["evidence"] = ESCAPE
+    return write_log(path, steps)
+
+
+@pytest.mark.parametrize("verb", [["check"], ["check", "--format", "json"], ["check", "--format", "sarif"], ["score"]])
+def test_texts_of_a_log_are_never_interpreted(
+    tmp_path: Path, verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Escapes do not reach the terminal, markup is text, a lone surrogate is no crash, JSON stays JSON."""
+    folder = tmp_path / f"res{ESCAPE}ult [red]"
+    write_result(folder, num_runs=1)
+    hostile_log(folder / "result_0.txt")
+
+    status = cli.main([verb[0], str(folder), *verb[1:]])
+
+    shown, errors = capsys.readouterr()
+    assert status in (0, 1), errors
+    assert "\x1b" not in shown + errors
+    assert "Traceback" not in errors
+    if len(verb) > 1:
+        json.loads(shown)
+
+
+def test_check_of_damaged_logs_is_findings_not_a_crash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every line cut in half, every second line gone, every number a text: status 1."""
+    lines = text_of(events()).splitlines()
+    damages = {
+        "half": "\n".join(line[: len(line) // 2] for line in lines) + "\n",
+        "second": "\n".join(lines[::2]) + "\n",
+        "texts": text_of(events()).replace(": 0,", ': "0",'),
+        "reversed": "\n".join(reversed(lines)) + "\n",
+        "null": text_of(events()).replace('"value": {', '"value": [{').replace("}, ", "}], ", 1),
+    }
+    for name, text in damages.items():
+        (tmp_path / name).write_text(text)
+        assert cli.main(["check", str(tmp_path / name)]) == 1, name
+
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# As a process
+
+
+def test_import_of_the_command_line_is_light() -> None:
+    """`tta --help` must not wait for libraries that the verb does not need."""
+    code = "import sys, harness.cli, harness.commands.verbs; harness.commands.verbs.parser(); print(*sys.modules)"
+
+    modules = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert sorted({name.split(".")[0] for name in modules} & set(HEAVY)) == []
+    assert [name for name in modules if name.startswith("harness.commands")] == []
+
+
+def test_judging_needs_no_machine_learning_library(tmp_path: Path) -> None:
+    """check, score and explain run where torch is not installed."""
+    write_result(tmp_path / "run", num_runs=1)
+    code = (
+        "import sys; from harness import cli; cli.main(['check', 'run']); cli.main(['score', 'run']); "
+        "cli.main(['explain', 'LOG001']); print('\\n', *sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    names = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert sorted(names & {"torch", "mlflow", "transformers", "accelerate", "datasets"}) == []
+
+
+def test_status_reaches_the_shell() -> None:
+    """The value of `main` is the status of the process."""
+    done = tta("check", "nowhere")
+
+    assert done.returncode == 2
+    assert done.stderr == "tta: nowhere: there is no such file or folder\n"
+    assert done.stdout == ""
+
+
+# Whether Python keeps what is written until it ends: then it tries again there, and what fails there is 120.
+BUFFERING = pytest.mark.parametrize("unbuffered", ["", "1"])
+
+
+@BUFFERING
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["explain", "--all"], 0),
+        (["--help"], 0),
+        (["explain", "LOG001"], 0),
+        (["check", "result", "--ruleset", "v1"], 1),
+    ],
+)
+def test_reader_that_goes_away_is_no_error(arguments: list[str], status: int, unbuffered: str, tmp_path: Path) -> None:
+    """`tta explain --all | head -1`: nothing on standard error, and what was found stays the answer."""
+    (write_result(tmp_path / "result") / "result_0.txt").unlink()
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.cli", *arguments],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+
+    assert (done.returncode, done.stderr) == (status, b"")
+
+
+@BUFFERING
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_disk_that_is_full_under_the_output_is_status_2(unbuffered: str) -> None:
+    """What could not be written was not said."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.cli", "explain", "LOG001"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            timeout=60,
+        )
+
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_output_is_no_bug_of_ours() -> None:
+    """`tta explain LOG001 >&-`."""
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m harness.cli explain LOG001 >&-"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 2)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_output_in_any_encoding_is_no_crash(tmp_path: Path, encoding: str) -> None:
+    """A file name that is no text, and our own typographic characters, in a terminal that has neither."""
+    folder = tmp_path / os.fsdecode(b"res\xff\xe2\x89\xa5")
+    write_result(folder, num_runs=1)
+
+    for verb in (["check", str(folder)], ["score", str(folder)], ["explain", "--all"]):
+        done = tta(*verb, env={"PYTHONIOENCODING": encoding})
+        assert done.returncode in (0, 1), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_during_a_command_is_130_and_one_sentence(tmp_path: Path, number: int) -> None:
+    """Ctrl-C while a pipe is waited for... or any long reading: no traceback."""
+    code = (
+        "import sys, time\n"
+        "from harness import cli\nfrom harness.commands import verbs\n"
+        "def wait(arguments):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "verbs._call_explain = wait\n"
+        "sys.exit(cli.main(['explain', 'LOG001']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    begin = time.monotonic()
+    _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert time.monotonic() - begin < 20
+    assert errors.startswith("tta: interrupted")
+    assert errors.count("\n") == 1

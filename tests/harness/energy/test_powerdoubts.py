@@ -1,0 +1,72 @@
+"""Energy that is not its run's, or not of all it ran on, is void: exactly where the checks that tell it speak."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.board import leaderboard
+from harness.energy.plausibility import Missing
+from harness.submission import result as results
+from rules.checks.pwr._metered import NOT_RANKED
+from tests import powertrace
+from tests.rules.box import Box, Case
+from tests.rules.fixtures import attack_ours, pwr, pwr_judged, pwr_limits
+
+REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_nobody"}
+CASES = [
+    case
+    for module in (attack_ours, pwr, pwr_judged, pwr_limits)
+    for case in module.CASES
+    if case.code.startswith("PWR")
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
+    """And nothing else: an energy is void for a reason where a finding of a run that is averaged has it."""
+    box = case.open(tmp_path)
+    case.damage(box)
+    if not box.is_written:
+        box.write()
+    result = results.read_result(box.folder)
+    row = leaderboard.rate(result, box.ruleset, box.judge(), None)
+    energy, dropped = row.score.energy, {result.runs[index].path.stem for index in row.score.dropped}
+
+    told = {
+        REASONS[finding.code]
+        for finding in row.findings
+        if finding.code in REASONS and NOT_RANKED in finding.message and Path(finding.path).parent.name not in dropped
+    }
+    void = set() if energy is None else set(energy.void) & set(REASONS.values())
+
+    assert void == told or row.score.seconds is None
+    assert energy is None or not told or not energy.may_rank
+
+
+@pytest.mark.parametrize(
+    ("name", "metered", "voids"),
+    [
+        ("accelerators_per_node", 1, True),
+        ("accelerators_per_node", 0, False),
+        ("host_processors_per_node", 1, False),
+    ],
+)
+def test_some_accelerators_of_those_described_void_and_processors_do_not(name: str, metered: int, voids: bool) -> None:
+    """Where no accelerator was metered, the scope says so; a processor may be counted in packages or in modules."""
+    assert Missing(powertrace.node(), name, 2, metered).voids is voids
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_run_that_was_not_metered_has_no_devices_to_miss(index: int, tmp_path: Path) -> None:
+    """It has a reason of its own, where it is one of those that are averaged."""
+    box = Box(tmp_path, options=pwr.COUNTERS)
+    box.write()
+    shutil.rmtree(box.folder / "power" / f"result_{index}")
+    row = leaderboard.rate(results.read_result(box.folder), box.ruleset, [], None)
+
+    assert row.score.energy is not None
+    assert ("unmetered" in row.score.energy.void) == (index not in row.score.dropped)
+    assert "devices_missing" not in row.score.energy.void

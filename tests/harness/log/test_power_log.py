@@ -1,0 +1,498 @@
+"""The reader of power logs: every oddity is a defect of its own kind, and nothing crashes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import LogError
+from harness.log import power_files, power_log, powerlines
+from harness.log.power_format import ClockOffset, NodePower, Sample
+from harness.log.powercollector import MAX_DEFECTS_PER_KIND
+from tests.harness.log.test_power_lines import log_text
+from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, ns, spec
+
+READINGS = [(WALL_MS + 1000 * second, 300) for second in range(5)]
+
+
+def read_text(folder: Path, text: str | bytes, name: str = "node_2.txt") -> NodePower:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return power_log.read(path)
+
+
+def ours(*lines: str, is_open: bool = True) -> str:
+    """A log of ours with these lines in its middle."""
+    head = [powerlines.opening_line(WALL_MS, node="node_2", host="h")] if is_open else []
+    head += [powerlines.meter_line(WALL_MS, spec()), powerlines.start_line(WALL_MS, 0)]
+    return "".join([*head, *lines, powerlines.stop_line(WALL_MS + 9000, ns(9))])
+
+
+def reading(second: float, value: Any = 300.0, seq: Any = 0, key: str = "power_reading", **metadata: Any) -> str:
+    record = {
+        "namespace": "",
+        "time_ms": WALL_MS + round(1000 * second),
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+        "value": value,
+        "metadata": {"meter": "csv:wall", "seq": seq, "mono_ns": ns(second), **metadata},
+    }
+    return f":::MLLOG {json.dumps(record)}\n"
+
+
+# Files
+
+
+def test_missing_file_and_folder_are_one_sentence(tmp_path: Path) -> None:
+    """What is not there is named."""
+    with pytest.raises(LogError, match=r"nowhere\.txt: cannot be read: No such file"):
+        power_log.read(tmp_path / "nowhere.txt")
+    with pytest.raises(LogError, match="nowhere: cannot be read: No such file"):
+        power_log.read_folder(tmp_path / "nowhere")
+    with pytest.raises(LogError, match="has no power log; they are called node_<i>"):
+        power_log.read_folder(tmp_path)
+
+
+def test_folder_device_and_pipe_are_no_logs_and_do_not_block(tmp_path: Path) -> None:
+    """Only regular files are read."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(LogError, match="is not a regular file"):
+            power_log.read(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello\n", b"\n\n", b"\0" * 100_000, bytes(range(256)) * 1000])
+def test_file_without_a_line_of_ours_is_empty(tmp_path: Path, data: bytes) -> None:
+    """Whatever it holds: no meter, no reading, one defect that says so."""
+    log = read_text(tmp_path, data)
+
+    assert log.defect_counts["empty"] == 1
+    assert (log.specs, log.samples) == ({}, {})
+
+
+def test_log_cut_off_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+    """A crash in mid-line loses that line and nothing before it."""
+    text = log_text().encode()
+    whole = read_text(tmp_path, text)
+    for cut in range(0, len(text), 97):
+        log = read_text(tmp_path, text[:cut])
+        assert set(log.defect_counts) <= {"cut_off", "start_missing", "stop_missing", "empty"}
+        for meter, samples in log.samples.items():
+            assert samples == whole.samples[meter][: len(samples)]
+        assert sum(map(len, log.samples.values())) >= text[:cut].count(b'"seq"') - 1
+
+
+def test_last_line_without_its_end_counts_if_it_is_whole(tmp_path: Path) -> None:
+    """MLPerf's logs may lack the last line end; a JSON object that is closed was not cut."""
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    path.write_bytes(path.read_bytes()[:-1])
+
+    assert power_log.read(path).defects == ()
+
+
+def test_endless_line_costs_no_memory(tmp_path: Path) -> None:
+    """A line of 30 MB is told and skipped, and the lines around it are read."""
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    path.write_bytes(b":::MLLOG {" + b"x" * 30_000_000 + b"\n" + path.read_bytes())
+    tracemalloc.start()
+
+    log = power_log.read(path)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert log.defect_counts == {"overlong": 1}
+    assert len(log.samples["mlperf:node"]) == 5
+    assert peak < 8_000_000
+
+
+@pytest.mark.slow
+def test_log_of_100_mb_is_read_in_one_pass(tmp_path: Path) -> None:
+    """Three quarters of a million readings, and the same defect in each of them."""
+    path = tmp_path / "node_0.txt"
+    with path.open("w") as stream:
+        stream.write(mlperf_line(WALL_MS, "power_measurement_start", None))
+        for number in range(750_000):
+            stream.write(mlperf_line(WALL_MS + 1000 * number, "power_reading", 300))
+
+    log = power_log.read(path)
+
+    assert path.stat().st_size > 100_000_000
+    assert len(log.samples["mlperf:node"]) == 750_000
+    assert log.defect_counts["metadata_empty"] == 750_001
+    assert len(log.defects_of("metadata_empty")) == MAX_DEFECTS_PER_KIND
+
+
+def test_more_readings_than_a_run_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is bounded, and it is said."""
+    monkeypatch.setattr("harness.log.powercollector.MAX_SAMPLES", 3)
+    log = power_log.read(mlperf_log(tmp_path / "node_0.txt", READINGS))
+
+    assert len(log.samples["mlperf:node"]) == 3
+    assert log.defect_counts == {"too_many": 2}
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b":::MLLOG \xff\xfe\n", "not_utf8"),
+        (b":::MLLOG {\n", "malformed"),
+        (b":::MLLOG []\n", "malformed"),
+        (b":::MLLOG {}\n", "malformed"),
+        (b':::MLLOG {"key": 5}\n', "malformed"),
+        (b":::MLLOG " + b"[" * 50_000 + b"\n", "malformed"),
+        (b':::MLLOG {"key": "power_reading", "value": ' + b"9" * 5000 + b"}\n", "malformed"),
+        (b':::MLLOG {"key": "a", "key": "power_reading"}\n', "key_doubled"),
+        (mlperf_line(WALL_MS, "power_reeding", 300).encode(), "key_unknown"),
+        (b"a\x07b\n", "control_character"),
+        (mlperf_line(WALL_MS, "power_reading", 299, {}, "INTERVAL_END").encode(), "event_type_wrong"),
+        (mlperf_line(WALL_MS, "power_reading", 299, 5).encode(), "metadata_malformed"),
+        (mlperf_line(WALL_MS, "power_reading", 299, None).encode(), "metadata_empty"),
+        (mlperf_line(WALL_MS, "power_reading", 299, "").encode(), "metadata_empty"),
+        (mlperf_line(WALL_MS, "power_reading", "300", {}).encode(), "value_malformed"),
+        (mlperf_line(WALL_MS, "power_reading", None, {}).encode(), "value_malformed"),
+        (mlperf_line(WALL_MS, "power_reading", True, {}).encode(), "value_malformed"),
+        (mlperf_line(WALL_MS, "power_reading", -1, {}).encode(), "value_negative"),
+        (mlperf_line(WALL_MS, "power_reading", float("nan"), {}).encode(), "not_a_number"),
+        (mlperf_line(WALL_MS, "power_reading", float("-inf"), {}).encode(), "not_a_number"),
+        (b':::MLLOG {"key": "power_reading", "event_type": "POINT_IN_TIME", "time_ms": 1, "value": 1e999, '
+         b'"metadata": {}}\n', "not_a_number"),
+        (mlperf_line("noon", "power_reading", 299, {}).encode(), "time_malformed"),
+        (mlperf_line(float("nan"), "power_reading", 299, {}).encode(), "time_malformed"),
+        (mlperf_line(WALL_MS, "power_measurement_start", None, {}).encode(), "start_doubled"),
+        (mlperf_line(WALL_MS, "interconnect_power_est", "much", {}).encode(), "interconnect_malformed"),
+        (mlperf_line(WALL_MS, "conversion_eff", 1.2, {"measurement_type": "AC"}).encode(), "conversion_eff_malformed"),
+        (mlperf_line(WALL_MS, "conversion_eff", 0.9, {"measurement_type": "ac"}).encode(), "measurement_type_unknown"),
+        (mlperf_line(WALL_MS, "tta_meter", {"id": "a"}, {}).encode(), "meter_malformed"),
+        (mlperf_line(WALL_MS, "tta_clock_offset", {}, {}).encode(), "offset_malformed"),
+        (mlperf_line(WALL_MS, "tta_sampler", {"cpu_s": -1}, {}).encode(), "sampler_malformed"),
+        (mlperf_line(WALL_MS, "tta_power_format", {"version": 2}, {}).encode(), "format_malformed"),
+    ],
+)  # fmt: skip
+def test_10_damaged_line_is_a_defect_of_its_kind_and_no_more(tmp_path: Path, line: bytes, kind: str) -> None:
+    """One damaged line in a sound log: its kind, its number, and the other readings as they were."""
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], line, *lines[3:]]))
+
+    log = power_log.read(path)
+
+    assert kind in log.defect_counts
+    assert log.defects_of(kind)[0].lineno == 4
+    assert [sample for sample in log.samples["mlperf:node"] if sample.value == 300] == [
+        Sample(at_ms * 1_000_000, 300.0) for at_ms, _ in READINGS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ([reading(1, meter="no such")], "meter_undeclared"),
+        ([reading(1, meter=None)], "meter_undeclared"),
+        ([reading(1, key="tta_energy_counter")], "kind_wrong"),
+        ([reading(1), reading(2, seq=2)], "sequence"),
+        ([reading(1), reading(2, seq=True)], "sequence"),
+        ([reading(1), reading(1, seq=1)], "time_doubled"),
+        ([reading(2), reading(1, seq=1)], "time_backwards"),
+        ([reading(1, mono_ns=1.5)], "time_malformed"),
+        ([reading(1, mono_ns=-1)], "time_malformed"),
+        ([powerlines.meter_line(WALL_MS, spec())], "meter_doubled"),
+        ([powerlines.opening_line(WALL_MS, node="node_2", host="h")], "format_doubled"),
+        ([mlperf_line(WALL_MS, "power_reading", 300, {})], "dialect_mixed"),
+        ([powerlines.stop_line(WALL_MS + 9000, ns(9))], "stop_doubled"),
+    ],
+)
+def test_10_line_that_contradicts_our_log_is_a_defect_of_its_kind(tmp_path: Path, lines: list[str], kind: str) -> None:
+    """Order, time and names within a log of ours."""
+    log = read_text(tmp_path, ours(*lines))
+
+    assert set(log.defect_counts) == {kind}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (ours(is_open=False), "format_missing"),
+        (ours().replace("node_2", "node_3"), "node_differs"),
+        (ours().replace('"host": "h"', '"host": null'), "format_malformed"),
+        ("".join(ours().splitlines(keepends=True)[:-1]), "stop_missing"),
+        ("".join(ours().splitlines(keepends=True)[:2]), "start_missing"),
+        (ours().replace(f'"mono_ns": {ns(9)}', '"mono_ns": 0'), "stop_equals_start"),
+        (ours().replace('"mono_ns": 0}', f'"mono_ns": {ns(10)}}}'), "stop_before_start"),
+    ],
+)
+def test_10_log_as_a_whole_may_be_defective(tmp_path: Path, text: str, kind: str) -> None:
+    """What is missing or stands in the wrong place is told."""
+    assert kind in read_text(tmp_path, text).defect_counts
+
+
+def test_10_wall_clock_that_steps_is_told_and_changes_no_time(tmp_path: Path) -> None:
+    """time_ms jumps back by an hour in mid-run: one defect, and the readings keep their monotonic times."""
+    lines = [reading(second, seq=second) for second in range(1, 4)]
+    lines[2] = lines[2].replace(str(WALL_MS + 3000), str(WALL_MS + 3000 - 3_600_000))
+    log = read_text(tmp_path, ours(*[line.replace('"seq": ', '"seq": ') for line in lines]))
+
+    assert [sample.mono_ns for sample in log.samples["csv:wall"]] == [ns(1), ns(2), ns(3)]
+    assert "moved by -3600.000 s" in log.defects_of("wall_moved")[0].message
+
+
+def test_reading_that_is_none_keeps_its_time_as_a_failed_read(tmp_path: Path) -> None:
+    """NaN is no power; that somebody asked then is known all the same."""
+    log = read_text(tmp_path, ours(reading(1, float("nan")), reading(2, None, seq=1), reading(3, -5.0, seq=2)))
+
+    assert log.samples["csv:wall"] == (Sample(ns(1), None), Sample(ns(2), None), Sample(ns(3), None))
+    assert log.defect_counts == {"not_a_number": 1, "value_negative": 1}  # null is how we write a failed read
+
+
+# MLPerf's own logs
+
+
+def test_10_every_oddity_of_the_published_logs_has_a_name(tmp_path: Path) -> None:
+    """stop bearing start's time, "null" as text, empty metadata, numbers from 1, -259 ms, a switch stamped in 2022."""
+    start = WALL_MS
+    readings = [(start + 2006 * index, 300) for index in range(40)]
+    readings[20] = (readings[19][0] - 259, 310)
+    readings[30] = (readings[29][0], 310)
+    mlperf_log(tmp_path / "node_1.txt", readings, start, start, null="null", metadata="")
+    mlperf_log(tmp_path / "node_2.txt", [(at_ms, watts + 1) for at_ms, watts in readings], metadata="")
+    (tmp_path / "sw_0.txt").write_text(
+        mlperf_line(1_652_749_794_206, "interconnect_power_est", 16_100, {"switch_id": "sw_01"})
+    )
+    (tmp_path / "nodes_1_to_2.png").write_bytes(b"\x89PNG")
+
+    first, second, switch = power_log.read_folder(tmp_path)
+
+    assert first.defect_counts == {
+        "metadata_empty": 42,
+        "null_as_text": 2,
+        "stop_equals_start": 1,
+        "time_backwards": 1,
+        "time_doubled": 1,
+        "numbered_from_one": 1,
+    }
+    assert "259 ms before" in first.defects_of("time_backwards")[0].message
+    assert set(second.defect_counts) == {"metadata_empty", "time_backwards", "time_doubled"}
+    assert set(switch.defect_counts) == {"stamp_far"}
+    assert (switch.interconnect_w, switch.is_switch, switch.specs) == (16_100.0, True, {})
+
+
+def test_mlperf_reading_is_a_class_b_meter_of_the_node_on_the_side_the_log_declares(tmp_path: Path) -> None:
+    """conversion_eff says AC or DC; without it the side is unstated, and the period is the median step."""
+    path = mlperf_log(tmp_path / "node_0.txt", [(WALL_MS + 2006 * index, 300) for index in range(5)])
+    plain = power_log.read(path)
+    path.write_text(path.read_text() + mlperf_line(WALL_MS, "conversion_eff", 0.94, {"measurement_type": "AC"}))
+
+    stated = power_log.read(path)
+
+    assert (plain.dialect, plain.conversion_eff, plain.specs["mlperf:node"].scope) == ("mlperf", None, "unstated")
+    assert (stated.conversion_eff, stated.specs["mlperf:node"].scope) == (0.94, "ac")
+    assert (stated.specs["mlperf:node"].meter_class, stated.specs["mlperf:node"].period_s) == ("B", 2.006)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["node_0", "node_1"], None),
+        (["node_1", "node_2"], "numbered_from_one"),
+        (["node_0", "node_2"], "numbering_gap"),
+        (["node_0", "node_00"], "number_doubled"),
+    ],
+)
+def test_numbers_of_the_nodes_are_0_to_n(tmp_path: Path, names: list[str], kind: str | None) -> None:
+    """A file that is missing or doubled shows in the numbers."""
+    for name in names:
+        mlperf_log(tmp_path / f"{name}.txt", READINGS)
+
+    logs = power_log.read_folder(tmp_path)
+
+    assert [log.node for log in logs] == sorted(names)
+    assert logs[0].defect_counts == ({} if kind is None else {kind: 1})
+
+
+def test_switches_come_after_the_nodes_by_number(tmp_path: Path) -> None:
+    """node_10 after node_9, sw after node."""
+    for number in range(11):
+        mlperf_log(tmp_path / f"node_{number}.txt", READINGS)
+    mlperf_log(tmp_path / "sw_0.txt", READINGS)
+
+    logs = power_log.read_folder(tmp_path)
+
+    assert [log.node for log in logs] == [*[f"node_{number}" for number in range(11)], "sw_0"]
+    assert logs[-1].specs["mlperf:switch"].component == "switch"
+
+
+# Whatever else
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.binary(max_size=400), seed=st.integers(0, 2**32))
+def test_10_no_bytes_crash_the_reader(tmp_path_factory: pytest.TempPathFactory, data: bytes, seed: int) -> None:
+    """Bytes of any kind, and a sound log with bytes changed, doubled and cut out."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    read_text(folder, b":::MLLOG " + data)
+    draws = random.Random(seed)
+    text = bytearray(log_text().encode())
+    for _ in range(draws.randrange(1, 20)):
+        at = draws.randrange(len(text))
+        text[at : at + draws.randrange(3)] = draws.randbytes(draws.randrange(3))
+
+    log = read_text(folder, bytes(text))
+
+    assert all(sample.value is None or 0 <= sample.value <= 1e15 for each in log.samples.values() for sample in each)
+    assert set(log.samples) == set(log.specs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    )
+)
+def test_10_no_value_crashes_the_reader(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    """Any JSON as value, metadata and time of every key."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    keys = (
+        "power_reading",
+        "tta_energy_counter",
+        "power_measurement_start",
+        "power_measurement_stop",
+        "tta_meter",
+        "tta_power_format",
+        "tta_clock_offset",
+        "tta_sampler",
+        "conversion_eff",
+        "interconnect_power_est",
+    )
+    lines = [mlperf_line(WALL_MS, key, value, {"mono_ns": 1, "meter": "csv:wall"}) for key in keys]
+    lines += [mlperf_line(value, key, 1, value) for key in keys]
+    lines += [mlperf_line(1, key, 1, {"mono_ns": value, "meter": value, "seq": value}) for key in keys]
+
+    read_text(folder, ours(*lines))
+
+
+# The disk, and a folder that changes while it is read
+
+
+def test_log_that_cannot_be_read_to_its_end_is_one_sentence(tmp_path: Path) -> None:
+    """A bad block: not half of a log, whose energy would be that of a frugal run."""
+    bad = tmp_path / "node_0.txt"
+    bad.symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read
+
+    with pytest.raises(LogError, match=r"node_0\.txt: cannot be read: Input/output error"):
+        power_log.read(bad)
+    with pytest.raises(LogError, match=r"node_0\.txt: cannot be read: Input/output error"):
+        power_log.read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("when", ["before its size is taken", "before it is opened"])
+def test_log_that_disappears_while_the_folder_is_read_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Somebody tidies up meanwhile: a defect of that node, and the other node's readings; no crash."""
+    paths = [mlperf_log(tmp_path / "result_0" / f"node_{number}.txt", READINGS) for number in range(2)]
+    list_names, read_log = power_log.log_names, power_log.read
+
+    def listed(names: Iterable[str]) -> list[str]:
+        found = list_names(names)
+        paths[1].unlink()
+        return found
+
+    def opened(path: Path) -> NodePower:
+        if path == paths[1]:
+            path.unlink()
+        return read_log(path)
+
+    if when == "before its size is taken":
+        monkeypatch.setattr(power_log, "log_names", listed)
+    else:
+        monkeypatch.setattr(power_log, "read", opened)
+
+    first, second = power_files.read_nodes(tmp_path / "result_0", power_files.Budget())
+
+    assert first.defects == ()
+    assert [(defect.kind, defect.message) for defect in second.defects] == [
+        ("unreadable", "cannot be read: No such file or directory")
+    ]
+
+
+@pytest.mark.parametrize("which", ["start", "stop"])
+def test_edge_without_a_time_is_no_edge(tmp_path: Path, which: str) -> None:
+    """The readings are read; that the edge is missing is said beside what is wrong with it."""
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    place = 0 if which == "start" else -1
+    lines = path.read_text().splitlines(keepends=True)
+    lines[place] = mlperf_line("noon", f"power_measurement_{which}", None, {})
+    path.write_text("".join(lines))
+
+    log = power_log.read(path)
+
+    assert log.defect_counts == {"time_malformed": 1, f"{which}_missing": 1}
+    assert (log.start_ns is None, log.stop_ns is None) == (which == "start", which == "stop")
+    assert len(log.samples["mlperf:node"]) == len(READINGS)
+
+
+@pytest.mark.parametrize("time_ms", ['"noon"', "null", "NaN", "1e999"])
+def test_wall_time_of_our_log_decides_nothing(tmp_path: Path, time_ms: str) -> None:
+    """A reading that bears none has its place by the monotonic clock, and the clock did not move for it."""
+    lines = [reading(second, seq=second - 1) for second in (1, 2, 3)]
+    lines[1] = lines[1].replace(str(WALL_MS + 2000), time_ms)
+
+    log = read_text(tmp_path, ours(*lines))
+
+    assert [sample.mono_ns for sample in log.samples["csv:wall"]] == [ns(1), ns(2), ns(3)]
+    assert log.defect_counts == {}
+
+
+def test_clock_offset_without_a_time_is_none(tmp_path: Path) -> None:
+    """A clock is not corrected by a measurement that nobody knows the time of."""
+    offset = powerlines.clock_offset_line(WALL_MS, ClockOffset(ns(1), 5, 7))
+    log = read_text(tmp_path, ours(offset, offset.replace(f'"mono_ns": {ns(1)}', '"mono_ns": "now"')))
+
+    assert log.offsets == (ClockOffset(ns(1), 5, 7),)
+    assert log.defect_counts == {"time_malformed": 1}
+
+
+def test_first_estimate_of_a_switch_counts(tmp_path: Path) -> None:
+    """A second one, lower, does not replace it, and is told."""
+    estimates = [mlperf_line(WALL_MS, "interconnect_power_est", watts, {}) for watts in (16_100, 1)]
+    log = read_text(tmp_path, "".join(estimates), "sw_0.txt")
+
+    assert log.interconnect_w == 16_100
+    assert log.defect_counts == {"interconnect_doubled": 1}
+
+
+def test_more_meters_than_a_node_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is declared is bounded, and it is said; the readings of a meter too many are of none."""
+    monkeypatch.setattr("harness.log.powercollector.MAX_METERS", 2)
+    more = [powerlines.meter_line(WALL_MS, spec(id=f"csv:{number}")) for number in range(3)]
+    log = read_text(tmp_path, ours(*more, reading(1, meter="csv:0"), reading(1, meter="csv:2")))
+
+    assert sorted(log.specs) == ["csv:0", "csv:wall"]
+    assert log.defect_counts == {"too_many": 2, "meter_undeclared": 1}
+
+
+def test_first_conversion_factor_counts(tmp_path: Path) -> None:
+    """A second one, of the other side, changes neither the factor nor the side, and is told."""
+    factors = [
+        mlperf_line(WALL_MS, "conversion_eff", factor, {"measurement_type": side})
+        for factor, side in ((0.94, "DC"), (0.5, "AC"))
+    ]
+    path = mlperf_log(tmp_path / "node_0.txt", READINGS)
+    path.write_text(path.read_text() + "".join(factors))
+
+    log = power_log.read(path)
+
+    assert (log.conversion_eff, log.specs["mlperf:node"].scope) == (0.94, "dc")
+    assert log.defect_counts == {"conversion_eff_doubled": 1}

@@ -1,0 +1,434 @@
+"""One log under one round: evaluations that count as one, lists, orders, and what a log may say that nobody expects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.log import run_log
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.mlperf.formula import parse
+from harness.mlperf.model import Join, KeyRule, Page, Round
+from harness.ruleset import catalog, load
+from tests.mlperflog import START, STOP, Entry, drop, find, put_after, retinanet, write
+from tests.rules.mlperfbox import ruleset
+
+
+def round_of(version: str = "5.1.0") -> Round:
+    found = ruleset(f"mlperf_training/{version}").round
+    assert found is not None
+    return found
+
+
+def read(path: Path, log: list[Entry]) -> RunLog:
+    return run_log.read(write(path / "result_0.txt", log))
+
+
+def messages(log: RunLog, kind: compliance.Kind, round_: Round | None = None) -> list[str]:
+    return [fault.message for fault in compliance.faults(log, round_ or round_of(), kind)]
+
+
+def evaluation(samples: object, metric: object, value: Any) -> Entry:
+    metadata = {"samples_count": samples, "metric": metric}
+    return Entry(9.0, "eval_accuracy", value, metadata={name: item for name, item in metadata.items() if item != ...})
+
+
+def diffusion(*evaluations: Entry) -> list[Entry]:
+    """A log of Stable Diffusion, as far as its evaluations go."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "stable_diffusion"
+    drop(log, "eval_accuracy")
+    return [*log, *evaluations]
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "is_reached"),
+    [
+        ([(512, "FID", 80.0), (1024, "CLIP", 0.2), (512, "CLIP", 0.15)], True),
+        ([(512, "FID", 90.0), (512, "CLIP", 0.15)], True),
+        ([(512, "FID", 90.1), (512, "CLIP", 0.15)], False),
+        ([(512, "FID", 80.0), (1024, "CLIP", 0.2)], False),
+        ([(512, "FID", 80.0), (512, 5, 0.2)], False),
+        ([(512, "FID", "low"), (512, "CLIP", 0.2)], False),
+        ([([512], "FID", 80.0), ([512], "CLIP", 0.2)], True),
+        ([(..., "FID", 80.0), (..., "CLIP", 0.2)], True),
+    ],
+)
+def test_two_metrics_of_one_place_are_one_evaluation(
+    evaluations: list[tuple[Any, Any, Any]], is_reached: bool, tmp_path: Path
+) -> None:
+    """FID at most 90 and CLIP at least 0.15, at the same samples."""
+    log = read(tmp_path, diffusion(*(evaluation(*item) for item in evaluations)))
+
+    assert bool(compliance.reached(log, round_of("5.0.0"))) is is_reached
+
+
+def test_a_joined_line_stands_where_its_first_does(tmp_path: Path) -> None:
+    """So that a finding on it has a place; without the samples it has none, which is a finding."""
+    log = read(tmp_path, diffusion(evaluation(..., "FID", 80.0), evaluation(..., "CLIP", 0.2)))
+    [joined] = compliance.joined(log, Join("eval_accuracy", "samples_count", "metric", "both"))
+    [fault] = [item for item in compliance.faults(log, round_of("5.0.0"), "value") if "aggregated" in item.message]
+
+    assert (joined.key, joined.value) == ("both", {"FID": 80.0, "CLIP": 0.2})
+    assert fault.line == joined.lineno
+
+
+def test_a_target_that_is_missed_says_between_what(tmp_path: Path) -> None:
+    """Numbers by least and most, anything else by the last."""
+    log = retinanet()
+    find(log, "eval_accuracy", 4).value = 0.3
+    numbers = read(tmp_path, log)
+    for place in range(5):
+        find(log, "eval_accuracy", place).value = "good"
+    texts = read(tmp_path, log)
+
+    assert messages(numbers, "target") == [
+        "none of 5 evaluations reaches the target, value >= 0.340 and value < 1.0; they lie from 0.1 to 0.32"
+    ]
+    assert "the last is 'good'" in messages(texts, "target")[0]
+
+
+def test_lines_that_break_one_demand_are_one_fault(tmp_path: Path) -> None:
+    """With the first line, and their number; a reason where it could not be worked out."""
+    log = retinanet()
+    for place in range(5):
+        find(log, "block_start", place).metadata["epoch_count"] = "one"
+    [fault] = compliance.faults(read(tmp_path, log), round_of(), "value")
+
+    assert fault.line == log.index(find(log, "block_start")) + 1
+    assert fault.message.endswith(", on 5 lines")
+    assert "cannot be worked out: 'one' is not a number" in fault.message
+
+
+def test_an_order_that_many_lines_break_is_one_fault(tmp_path: Path) -> None:
+    """Two init_start after init_stop."""
+    log = retinanet()
+    for _ in range(2):
+        put_after(log, find(log, "init_stop"), Entry(60.0, "init_start", None, START))
+
+    assert messages(read(tmp_path, log), "order") == [
+        "init_start: stands after init_stop; it must stand before, on 2 lines"
+    ]
+
+
+def test_the_earliest_start_counts(tmp_path: Path) -> None:
+    """Initialisation is counted from the earliest init_start before init_stop, not from the first line."""
+    log = retinanet()
+    put_after(log, find(log, "init_start"), Entry(-1740.0, "init_start", None, START))
+
+    assert messages(read(tmp_path, log), "init") == ["initialisation took 1800.0 s; it must be below 1800 s"]
+
+
+def test_many_lines_of_bounds_and_lists_cost_little(tmp_path: Path) -> None:
+    """Ten thousand of each are one fault of a kind, not a hundred million comparisons."""
+    log = retinanet()
+    log[:0] = [Entry(0.0, "init_start", None, START) for _ in range(9_000)]
+    log += [Entry(9_000.0, "init_stop", None, STOP) for _ in range(9_000)]
+
+    assert len(messages(read(tmp_path, log), "init")) == 1
+
+
+def test_init_stop_without_a_start_is_no_time(tmp_path: Path) -> None:
+    """That there is no init_start is a fault of its own."""
+    log = retinanet()
+    drop(log, "init_start")
+
+    assert messages(read(tmp_path, log), "init") == []
+    assert messages(read(tmp_path, log), "missing") == ["init_start must be there once or more; it is not there"]
+
+
+def test_a_log_that_names_nothing_is_held_to_what_all_are(tmp_path: Path) -> None:
+    """Without a division: the keys that every log must have, and no limit of a division's."""
+    log = retinanet()
+    drop(log, "submission_division")
+    found = read(tmp_path, log)
+
+    assert compliance.page_of(found, round_of()) is round_of().page
+    assert compliance.benchmark_of(found, round_of())[0] is None
+    assert messages(found, "missing") == ["submission_division must be there once; it is not there"]
+
+
+def test_a_division_without_a_benchmark_is_held_to_the_divisions_page(tmp_path: Path) -> None:
+    log = retinanet()
+    drop(log, "submission_benchmark")
+
+    assert compliance.page_of(read(tmp_path, log), round_of()) is round_of().divisions["closed"]
+
+
+def test_the_variant_is_that_of_the_last_line(tmp_path: Path) -> None:
+    """ResNet's optimiser; a value that is none has no page of its own."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "resnet"
+    benchmark = round_of("1.0.0").benchmarks["resnet"]
+    pages = {}
+    for name in ("lars", "sgd", "adam"):
+        find(log, "opt_name").value = name
+        pages[name] = compliance.page_of(read(tmp_path, log), round_of("1.0.0"))
+    drop(log, "opt_name")
+
+    assert pages["lars"] is benchmark.variants["closed"]["lars"]
+    assert pages["sgd"] is benchmark.variants["closed"]["sgd"]
+    assert pages["adam"] is benchmark.pages["closed"]
+    assert compliance.page_of(read(tmp_path, log), round_of("1.0.0")) is benchmark.pages["closed"]
+
+
+def test_too_few_lines_are_counted(tmp_path: Path) -> None:
+    """A key that must stand twice, and stands once: as the boundaries in the log of a segmentation."""
+    rounds = round_of()
+    rule = replace(rounds.page.keys["cache_clear"], count=replace(rounds.page.keys["cache_clear"].count, at_least=2))
+    page = replace(rounds.page, keys={**rounds.page.keys, "cache_clear": rule})
+    log = retinanet()
+    drop(log, "submission_division")
+    found = messages(read(tmp_path, log), "missing", replace(rounds, page=page))
+
+    assert "cache_clear must be there at least 2 times; it is there 1 times" in found
+
+
+def test_another_round_is_another_reading(tmp_path: Path) -> None:
+    """What was found under one round is not taken for another's."""
+    log = read(tmp_path, retinanet())
+
+    assert messages(log, "name") == []
+    assert len(messages(log, "name", round_of("4.0.0"))) == 1
+    assert messages(log, "name") == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "place"),
+    [
+        ({"samples_count": 5, "epoch_num": 1}, 5),
+        ({"epoch_num": 0.5}, 0.5),
+        ({"first_epoch_num": 3}, 3),
+        ({"step_num": 7}, 7),
+        ({"samples_count": True, "epoch_num": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_place_in_training(metadata: dict[str, Any], place: float | None, tmp_path: Path) -> None:
+    """Samples, else epochs, else steps; what is no number is no place."""
+    log = read(tmp_path, [Entry(0.0, "eval_accuracy", 0.5, STOP, metadata)])
+
+    assert compliance.place_of(log.events[0]) == place
+
+
+def test_places_of_lines_that_count_differently(tmp_path: Path) -> None:
+    """Each by the best that it has, as alone, whatever the others have."""
+    metadata: list[dict[str, Any]] = [{"samples_count": 500, "epoch_num": 1}, {"epoch_num": 2}]
+    log = read(tmp_path, [Entry(0.0, "eval_accuracy", 0.5, metadata=item) for item in metadata])
+
+    assert compliance.places_of(log.events) == [500, 2]
+    assert compliance.places_of(log.events[:1]) == [500]
+    assert compliance.places_of(log.events[1:]) == [2]
+
+
+def test_speeds_of_lines_that_say_nothing_are_left_out(tmp_path: Path) -> None:
+    """No throughput, no step, no time between, steps backwards."""
+    log = [
+        Entry(0.0, "run_start"),
+        Entry(1.0, "tracked_stats", 5, metadata={"step": 1}),
+        Entry(1.0, "tracked_stats", {"throughput": 10.0}),
+        Entry(2.0, "tracked_stats", {"throughput": 10.0}, metadata={"step": 20}),
+        Entry(2.0, "tracked_stats", {"throughput": 10.0}, metadata={"step": 30}),
+        Entry(3.0, "tracked_stats", {"throughput": 10.0}, metadata={"step": 30}),
+        Entry(4.0, "tracked_stats", {"throughput": 0}, metadata={"step": 40}),
+        Entry(5.0, "tracked_stats", {"throughput": 20.0}, metadata={"samples_count": 50}),
+        Entry(6.0, "tracked_stats", {"throughput": "fast"}, metadata={"samples_count": 60}),
+        Entry(9.0, "tracked_stats", {"throughput": 0.5}, metadata={"samples_count": 52}),
+    ]
+
+    assert [round(ratio, 6) for _, ratio in compliance.speed_ratios(read(tmp_path, log))] == [1.0, 0.5, 1.0]
+    assert compliance.speed_ratios(read(tmp_path, log[1:])) == []
+
+
+def test_a_ruleset_puts_a_check_in_and_out_of_force(tmp_path: Path) -> None:
+    """A folder beside the round: one code of another severity, one gone."""
+    base = "published: '2025-11-12'\nmax_init_s: {closed: 1}\ndivisions: {closed: {}}\n"
+    base += "codes: {MLP032: warning, MLP035: note}"
+    for version, text in {"5.1.0": base, "strict": 'extends: "5.1.0"\ncodes: {MLP032: error, MLP035: null}'}.items():
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "ruleset.yaml").write_text(f"kind: mlperf\n{text}\n")
+
+    assert dict(load.load_ruleset(tmp_path / "5.1.0", "x").codes) == {"MLP032": "warning", "MLP035": "note"}
+    assert dict(load.load_ruleset(tmp_path / "strict", "x").codes) == {"MLP032": "error"}
+
+
+@pytest.mark.parametrize("code", sorted(code for code in catalog.checks() if code.startswith("MLP")))
+def test_a_check_of_rounds_needs_one_or_looks_at_the_log_alone(code: str, tmp_path: Path) -> None:
+    """Under rules without a round a valid log has none of these findings, and no check fails."""
+    rule = catalog.checks()[code]
+    law = replace(ruleset(), round=None)
+
+    assert list(rule.check(read(tmp_path, retinanet()), None, law)) == []
+    assert list(rule.check(read(tmp_path, [Entry(0.0, text="x"), Entry(0.0, "seed", 5)]), None, law)) == []
+
+
+def test_a_line_without_a_rule_may_be_what_an_order_asks_for(tmp_path: Path) -> None:
+    """It counts as being there, and is held against nothing."""
+    law, name = ruleset().round, "a_key_of_no_rule"
+    assert law is not None
+    benchmark = law.benchmarks["retinanet"]
+    page = benchmark.pages["closed"]
+    start = replace(page.keys["run_start"], after=(name,))
+    pages = {**benchmark.pages, "closed": replace(page, keys={**page.keys, "run_start": start})}
+    asking = replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+
+    for is_there in (True, False):
+        entries = retinanet()
+        if is_there:
+            put_after(entries, find(entries, "init_stop"), Entry(60.1, name))
+        log = run_log.read(write(tmp_path / f"{is_there}.txt", entries))
+
+        messages = [fault.message for fault in compliance.faults(log, asking, "order")]
+        assert messages == [f"run_start: there is no {name} before it"] * (not is_there)
+
+
+def asking(*rules: KeyRule) -> Round:
+    """Round 5.1, whose page of RetinaNet in the closed division has nothing but `rules`."""
+    law = round_of()
+    benchmark = law.benchmarks["retinanet"]
+    pages = {**benchmark.pages, "closed": Page({rule.key: rule for rule in rules})}
+    return replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([("seed", 1), ("seed", 7), ("opt_name", 14), ("seed", 1)], None),
+        ([("seed", 7), ("opt_name", 14)], None),
+        ([("seed", 7), ("opt_name", 14), ("seed", 1), ("opt_name", 2)], None),
+        ([("seed", 7), ("seed", 1), ("opt_name", 14)], "opt_name is 14; it must be so that value == 2 * seed"),
+        ([("seed", 1), ("seed", 7), ("seed", 2), ("opt_name", 2)], "is 2; it must be so that value == 2 * seed"),
+        ([("opt_name", 14), ("seed", 7)], "(cannot be worked out: seed: no line of it stands before)"),
+    ],
+)
+def test_a_demand_sees_the_last_value_before_its_line(
+    values: list[tuple[str, int]], why: str | None, tmp_path: Path
+) -> None:
+    """Neither an earlier one, nor what stands after the line; where nothing stands before, it cannot be met."""
+    log = retinanet()
+    drop(log, "seed")
+    drop(log, "opt_name")
+    log += [Entry(9_000.0, key, value) for key, value in values]
+    found = messages(read(tmp_path, log), "value", asking(KeyRule("opt_name", each=(parse("value == 2 * seed"),))))
+
+    assert len(found) == (why is not None)
+    assert all(message.endswith(why or "") for message in found)
+
+
+@pytest.mark.parametrize("factor", [8e-5, 9e-5])
+def test_a_learning_rate_is_held_against_the_batch_size_of_its_log(factor: float, tmp_path: Path) -> None:
+    """Llama 3.1 405B: 8e-5 at a batch of 1,152, in proportion at any other."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "llama31_405b"
+    find(log, "global_batch_size").value = 2304
+    find(log, "opt_base_learning_rate").value = 2 * factor
+    found = [text for text in messages(read(tmp_path, log), "value") if "global_batch_size * 8e-5" in text]
+
+    assert len(found) == (factor != 8e-5)
+
+
+def test_a_demand_on_the_first_line_alone_leaves_the_others(tmp_path: Path) -> None:
+    """An organisation without a name, with nothing else asked of the key; and one whose second line has none."""
+    nameless, second = retinanet(), retinanet()
+    find(nameless, "submission_org").value = ""
+    put_after(second, find(second, "submission_org"), Entry(2.0, "submission_org", ""))
+
+    assert messages(read(tmp_path, nameless), "value") == ["submission_org is ''; it must be so that value != ''"]
+    assert messages(read(tmp_path, second), "value") == []
+
+
+def test_the_earliest_line_in_time_reaches_the_target(tmp_path: Path) -> None:
+    """Of three that do, the second of which bears the least time: the clock would have stopped there."""
+    log = retinanet()
+    for place, at_s in enumerate((900.0, 500.0, 700.0)):
+        entry = find(log, "eval_accuracy", place + 2)
+        entry.value, entry.at_s = 0.35, at_s
+    found = compliance.first_reached(read(tmp_path, log), round_of())
+
+    assert found is not None
+    assert found.lineno == log.index(find(log, "eval_accuracy", 3)) + 1
+
+
+@pytest.mark.parametrize("strange", [["closed"], {"closed": 1}, 5, True])
+def test_a_division_that_is_no_text_is_an_unknown_one(strange: Any, tmp_path: Path) -> None:
+    """A list, a mapping, a number: found as such, and no crash."""
+    log = retinanet()
+    find(log, "submission_division").value = strange
+    found = read(tmp_path, log)
+
+    assert compliance.benchmark_of(found, round_of())[0] is None
+    assert len(messages(found, "name")) == 1
+
+
+def test_the_last_of_two_lines_names_the_variant(tmp_path: Path) -> None:
+    """Like every value that a rule looks at."""
+    log = retinanet()
+    find(log, "submission_benchmark").value = "resnet"
+    find(log, "opt_name").value = "lars"
+    put_after(log, find(log, "opt_name"), Entry(3.0, "opt_name", "sgd"))
+    law = round_of("1.0.0")
+
+    assert compliance.page_of(read(tmp_path, log), law) is law.benchmarks["resnet"].variants["closed"]["sgd"]
+
+
+@pytest.mark.parametrize(
+    ("named", "wrong"),
+    [
+        (["a", "b", "c", "d"], None),
+        (["d", "b", "a", "c"], None),
+        (["a", "b", "d"], "1 missing, c"),
+        (["a", "b", "c", "d", "b"], "1 more than once, b"),
+        (["a", "b", "c", "x", "x"], "1 missing, d; 1 of no such name, x"),
+        ([], "4 missing, a, b, c"),
+        (["a", "b", "c", 5], "1 missing, d; 1 of no such name, 5"),
+    ],
+)
+def test_what_is_listed_is_listed_once(named: list[Any], wrong: str | None, tmp_path: Path) -> None:
+    """In any order; what is missing, strange or doubled is said by number and name, three of a kind."""
+    log = retinanet()
+    log += [Entry(9_000.0, "weights_initialization", metadata={"tensor": name}) for name in named]
+    rule = KeyRule("weights_initialization", lists=("tensor", ("a", "b", "c", "d")))
+
+    assert messages(read(tmp_path, log), "list", asking(rule)) == [
+        f"weights_initialization must name 4 tensors, each once: {text}" for text in ([wrong] if wrong else [])
+    ]
+
+
+def test_a_demand_on_metadata_says_what_it_asks_for(tmp_path: Path) -> None:
+    """Of any other demand the value is shown."""
+    log = retinanet()
+    del find(log, "block_start").metadata["first_epoch_num"]
+    demand = parse("has(metadata.first_epoch_num)")
+
+    assert messages(read(tmp_path, log), "value", asking(KeyRule("block_start", each=(demand,)))) == [
+        "block_start has no first_epoch_num in its metadata; it must be there"
+    ]
+    assert messages(read(tmp_path, log), "value", asking(KeyRule("seed", each=(parse("value < 9"),)))) == [
+        "seed is 4711; it must be so that value < 9"
+    ]
+
+
+def test_true_is_no_number_of_the_span(tmp_path: Path) -> None:
+    """A target that is missed by numbers and by `true`."""
+    log = retinanet()
+    for place, value in enumerate((True, 0.1, 0.2, 0.3, True)):
+        find(log, "eval_accuracy", place).value = value
+    rule = KeyRule("eval_accuracy", target=parse("value > 2"))
+
+    assert messages(read(tmp_path, log), "target", asking(rule)) == [
+        "none of 5 evaluations reaches the target, value > 2; they lie from 0.1 to 0.3"
+    ]
+
+
+def test_of_two_targets_the_first_that_is_met_counts(tmp_path: Path) -> None:
+    """By time, whatever their order in the log."""
+    log = [*retinanet(), Entry(100.0, "other", 0.9)]
+    rules = [KeyRule(key, target=parse("value > 0.3")) for key in ("eval_accuracy", "other")]
+    found = compliance.first_reached(read(tmp_path, log), asking(*rules))
+
+    assert found is not None
+    assert found.key == "other"

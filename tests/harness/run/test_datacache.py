@@ -1,0 +1,400 @@
+"""Prepared data: made once, whole or not at all, verified before every result."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import DataError, OutputError
+from harness.run import data_cache
+from harness.workload import Metric, RunConfig, Session
+
+
+def two_files(folder: Path) -> None:
+    (folder / "part").mkdir()
+    (folder / "part" / "train.bin").write_bytes(b"train")
+    (folder / "metadata.json").write_text('{"num_train": 5}')
+
+
+@dataclass
+class Maker:
+    """A workload whose preparation is `make`; counts how often it was asked."""
+
+    make: Callable[[Path], None] = two_files
+    name: str = "toy"
+    metric: Metric = field(default_factory=lambda: Metric("accuracy", "fraction", "max"))
+    libraries: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    num_calls: int = 0
+
+    def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
+        self.num_calls += 1
+        self.make(data_dir)
+
+    def open(self, config: RunConfig) -> Session:
+        raise NotImplementedError
+
+    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+        raise NotImplementedError
+
+
+def test_data_are_made_once_and_described(tmp_path: Path) -> None:
+    """The second time they are only verified; the metadata is what the workload wrote."""
+    maker = Maker()
+
+    first = data_cache.prepare(maker, "mini", tmp_path)
+    second = data_cache.prepare(maker, "mini", tmp_path)
+
+    assert maker.num_calls == 1
+    assert first == second
+    assert first.path == tmp_path / "toy_mini" / "data"
+    assert (first.num_files, first.num_bytes, first.metadata) == (2, 5 + 16, {"num_train": 5})
+
+
+def test_digest_can_be_redone_with_sha256sum(tmp_path: Path) -> None:
+    """SHA-256 over `<sha256>  <path>` lines, sorted by path."""
+    data = data_cache.prepare(Maker(), "mini", tmp_path)
+
+    lines = "".join(
+        f"{hashlib.sha256((data.path / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("metadata.json", "part/train.bin")
+    )
+    assert data.digest == hashlib.sha256(lines.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("change", ["content", "name", "more", "less"])
+def test_digest_moves_with_any_change(tmp_path: Path, change: str) -> None:
+    """Another byte, another name, a file more, a file less."""
+    before = data_cache.prepare(Maker(), "mini", tmp_path)
+    train = before.path / "part" / "train.bin"
+    if change == "content":
+        train.write_bytes(b"trajn")
+        os.utime(train, ns=(1, 1))
+    elif change == "name":
+        train.rename(train.with_name("other.bin"))
+    elif change == "more":
+        (before.path / "more").touch()
+    else:
+        train.unlink()
+
+    assert data_cache.read(before.path).digest != before.digest
+
+
+def test_file_that_did_not_move_is_not_read_again(tmp_path: Path) -> None:
+    """Same size and time stamp: the digest of the last time stands."""
+    before = data_cache.prepare(Maker(), "mini", tmp_path)
+    train = before.path / "part" / "train.bin"
+    stamp = train.stat().st_mtime_ns
+    train.write_bytes(b"TRAIN")
+    os.utime(train, ns=(stamp, stamp))
+
+    assert data_cache.read(before.path).digest == before.digest
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '{"metadata.json": 5}',
+        '{"metadata.json": {}}',
+        '{"metadata.json": {"sha256": 5}}',
+        '{"metadata.json": [], "other": null}',
+        "[" * 100_000,
+    ],
+    ids=lambda content: content[:20],
+)
+def test_spoilt_digests_cost_only_time(tmp_path: Path, content: str) -> None:
+    """What was noted the last time is a convenience; if it is nonsense, everything is read."""
+    before = data_cache.prepare(Maker(), "mini", tmp_path)
+    (before.path.parent / "digests.json").write_text(content)
+
+    assert data_cache.read(before.path) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "5", "null", "\udcff", "[" * 100_000])
+def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: str) -> None:
+    """The sentence says what to delete."""
+    data = data_cache.prepare(Maker(), "mini", tmp_path)
+    (data.path / "metadata.json").write_bytes(content.encode(errors="surrogateescape"))
+
+    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini/data and prepare again"):
+        data_cache.prepare(Maker(), "mini", tmp_path)
+
+
+def test_missing_metadata_is_a_damaged_data_set(tmp_path: Path) -> None:
+    """A workload that forgets it."""
+    with pytest.raises(DataError, match=r"metadata\.json: cannot be read"):
+        data_cache.prepare(Maker(lambda folder: None), "mini", tmp_path)
+
+
+class BoomError(Exception):
+    """What a preparation dies of."""
+
+
+@pytest.mark.parametrize("error", [BoomError(), KeyboardInterrupt(), DataError("no network")])
+def test_preparation_that_fails_leaves_nothing_that_looks_like_data(tmp_path: Path, error: BaseException) -> None:
+    """The next one begins anew, and succeeds."""
+
+    def fail(folder: Path) -> None:
+        two_files(folder)
+        raise error
+
+    with pytest.raises(type(error)):
+        data_cache.prepare(Maker(fail), "mini", tmp_path)
+
+    assert [path.name for path in (tmp_path / "toy_mini").iterdir()] == ["lock"]
+    assert data_cache.prepare(Maker(), "mini", tmp_path).num_files == 2
+
+
+def test_disk_that_is_full_is_an_output_error(tmp_path: Path) -> None:
+    """The workload's OSError names the place."""
+
+    def fail(folder: Path) -> None:
+        raise OSError(28, "No space left on device", str(folder / "train.bin"))
+
+    with pytest.raises(OutputError, match=r"train\.bin: No space left on device"):
+        data_cache.prepare(Maker(fail), "mini", tmp_path)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/dev/null/x", "x" * 300])
+def test_cache_that_cannot_be_is_an_output_error(tmp_path: Path, place: str) -> None:
+    """A file in the way, a device, a name that is too long."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OutputError, match="cannot be prepared there"):
+        data_cache.prepare(Maker(), "mini", tmp_path / place)
+
+
+def test_two_preparations_at_once_make_one(tmp_path: Path) -> None:
+    """The second waits for the first and finds it done."""
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> None:
+        is_inside.set()
+        assert may_go_on.wait(10)
+        two_files(folder)
+
+    first, second = Maker(slow), Maker()
+    threads = [threading.Thread(target=data_cache.prepare, args=(maker, "mini", tmp_path)) for maker in (first, second)]
+    threads[0].start()
+    assert is_inside.wait(10)
+    threads[1].start()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert (first.num_calls, second.num_calls) == (1, 0)
+
+
+def test_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """TTA_DATA, else the user's cache folder; an empty variable is none."""
+    monkeypatch.setenv("TTA_DATA", "/data")
+    assert data_cache.default_cache() == Path("/data")
+    monkeypatch.setenv("TTA_DATA", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert data_cache.default_cache() == tmp_path / "tta"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_cache.default_cache() == tmp_path / ".cache" / "tta"
+
+
+def test_cache_clear_says_what_was_asked_for(tmp_path: Path) -> None:
+    """Every file, or not every file; never more than was done."""
+    data = data_cache.prepare(Maker(), "mini", tmp_path)
+
+    assert data_cache.drop_caches(data.path) == (True, {"method": "posix_fadvise", "num_files": 2})
+
+
+def test_noted_digests_are_json(tmp_path: Path) -> None:
+    """Size, time stamp and SHA-256 of each file."""
+    data = data_cache.prepare(Maker(), "mini", tmp_path)
+
+    noted = json.loads((data.path.parent / "digests.json").read_text())
+    assert sorted(noted) == ["metadata.json", "part/train.bin"]
+    assert set(noted["metadata.json"]) == {"size", "mtime_ns", "sha256"}
+
+
+def test_downloads_are_kept_when_preparing_fails(tmp_path: Path) -> None:
+    """The next attempt finds them beside its own folder, and they are no part of the data."""
+
+    def fetch_and_fail(folder: Path) -> None:
+        (folder.parent / "downloads").mkdir()
+        (folder.parent / "downloads" / "archive.part").write_bytes(b"half")
+        raise DataError("no network")
+
+    def go_on(folder: Path) -> None:
+        assert (folder.parent / "downloads" / "archive.part").read_bytes() == b"half"
+        two_files(folder)
+
+    with pytest.raises(DataError):
+        data_cache.prepare(Maker(fetch_and_fail), "mini", tmp_path)
+    data = data_cache.prepare(Maker(go_on), "mini", tmp_path)
+
+    assert data.num_files == 2
+    assert (tmp_path / "toy_mini" / "downloads" / "archive.part").exists()
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_leftovers_of_a_killed_preparation_are_tidied(tmp_path: Path, is_prepared: bool) -> None:
+    """By the next call, whether the data are there by now or not."""
+    if is_prepared:
+        data_cache.prepare(Maker(), "mini", tmp_path)
+    left = tmp_path / "toy_mini" / "preparing-abcd1234"
+    (left / "part").mkdir(parents=True)
+    (left / "part" / "train.bin").write_bytes(b"half")
+
+    assert data_cache.prepare(Maker(), "mini", tmp_path).num_files == 2
+
+    assert sorted(path.name for path in (tmp_path / "toy_mini").iterdir()) == ["data", "digests.json", "lock"]
+
+
+def test_preparation_that_is_going_on_is_not_tidied(tmp_path: Path) -> None:
+    """The tidying waits for the lock, too."""
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> None:
+        two_files(folder)
+        is_inside.set()
+        assert may_go_on.wait(10)
+        assert (folder / "metadata.json").exists()
+
+    found: list[int] = []
+    makers = (Maker(slow), Maker())
+    threads = [
+        threading.Thread(target=lambda maker=maker: found.append(data_cache.prepare(maker, "mini", tmp_path).num_files))
+        for maker in makers
+    ]
+    threads[0].start()
+    assert is_inside.wait(10)
+    threads[1].start()
+    threads[1].join(0.1)
+    may_go_on.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert found == [2, 2]
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes everything below a folder unwritable, for root as well: opening for writing and making folders fail."""
+
+    def forbid(folder: Path) -> None:
+        def refused(path: Path) -> bool:
+            return path == folder or folder in path.parents
+
+        def open_(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+            if refused(self) and set(mode) & set("wax+"):
+                raise OSError(errno.EROFS, "Read-only file system", str(self))
+            return opened(self, mode, *arguments, **options)
+
+        def mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+            if refused(self) and not self.is_dir():
+                raise OSError(errno.EROFS, "Read-only file system", str(self))
+            made(self, mode, parents, exist_ok)
+
+        opened, made = Path.open, Path.mkdir
+        monkeypatch.setattr(Path, "open", open_)
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+
+    return forbid
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+def test_cache_that_cannot_be_written_is_good_for_reading(
+    tmp_path: Path, read_only: Callable[[Path], None], has_digests: bool
+) -> None:
+    """Complete data on a shared, read-only disk: verified, and nothing is written there."""
+    before = data_cache.prepare(Maker(), "mini", tmp_path / "shared")
+    folder = tmp_path / "shared" / "toy_mini"
+    (folder / "lock").unlink()
+    if not has_digests:
+        (folder / "digests.json").unlink()
+    there = sorted(path.name for path in folder.iterdir())
+    read_only(tmp_path / "shared")
+    maker = Maker()
+
+    assert data_cache.prepare(maker, "mini", tmp_path / "shared") == before
+    assert data_cache.prepare(maker, "mini", tmp_path / "shared") == before
+
+    assert maker.num_calls == 0
+    assert sorted(path.name for path in folder.iterdir()) == there
+
+
+def test_damage_in_a_cache_that_cannot_be_written_is_seen(tmp_path: Path, read_only: Callable[[Path], None]) -> None:
+    """Its digest is taken each time, so it is another."""
+    before = data_cache.prepare(Maker(), "mini", tmp_path / "shared")
+    (tmp_path / "shared" / "toy_mini" / "digests.json").unlink()
+    (before.path / "part" / "train.bin").write_bytes(b"tra1n")
+    read_only(tmp_path / "shared")
+
+    assert data_cache.prepare(Maker(), "mini", tmp_path / "shared").digest != before.digest
+
+
+def test_cache_that_can_neither_be_written_nor_read_is_an_output_error(
+    tmp_path: Path, read_only: Callable[[Path], None]
+) -> None:
+    """A read-only disk without the data: what is missing cannot be made there."""
+    (tmp_path / "shared").mkdir()
+    read_only(tmp_path / "shared")
+
+    with pytest.raises(OutputError, match="Read-only file system: the data cannot be prepared there"):
+        data_cache.prepare(Maker(), "mini", tmp_path / "shared")
+
+
+def test_digests_that_cannot_be_noted_cost_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full by the time the data are complete."""
+
+    def full(self: Path, *arguments: Any, **options: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+
+    def with_bytes(folder: Path) -> None:
+        (folder / "metadata.json").write_bytes(b"{}")
+
+    assert data_cache.prepare(Maker(with_bytes), "mini", tmp_path).num_files == 1
+
+
+def test_data_that_cannot_be_read_are_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad block in one file: the sentence names it, and there is no digest of the rest."""
+
+    def digest(path: Path) -> str:
+        if path.name == "train.bin":
+            raise OSError(errno.EIO, "Input/output error")
+        return "0" * 64
+
+    monkeypatch.setattr(data_cache, "sha256_of", digest)
+
+    with pytest.raises(DataError, match=r"part/train\.bin: cannot be read: Input/output error"):
+        data_cache.prepare(Maker(), "mini", tmp_path)
+
+
+def test_cache_that_was_not_cleared_is_never_called_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that does not take the request for one of two files: one was asked for, and it is said."""
+    data = data_cache.prepare(Maker(), "mini", tmp_path)
+    calls: list[int] = []
+
+    def refuse_the_second(fd: int, offset: int, length: int, advice: int) -> None:
+        calls.append(fd)
+        if len(calls) == 2:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse_the_second)
+
+    assert data_cache.drop_caches(data.path) == (False, {"method": "posix_fadvise", "num_files": 1})
+    for fd in calls:
+        with pytest.raises(OSError, match="Bad file descriptor"):  # none is left open
+            os.fstat(fd)

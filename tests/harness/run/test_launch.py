@@ -1,0 +1,244 @@
+"""The referee with real worker processes, killed and misbehaving: the log stays sound, and nobody is left behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.log import run_log
+from harness.log.run_log import RunLog
+from tests.killing import Running, has_event, kill, toy_tree, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Starts `tta run toy` with a fault; ends what is left of it."""
+    started: list[Running] = []
+    tree = toy_tree(tmp_path)
+
+    def begin(fault: str = "none", *arguments: str, **options: Any) -> Running:
+        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
+        started.append(Running([*command, "--seed", "1", f"fault={fault}", *arguments], tree, **options))
+        return started[-1]
+
+    yield begin
+    for running in started:
+        running.end()
+
+
+def ended(running: Running) -> tuple[int, RunLog, dict[str, Any]]:
+    """Exit status, log and the metadata of run_stop, after looking for anything that a run must never leave."""
+    status = running.wait()
+    log = run_log.read(running.folder / "out" / "result_0.txt")
+    assert log.defects == ()
+    assert "Traceback" not in running.errors, running.errors
+    assert until(lambda: not running.relatives(), 5), running.relatives()
+    stop = log.first("run_stop")
+    return status, log, {} if stop is None else dict(stop.metadata)
+
+
+def test_run_without_a_fault_spends_its_budget(start: Callable[..., Running]) -> None:
+    """Four blocks, four evaluations, no target: 1, aborted, budget; the world is described."""
+    status, log, stop = ended(start())
+
+    assert (status, stop["status"], stop["reason"]) == (1, "aborted", "budget")
+    assert log.counts["eval_accuracy"] == 4
+    assert [(rank["rank"], rank["world_size"]) for rank in log.value("tta_world")] == [(0, 1)]
+    assert log.value("tta_data_touched_early") == []
+
+
+def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., Running]) -> None:
+    """The run is over and whole, but no other one begins: 130."""
+    running = start("close:hang", "--runs", "2")
+    assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "tta_end"))
+    running.process.send_signal(signal.SIGINT)
+
+    status, _, stop = ended(running)
+
+    assert (status, stop["reason"]) == (130, "budget")
+    assert not (running.folder / "out" / "result_1.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "evidence"),
+    [
+        ("train:memory", "oom", "MemoryError: no room"),
+        ("evaluate:error", "crashed", "ValueError: boom"),
+        ("train:exit", "crashed", "ended in the middle of its work"),
+        ("prepare:quit", "crashed", "ended in the middle of its work"),
+        ("train:SIGKILL", "crashed", "killed by SIGKILL"),
+        ("start:SIGSEGV", "crashed", "killed by SIGSEGV"),
+        ("evaluate:SIGTERM", "crashed", "killed by SIGTERM"),
+        ("train:huge", "crashed", "num_samples"),
+        ("train:few", "crashed", "trained on 1"),
+        ("evaluate:nan", "diverged", "nan"),
+        ("evaluate:huge", "diverged", "inf"),
+        ("train:garbage", "budget", "max_samples"),
+        ("train:child", "budget", "max_samples"),
+        ("train:orphan", "crashed", "killed by SIGKILL"),
+        ("close:SIGKILL", "budget", "max_samples"),
+    ],
+)
+def test_worker_that_goes_wrong_ends_the_run_with_its_reason(
+    start: Callable[..., Running], fault: str, reason: str, evidence: str
+) -> None:
+    """Raises, exits, is killed, answers nonsense, prints nonsense: 1, a sound log, the reason, nobody left."""
+    status, log, stop = ended(start(fault))
+
+    assert (status, stop["status"], stop["reason"]) == (1, "aborted", reason), stop
+    assert evidence in stop["evidence"]
+    assert log.events[-1].key == "tta_end"
+
+
+def test_worker_that_hangs_is_ended_after_budget_and_grace(start: Callable[..., Running], tmp_path: Path) -> None:
+    """A second of budget, two of grace."""
+    rules = tmp_path / "toy_rules" / "toy.yaml"
+    rules.write_text(rules.read_text().replace("max_seconds: 30", "max_seconds: 1"))
+
+    status, log, stop = ended(start("train:hang"))
+
+    assert (status, stop["reason"]) == (1, "timeout")
+    assert 3.0 <= log.seconds(log.one("run_start"), log.one("run_stop")) < 6.0
+
+
+@pytest.mark.parametrize(("fault", "message"), [("open:usage", "is too large"), ("start:data", "is damaged")])
+def test_worker_that_refuses_its_input_is_the_callers_error(
+    start: Callable[..., Running], fault: str, message: str
+) -> None:
+    """2 and the workload's own sentence."""
+    running = start(fault)
+    status, _, stop = ended(running)
+
+    assert (status, stop["status"]) == (2, "aborted")
+    assert message in running.errors
+
+
+MOMENTS = {
+    "starting": lambda running, log: running.find("worker"),
+    "header": lambda running, log: has_event(log, "cache_clear"),
+    "init": lambda running, log: has_event(log, "init_start"),
+    "opening": lambda running, log: has_event(log, "tta_data_open_start"),
+    "block": lambda running, log: has_event(log, "block_start", 2),
+    "evaluation": lambda running, log: has_event(log, "eval_start", 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("moment", "victim"),
+    [
+        *((moment, "worker") for moment in MOMENTS),
+        ("starting", "launcher"),
+        ("init", "launcher"),
+        ("block", "launcher"),
+    ],
+)
+def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
+    start: Callable[..., Running], moment: str, victim: str
+) -> None:
+    """SIGKILL at any moment: 1, aborted, crashed, every line whole, nobody left."""
+    running = start("none", "pause_s=0.5")
+    log_path = running.folder / "out" / "result_0.txt"
+    assert until(lambda: MOMENTS[moment](running, log_path))
+    assert until(lambda: kill(running.find(victim)), 10)
+
+    status, log, stop = ended(running)
+
+    assert (status, stop["status"], stop["reason"]) == (1, "aborted", "crashed"), stop
+    assert "killed by SIGKILL" in stop["evidence"] or victim == "launcher", stop["evidence"]
+    assert log.events[-1].key == "tta_end"
+
+
+@pytest.mark.parametrize("moment", ["starting", "init", "block"])
+def test_killed_referee_leaves_a_log_without_an_end_and_no_process(start: Callable[..., Running], moment: str) -> None:
+    """What was written stands, nothing claims that the run finished, and the workers die with it."""
+    running = start("none", "pause_s=0.5")
+    log_path = running.folder / "out" / "result_0.txt"
+    assert until(lambda: MOMENTS[moment](running, log_path))
+    running.process.kill()
+
+    status, log, stop = ended(running)
+
+    assert status == -signal.SIGKILL
+    assert stop == {}
+    assert log.first("tta_end") is None
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("starting", signal.SIGINT),
+        ("init", signal.SIGTERM),
+        ("block", signal.SIGINT),
+        ("block", signal.SIGTERM),
+        ("evaluation", signal.SIGTERM),
+    ],
+)
+def test_interrupted_referee_closes_the_log(start: Callable[..., Running], moment: str, number: int) -> None:
+    """130, aborted, interrupted, nobody left; also in the middle of a block that does not end."""
+    running = start("train:hang" if moment == "block" else "none", "pause_s=0.5")
+    log_path = running.folder / "out" / "result_0.txt"
+    condition = MOMENTS[moment] if moment != "block" else lambda running, log: has_event(log, "block_start")
+    assert until(lambda: condition(running, log_path))
+    running.process.send_signal(number)
+
+    status, log, stop = ended(running)
+
+    assert (status, stop["status"], stop["reason"]) == (130, "aborted", "interrupted")
+    assert log.events[-1].key == "tta_end"
+
+
+def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]) -> None:
+    """--resume puts the broken log aside, deletes nothing, and runs it anew."""
+    running = start("none", "pause_s=0.5")
+    assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "block_start"))
+    running.process.kill()
+    ended(running)
+
+    status, log, stop = ended(start("none", "--resume"))
+
+    assert (status, stop["reason"]) == (1, "budget")
+    assert len(list((running.folder / "out" / "unfinished").iterdir())) == 1
+    assert log.value("seed") == 1
+
+
+def test_long_name_of_the_folder_for_temporary_files_does_not_matter(
+    start: Callable[..., Running], tmp_path: Path
+) -> None:
+    """A Unix socket's path has at most 107 bytes; a cluster's TMPDIR may have more."""
+    place = tmp_path / ("x" * 120)
+    place.mkdir()
+
+    status, _, stop = ended(start(environment={"TMPDIR": str(place)}))
+
+    assert (status, stop["reason"]) == (1, "budget")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running], unbuffered: str) -> None:
+    """`tta run ... 2>&1 | head -1`: the run goes on and is written to its end."""
+    running = start("none", "pause_s=0.2", environment={"PYTHONUNBUFFERED": unbuffered})
+    assert running.process.stderr is not None
+    assert running.process.stdout is not None
+    running.process.stderr.close()
+    running.process.stdout.close()
+
+    running.process.wait(120)
+
+    log = run_log.read(running.folder / "out" / "result_0.txt")
+    assert log.one("run_stop").metadata["reason"] == "budget"
+    assert running.process.returncode == 1
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("none", "budget"), ("train:SIGKILL", "crashed")])
+def test_two_processes_are_one_world(start: Callable[..., Running], fault: str, reason: str) -> None:
+    """Both say who they are; if one is killed, neither is left."""
+    status, log, stop = ended(start(fault, "--devices", "2"))
+
+    assert (status, stop["reason"]) == (1, reason)
+    assert [(rank["rank"], rank["world_size"]) for rank in log.value("tta_world")] == [(0, 2), (1, 2)]

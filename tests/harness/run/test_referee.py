@@ -1,0 +1,406 @@
+"""The referee against a scripted worker: what it writes, when it stops, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import DataError, Interrupted, OutputError, UsageError
+from harness.log import run_log
+from harness.log.run_log import RunLog
+from harness.log.writer import LogWriter
+from harness.metering.recording import NotMetered
+from harness.ruleset.model import Timing
+from harness.run.plan import Outcome, Plan, Power, WorkerLost
+from harness.run.referee import Referee
+from tests.fabricate import SYSTEM, benchmark_rules, events
+from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView
+
+
+def play(
+    path: Path,
+    qualities: list[float],
+    rules: Any = None,
+    interrupt_after_s: float = math.inf,
+    power: Power | None = None,
+    clock: FakeClock | None = None,
+    full_curve: bool = False,
+    num_devices: int = 1,
+    **worker: Any,
+) -> tuple[Outcome, RunLog, ScriptedWorker]:
+    """One run against a script; returns outcome, log and worker."""
+    clock = clock or FakeClock()
+    rules = rules or benchmark_rules()
+    plan = Plan(
+        rules=rules,
+        timing=Timing(max_init_s={"closed": 1800.0, "open": 14400.0}),
+        ruleset="v1",
+        division="closed",
+        seed=7,
+        hyperparameters=rules.defaults(),
+        num_devices=num_devices,
+        precision="fp32",
+        system=SYSTEM,
+        data_dir=Path("/nowhere"),
+        data={"digest": rules.data_digest, "num_files": 5, "num_bytes": 12345},
+        metadata={},
+        result_id="ab" * 16,
+        run_id="cd" * 16,
+        index=0,
+        full_curve=full_curve,
+    )
+    script = ScriptedWorker(clock, qualities, **worker)
+    referee = Referee(
+        plan=plan,
+        log=LogWriter(path, clock),
+        clock=clock,
+        worker=script,
+        power=power or NotMetered(),
+        view=SilentView(),
+        is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
+        drop_caches=lambda: (True, {"method": "none"}),
+    )
+    try:
+        outcome = referee.run()
+    finally:
+        assert script.num_stops > 0, "a worker was left running"
+    return outcome, run_log.read(path), script
+
+
+def stop_of(log: RunLog) -> dict[str, Any]:
+    return dict(log.one("run_stop").metadata)
+
+
+def test_target_reached_at_third_evaluation_ends_the_run_there(tmp_path: Path) -> None:
+    """The run stops at the first evaluation that reaches the target, and its time ends there."""
+    outcome, log, worker = play(tmp_path / "log", [0.5, 0.8, 0.9])
+
+    assert outcome.is_reached
+    assert [event.value for event in log.all("eval_accuracy")] == [0.5, 0.8, 0.9]
+    assert log.seconds(log.one("run_start"), log.one("run_stop")) == pytest.approx(0.2 + 3 * 2.5)
+    assert stop_of(log)["status"] == "success"
+    assert worker.asked[-1] == {"do": "close"}
+
+
+def test_equal_to_the_target_counts_and_just_below_does_not(tmp_path: Path) -> None:
+    """The boundary belongs to the target."""
+    assert play(tmp_path / "a", [0.9])[0].is_reached
+    assert not play(tmp_path / "b", [math.nextafter(0.9, 0)])[0].is_reached
+
+
+def test_log_has_the_events_that_the_fixtures_have(tmp_path: Path) -> None:
+    """The fabricated logs of the other tests and the referee's own have the same keys in the same order."""
+    _, log, _ = play(tmp_path / "log", [0.5, 0.8, 0.95])
+    steps = events(qualities=(0.5, 0.8, 0.95), mono_ns=5_000_000_000_000)
+
+    assert [event.key for event in log.events] == [step.key for step in steps]
+    assert log.defects == ()
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "due"),
+    [(100, [1000, 2000, 3000]), (300, [1200, 2100, 3000]), (700, [1400, 2100, 3500]), (2500, [2500, 5000, 7500])],
+)
+def test_evaluations_fall_on_the_first_whole_batch_past_the_cadence(
+    tmp_path: Path, batch_size: int, due: list[int]
+) -> None:
+    """With any batch size, evaluation k is at the first edge at or past the next multiple of the cadence."""
+    _, log, _ = play(tmp_path / "log", [0.1, 0.2, 0.95], batch_size=batch_size)
+
+    assert [event.samples_count for event in log.all("eval_accuracy")] == due
+
+
+def test_budget_of_samples_exactly_spent_ends_the_run_as_aborted(tmp_path: Path) -> None:
+    """At exactly max_samples without the target: aborted, budget; not one block more."""
+    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_samples=3000))
+
+    assert (outcome.status, outcome.reason, outcome.samples) == ("aborted", "budget", 3000)
+    assert len(log.all("block_start")) == 3
+
+
+def test_target_at_the_last_permitted_sample_is_a_success(tmp_path: Path) -> None:
+    """The target is looked at before the budget."""
+    assert play(tmp_path / "log", [0.1, 0.1, 0.9], rules=benchmark_rules(max_samples=3000))[0].is_reached
+
+
+def test_budget_of_seconds_ends_the_run_as_aborted(tmp_path: Path) -> None:
+    """At the first edge past max_seconds: aborted, budget."""
+    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_seconds=5.2))
+
+    assert (outcome.reason, outcome.samples) == ("budget", 2000)
+    assert "max_seconds is 5.2" in stop_of(log)["evidence"]
+
+
+def test_confirmation_needs_the_next_evaluation_too(tmp_path: Path) -> None:
+    """With one confirmation, a hit that is not held does not count, and the clock stops at the second of two."""
+    rules = benchmark_rules(confirm_evaluations=1)
+
+    outcome, _, _ = play(tmp_path / "log", [0.95, 0.5, 0.91, 0.92], rules=rules)
+
+    assert outcome.is_reached
+    assert outcome.samples == 4000
+
+
+def test_full_curve_goes_on_past_the_target_and_is_no_success(tmp_path: Path) -> None:
+    """A reference run uses its whole budget and can never be mistaken for a result."""
+    outcome, log, _ = play(tmp_path / "log", [0.95], rules=benchmark_rules(max_samples=3000), full_curve=True)
+
+    assert (outcome.status, outcome.reason) == ("aborted", "full_curve")
+    assert len(log.all("eval_accuracy")) == 3
+    assert log.field("tta_config", "full_curve") is True
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_loss_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path, value: float) -> None:
+    """A NaN never gets into a log as a number, and ends the run with its own reason."""
+    answer = {"ok": True, "num_samples": 1000, "mean_loss": value, "data_wait_s": 0.0}
+
+    outcome, log, _ = play(tmp_path / "log", [0.1], answers={("train", 1): answer})
+
+    assert (outcome.status, outcome.reason) == ("aborted", "diverged")
+    assert len(log.all("eval_accuracy")) == 1
+
+
+def test_quality_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path) -> None:
+    """NaN is not a missed target but a broken run."""
+    outcome, log, _ = play(
+        tmp_path / "log", [0.1], answers={("evaluate", 0): {"ok": True, "value": math.nan, "num_examples": 5}}
+    )
+
+    assert outcome.reason == "diverged"
+    assert log.all("eval_accuracy") == ()
+
+
+def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
+    """As its library gives it; the worker cannot write more than a line with it."""
+    answer = {"ok": True, "value": 0.95, "num_examples": 500}
+    _, log, _ = play(tmp_path / "log", [0.1], answers={("evaluate", 0): {**answer, "signature": "tok:13a\n:::MLLOG"}})
+    _, plain, _ = play(tmp_path / "plain", [0.1], answers={("evaluate", 0): answer})
+
+    assert log.all("eval_accuracy")[0].metadata["signature"] == "tok:13a\\n:::MLLOG"
+    assert "signature" not in plain.all("eval_accuracy")[0].metadata
+    assert log.defects == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (WorkerLost("the worker ended in the middle of its work; killed by SIGKILL"), "crashed"),
+        (WorkerLost("killed", "oom"), "oom"),
+        ({"ok": False, "kind": "oom", "message": "OutOfMemoryError: CUDA out of memory"}, "oom"),
+        ({"ok": False, "kind": "crashed", "message": "ValueError: boom (model.py:3)"}, "crashed"),
+        ({"ok": True}, "crashed"),
+        ({"ok": True, "num_samples": 999, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ({"ok": True, "num_samples": 1000, "mean_loss": 1.0, "data_wait_s": 2.1}, "crashed"),
+        ({"ok": True, "num_samples": True, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ({"ok": True, "num_samples": 1000, "mean_loss": "1", "data_wait_s": 0.0}, "crashed"),
+    ],
+)
+def test_failure_in_a_block_closes_the_log_with_its_reason(tmp_path: Path, answer: Any, reason: str) -> None:
+    """Whatever the worker does in its second block, the log holds the first and says how it ended."""
+    outcome, log, _ = play(tmp_path / "log", [0.1], answers={("train", 1): answer})
+
+    assert (outcome.status, outcome.reason) == ("aborted", reason)
+    assert len(log.all("eval_accuracy")) == 1
+    assert log.events[-1].key == "tta_end"
+    assert log.defects == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "reason"),
+    [
+        ("start", {"ok": True}, "crashed"),
+        ("start", {"ok": True, "touched_early": "train.npy"}, "crashed"),
+        ("train", {"ok": True, "num_samples": 10**400, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ("train", {"ok": True, "num_samples": -1000, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": 10**400, "data_wait_s": 0.0}, "diverged"),
+        ("evaluate", {"ok": True, "value": -(10**400), "num_examples": 5}, "diverged"),
+        ("evaluate", {"ok": True, "value": 0.5, "num_examples": 10**400}, "crashed"),
+        ("evaluate", {"ok": True, "value": None, "num_examples": 5}, "crashed"),
+        ("open", {"ok": True, "config": [1]}, "target"),
+        ("prepare", {"ok": 1}, "crashed"),
+        ("prepare", {}, "crashed"),
+    ],
+)
+def test_answer_of_any_shape_closes_the_log(tmp_path: Path, command: str, answer: Any, reason: str) -> None:
+    """A field that is missing, of a wrong type, or larger than any float is the worker's fault, never a traceback."""
+    outcome, log, _ = play(tmp_path / "log", [0.95], answers={(command, 0): answer})
+
+    assert outcome.reason == reason
+    assert (log.events[-1].key, log.defects) == ("tta_end", ())
+
+
+def test_worker_that_hangs_is_ended_after_the_budget_and_the_grace(tmp_path: Path) -> None:
+    """No answer by max_seconds + grace: aborted, timeout."""
+    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_seconds=10.0), seconds={"train": 1000.0})
+
+    assert outcome.reason == "timeout"
+    assert log.seconds(log.one("run_start"), log.one("run_stop")) == pytest.approx(40.0)
+
+
+def test_initialisation_over_its_limit_is_a_timeout_without_a_clock(tmp_path: Path) -> None:
+    """prepare() may take max_init_s and no longer; the run has no time then."""
+    outcome, log, _ = play(tmp_path / "log", [0.1], seconds={"prepare": 1801.0})
+
+    assert (outcome.reason, outcome.run_s) == ("timeout", None)
+    assert log.first("run_start") is None
+
+
+def test_interrupt_closes_the_log_as_aborted_and_is_raised(tmp_path: Path) -> None:
+    """A signal ends the worker and the log, and reaches the shell as an interrupt."""
+    with pytest.raises(Interrupted):
+        play(tmp_path / "log", [0.1], interrupt_after_s=5.0)
+
+    log = run_log.read(tmp_path / "log")
+    assert (stop_of(log)["status"], stop_of(log)["reason"]) == ("aborted", "interrupted")
+    assert log.events[-1].key == "tta_end"
+
+
+@pytest.mark.parametrize(("kind", "error"), [("usage", UsageError), ("data", DataError)])
+def test_refused_configuration_is_the_callers_error(tmp_path: Path, kind: str, error: type[Exception]) -> None:
+    """What the workload refuses as bad input is raised as bad input, with the log closed."""
+    answer = {"ok": False, "kind": kind, "message": "global_batch_size 9999 is larger than the data"}
+
+    with pytest.raises(error, match="larger than the data"):
+        play(tmp_path / "log", [0.1], answers={("start", 0): answer})
+
+    assert stop_of(run_log.read(tmp_path / "log"))["status"] == "aborted"
+
+
+@pytest.mark.parametrize(
+    "world", [[], [{"rank": 0}], [{"rank": 0}, {"rank": 0}], [{"rank": 0}, {"rank": 1}, {"rank": 2}]]
+)
+def test_world_that_was_not_declared_is_refused(tmp_path: Path, world: list[dict[str, Any]]) -> None:
+    """A launcher that silently starts another number of processes cannot make a result."""
+    with pytest.raises(UsageError, match="2 devices were declared"):
+        play(tmp_path / "log", [0.95], world=world, num_devices=2)
+
+
+def test_ledger_sums_to_the_run(tmp_path: Path) -> None:
+    """Every second of the run belongs to a phase."""
+    _, log, _ = play(tmp_path / "log", [0.5, 0.95])
+
+    ledger = log.value("tta_ledger")
+    assert ledger["run_s"] == pytest.approx(
+        sum(ledger[f"{p}_s"] for p in ("data", "train", "eval", "checkpoint", "other"))
+    )
+    assert ledger["init_s"] == 1.0
+    assert ledger["data_s"] == pytest.approx(0.2 + 2 * 0.1)
+    assert ledger["eval_s"] == 1.0
+    assert ledger["other_s"] == 0.0
+
+
+def test_data_are_named_to_the_worker_only_after_run_start(tmp_path: Path) -> None:
+    """The configuration that the worker opens with says nothing of where the data lie."""
+    _, _, worker = play(tmp_path / "log", [0.95])
+
+    opened = next(command for command in worker.asked if command["do"] == "open")
+    assert "/nowhere" not in str(opened)
+
+
+def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
+    """10 W over the run is ten joules a second, whatever was drawn before and after; and it says how it is known."""
+    power = ScriptedPower([10.0])
+
+    _, log, _ = play(tmp_path / "log", [0.5, 0.95], power=power)
+
+    energy = log.value("tta_energy")
+    assert energy["energy_j"] == pytest.approx(10 * (0.2 + 2 * 2.5))
+    assert (energy["source"], energy["class"], energy["scope"]) == ("measured", "B", "node (ac)")
+    assert (energy["coverage"], energy["meters"], energy["method"]) == (1.0, ["ipmi:bmc0"], "tta-1")
+    assert energy["void"] == ["few_samples"]  # the run has 5.2 s
+    assert 0 < energy["u95_j"] <= 0.06 * energy["energy_j"]
+    assert power.calls == ["begin", "end"]
+
+
+def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> None:
+    """Null and class N, never 0; the run reaches its target as any other."""
+    outcome, log, _ = play(tmp_path / "log", [0.5, 0.95])
+
+    energy = log.value("tta_energy")
+    assert outcome.is_reached
+    assert (energy["energy_j"], energy["source"], energy["class"]) == (None, "none", "N")
+    assert energy["void"] == energy["meters"] == []
+    assert log.defects == ()
+
+
+def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Path) -> None:
+    """Three nodes of 100, 200 and 300 W; where their agents are lost after 4 s, time and status are as they were."""
+    rules = benchmark_rules(max_seconds=1000.0)
+    whole, log, _ = play(tmp_path / "a", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0]))
+    lost, cut, _ = play(
+        tmp_path / "b", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0], lost_at_s=4.0)
+    )
+
+    assert whole == lost
+    assert log.value("tta_energy")["energy_j"] == pytest.approx(600 * (whole.run_s or 0))
+    assert log.value("tta_energy")["void"] == []
+    assert {"coverage", "gap"} <= set(cut.value("tta_energy")["void"])
+
+
+def test_clock_of_the_log_can_be_laid_over_the_power_logs(tmp_path: Path) -> None:
+    """Where elapsed_ns is zero on the system's clock stands right after the header, before the worker starts."""
+    _, log, _ = play(tmp_path / "log", [0.95])
+
+    keys = [event.key for event in log.events]
+    assert log.value("tta_clock") == {"mono_ns": 5_000_000_000_000}
+    assert keys.index("tta_clock") == keys.index("cache_clear") + 1 == keys.index("tta_world") - 1
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {("prepare", 0): {"ok": False, "kind": "crashed", "message": "boom"}},
+        {("open", 0): {"ok": False, "kind": "usage", "message": "no"}},
+        {("train", 1): WorkerLost("killed", "oom")},
+    ],
+)
+def test_meters_end_however_the_run_ends(tmp_path: Path, answers: Any) -> None:
+    """A crash, a refusal, a lost worker: the power logs are closed, once."""
+    power = ScriptedPower([10.0])
+
+    with contextlib.suppress(UsageError):
+        play(tmp_path / "log", [0.1], power=power, answers=answers)
+
+    assert power.calls == ["begin", "end"]
+    energy = run_log.read(tmp_path / "log").value("tta_energy")
+    assert (energy["source"] == "measured") == (("train", 1) in answers)
+
+
+def test_meters_end_when_the_run_is_interrupted(tmp_path: Path) -> None:
+    """The last reading is taken, and what was drawn until then stands in the log."""
+    power = ScriptedPower([10.0])
+
+    with pytest.raises(Interrupted):
+        play(tmp_path / "log", [0.1], power=power, interrupt_after_s=5.0)
+
+    assert power.calls == ["begin", "end"]
+    assert run_log.read(tmp_path / "log").value("tta_energy")["energy_j"] > 0
+
+
+def test_existing_log_is_never_written_over(tmp_path: Path) -> None:
+    """A run cannot replace another."""
+    (tmp_path / "log").write_text("precious")
+
+    with pytest.raises(OutputError, match="exists already"):
+        LogWriter(tmp_path / "log", FakeClock())
+
+    assert (tmp_path / "log").read_text() == "precious"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    """A disk without room ends the run as an output error, not as a traceback."""
+    (tmp_path / "log").symlink_to("/dev/full")
+    writer = LogWriter.__new__(LogWriter)
+    LogWriter.__init__(writer, tmp_path / "other", FakeClock())
+    import os
+
+    writer._fd = os.open("/dev/full", os.O_WRONLY)
+
+    with pytest.raises(OutputError, match="No space left on device"):
+        writer.event("run_start")

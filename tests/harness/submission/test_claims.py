@@ -1,0 +1,269 @@
+"""The small files that somebody sends: read to their limit and no further, and each fault of theirs is told."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SubmissionError
+from harness.submission.claim import (
+    MANIFEST_NAME,
+    SIGNATURE_NAME,
+    Claim,
+    Envelope,
+    FileEntry,
+    Unreadable,
+    line_of,
+    manifest_text,
+    read_claim,
+    read_envelope,
+    read_manifest,
+    sha256_of,
+    small_file,
+)
+
+CLAIM = {
+    "submitter": "acme",
+    "system": "box1",
+    "benchmark": "toy_mini",
+    "division": "closed",
+    "category": "available",
+    "ruleset": "v1",
+    "system_sha256": "a" * 64,
+    "submitted": "2026-01-01",
+}
+FILE = FileEntry("file", 1, "a" * 64)
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_a_digest_is_of_all_bytes(tmp_path: Path, num_bytes: int) -> None:
+    """However many pieces it is read in."""
+    data = bytes(i % 251 for i in range(num_bytes))
+    (tmp_path / "f").write_bytes(data)
+
+    assert sha256_of(tmp_path / "f") == hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    """Exactly so many bytes are; one more is too many, and the file's size is told."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 10)
+
+    assert small_file(path, 10) == b"x" * 10
+    with pytest.raises(SubmissionError, match="has 10 bytes; at most 9 are read"):
+        small_file(path, 9)
+    path.write_bytes(b"x" * (1 << 20))
+    assert len(small_file(path)) == 1 << 20
+    path.write_bytes(b"x" * ((1 << 20) + 5))
+    with pytest.raises(SubmissionError, match="has 1,048,581 bytes; at most 1,048,576 are read"):
+        small_file(path)
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    """A link, a folder, a pipe that nobody writes to, nothing: one sentence each, and no waiting."""
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "."):
+        with pytest.raises(SubmissionError, match="is not a regular file"):
+            small_file(tmp_path / name)
+    with pytest.raises(SubmissionError, match="cannot be read: No such file or directory"):
+        small_file(tmp_path / "absent")
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """Who waits for a pipe fails, and does not wait for ever."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError("it waits")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Swapped(type(Path())):  # type: ignore[misc]
+    """A path at which a regular file lay when it was looked at, and something else when it was opened."""
+
+    def lstat(self) -> os.stat_result:
+        return Path(__file__).lstat()
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_takes_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    """A link is not followed, a pipe not waited for, a folder not taken for a file."""
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in (("link", "cannot be read: "), ("pipe", "is not a regular file"), (".", "Is a directory")):
+        with pytest.raises(SubmissionError, match=why):
+            small_file(Swapped(tmp_path / name))
+
+    assert small_file(Swapped(tmp_path / "f")) == b"x"
+    assert sha256_of(tmp_path / "pipe") == hashlib.sha256(b"").hexdigest()
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs /proc")
+def test_a_file_that_grows_is_read_as_far_as_is_asked() -> None:
+    """One of /proc has no bytes when it is opened: those are hashed; one more than permitted is all that is read."""
+    assert sha256_of(Path("/proc/version")) == hashlib.sha256(b"").hexdigest()
+    with pytest.raises(SubmissionError, match="has 10 bytes; at most 9 are read"):
+        small_file(Path("/proc/version"), 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("target: 1\n", 1),
+        ('{\n  "size": 2,\n  "target": 1}\n', 3),
+        ("  target : 1", 1),
+        ('{"target": 1}', 1),
+        ("a: target\nno_target: 1\n", None),
+        ("target\n", None),
+        ("", None),
+    ],
+)
+def test_the_line_of_a_field(tmp_path: Path, text: str, line: int | None) -> None:
+    """In JSON or YAML, where it begins a line; its name elsewhere is not it."""
+    (tmp_path / "f").write_text(text)
+
+    assert line_of(tmp_path / "f", "target") == line
+
+
+def test_what_cannot_be_read_has_no_line(tmp_path: Path) -> None:
+    """Not there, or no UTF-8."""
+    (tmp_path / "f").write_bytes(b"\xfftarget: 1\n")
+
+    assert (line_of(tmp_path / "f", "target"), line_of(tmp_path / "absent", "target")) == (None, None)
+
+
+def claim_of(folder: Path, text: str) -> tuple[Claim | None, list[str]]:
+    path = folder / "submission.yaml"
+    path.write_text(text)
+    unreadable: list[Unreadable] = []
+    claim = read_claim(path, unreadable)
+    assert {item.path for item in unreadable} <= {path}
+    return claim, [item.message for item in unreadable]
+
+
+def lines_of(fields: dict[str, str]) -> str:
+    return "".join(f"{name}: {value}\n" for name, value in fields.items())
+
+
+def test_a_claim_is_texts(tmp_path: Path) -> None:
+    """A date stays a text; notes may be there."""
+    assert claim_of(tmp_path, lines_of(CLAIM)) == (Claim(**CLAIM), [])
+    assert claim_of(tmp_path, lines_of({**CLAIM, "notes": "5"})) == (Claim(**CLAIM, notes="5"), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (lines_of({**CLAIM, "scale": "2"}), "unknown key 'scale'"),
+        (lines_of({name: CLAIM[name] for name in CLAIM if name != "system"}), "'system' is missing"),
+        (lines_of({**CLAIM, "system": "[box1]"}), "'system' is not a text"),
+        ("- acme\n", "must be a list of `name: value` lines"),
+        ("", "must be a list of `name: value` lines"),
+        ("a: [\n", "not YAML: while parsing a flow node"),
+        ("a" * (1 << 16) + "b", "not YAML: {path}: has 65,537 bytes; at most 65,536 are read"),
+    ],
+)
+def test_what_is_no_claim_says_why(tmp_path: Path, text: str, message: str) -> None:
+    """In one sentence."""
+    found = claim_of(tmp_path, text)
+
+    assert found == (None, [message.format(path=tmp_path / "submission.yaml")])
+
+
+def test_a_claim_may_be_as_long_as_it_may_be(tmp_path: Path) -> None:
+    """65,536 bytes, notes and all."""
+    text = lines_of({**CLAIM, "notes": ""})
+    notes = "n" * ((1 << 16) - len(text))
+    claim, problems = claim_of(tmp_path, text.removesuffix("\n") + notes + "\n")
+
+    assert problems == []
+    assert claim is not None
+    assert claim.notes == notes
+
+
+@pytest.mark.parametrize(("num_keys", "more"), [(10, None), (11, 1), (1500, 1490)])
+def test_ten_problems_of_a_claim_are_told(tmp_path: Path, num_keys: int, more: int | None) -> None:
+    """And how many more there are."""
+    _, (message,) = claim_of(tmp_path, lines_of({**CLAIM, **{f"key_{i}": "x" for i in range(num_keys)}}))
+    problems = message.split("; ")
+
+    assert problems[:10] == [f"unknown key 'key_{i}'" for i in range(10)]
+    assert problems[10:] == ([] if more is None else [f"and {more:,} more of the kind"])
+
+
+def manifest_of(folder: Path, text: str | bytes) -> tuple[dict[str, str] | None, dict[str, int], list[str]]:
+    path = folder / MANIFEST_NAME
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    unreadable: list[Unreadable] = []
+    listed, lines = read_manifest(path, unreadable)
+    return listed, lines, [item.message for item in unreadable]
+
+
+def test_a_manifest_has_a_digest_and_a_line_for_each_path(tmp_path: Path) -> None:
+    """The first of two counts; what is no line of it is told with its number, and the rest is read."""
+    one, two = "1" * 64, "2" * 64
+    text = f"{one}  a b.txt\n{two} c\n{two}  a b.txt\n{two}  d/e\n{one.upper()[:-1]}A  f\n"
+
+    assert manifest_of(tmp_path, text) == (
+        {"a b.txt": one, "d/e": two},
+        {"a b.txt": 1, "d/e": 4},
+        ["line 2: not `<sha256>  <path>`", "line 3: 'a b.txt' stands twice", "line 5: not `<sha256>  <path>`"],
+    )
+    assert manifest_of(tmp_path, "") == ({}, {}, [])
+
+
+@pytest.mark.parametrize(("num_faults", "more"), [(100, []), (101, ["and 1 more lines that are none"])])
+def test_a_hundred_faults_of_a_manifest_are_told(tmp_path: Path, num_faults: int, more: list[str]) -> None:
+    """And how many more there are."""
+    _, _, messages = manifest_of(tmp_path, "x\n" * num_faults)
+
+    assert messages == [f"line {number}: not `<sha256>  <path>`" for number in range(1, 101)] + more
+
+
+def test_a_manifest_that_is_not_there_is_none_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A link into nothing is one that cannot be read."""
+    unreadable: list[Unreadable] = []
+    assert read_manifest(tmp_path / "absent", unreadable) == (None, {})
+    assert unreadable == []
+
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    assert read_manifest(tmp_path / "link", unreadable) == (None, {})
+    assert [item.message for item in unreadable] == [
+        f"no manifest can be read from it: {tmp_path / 'link'}: is not a regular file"
+    ]
+    listed, lines, (message,) = manifest_of(tmp_path, b"\xff")
+    assert (listed, lines) == (None, {})
+    assert message.startswith("no manifest can be read from it: 'utf-8' codec")
+
+
+def test_an_envelope_holds_what_is_there(tmp_path: Path) -> None:
+    """Nothing without a signature; a signature that cannot be read says why; one without a manifest stands alone."""
+    assert read_envelope(tmp_path, {}) == Envelope()
+    assert read_envelope(tmp_path, {MANIFEST_NAME: FILE}) == Envelope()
+
+    there = {MANIFEST_NAME: FILE, SIGNATURE_NAME: FILE}
+    assert read_envelope(tmp_path, there) == Envelope(why="cannot be read: No such file or directory")
+    (tmp_path / SIGNATURE_NAME).write_text("signed")
+    assert read_envelope(tmp_path, there) == Envelope(None, b"signed")
+    (tmp_path / MANIFEST_NAME).write_text("listed")
+    assert read_envelope(tmp_path, there) == Envelope(b"listed", b"signed")
+
+
+def test_a_manifest_lists_all_but_itself_by_name() -> None:
+    """As sha256sum writes it."""
+    files = {name: FileEntry("file", 1, digest * 64) for name, digest in (("b", "2"), ("a/c", "1"))}
+
+    assert manifest_text({**files, MANIFEST_NAME: FILE, SIGNATURE_NAME: FILE}) == f"{'1' * 64}  a/c\n{'2' * 64}  b\n"

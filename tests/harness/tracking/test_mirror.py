@@ -1,0 +1,315 @@
+"""The mirror process: it follows, it ends, and the run never depends on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import OutputError
+from harness.tracking import __main__
+from harness.tracking.__main__ import Orders, Sender
+from harness.tracking.mirror import Mirror, start_mirror, tracking_uri
+from tests import fabricate
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "result"
+    path.mkdir()
+    (path / "system.json").write_text("{}")
+    return path
+
+
+@pytest.fixture
+def dead_server() -> Iterator[str]:
+    """A port at which nobody listens."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+
+def counts(uri: str) -> dict[str, tuple[str, int]]:
+    """Status and number of metric values of every run in a store, by `tta.run_id`."""
+    program = """
+import sys, json
+from mlflow import MlflowClient
+client = MlflowClient(tracking_uri=sys.argv[1])
+found = client.get_experiment_by_name("tta-toy_mini-closed")
+runs = client.search_runs([found.experiment_id]) if found else []
+print(json.dumps([[run.data.tags["tta.run_id"], run.info.status,
+    sum(len(client.get_metric_history(run.info.run_id, name)) for name in run.data.metrics)] for run in runs]))
+"""
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, uri], capture_output=True, check=True, text=True, env=environment
+    )
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert len({row[0] for row in rows}) == len(rows), "the same run twice"
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+# 3 evaluations x 5 curves without a target (no ruleset has toy_mini), 4 totals, 7 phases.
+ALL = 3 * 2 + 3 * 3 + 4 + 7
+
+
+@pytest.mark.slow
+def test_follows_runs_that_grow_line_by_line(folder: Path, tmp_path: Path) -> None:
+    """Logs that appear and grow while it watches are whole in the store at the end, and the folder is as it was."""
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    mirror = start_mirror(folder, uri)
+    for index in range(2):
+        with (folder / f"result_{index}.txt").open("a") as stream:
+            for line in fabricate.text_of(fabricate.events(index)).splitlines(keepends=True):
+                stream.write(line)
+                stream.flush()
+                time.sleep(0.02)
+
+    assert mirror.finish(150)
+    assert counts(uri) == {f"{index:032x}": ("FINISHED", ALL) for index in range(2)}
+    assert sorted(path.name for path in folder.iterdir()) == ["result_0.txt", "result_1.txt", "system.json"]
+
+
+@pytest.mark.slow
+def test_ends_by_itself_when_the_run_is_gone(folder: Path, tmp_path: Path) -> None:
+    """A referee that was killed says nothing more: what there is of the run is brought, as a killed run."""
+    fabricate.write_log(folder / "result_0.txt", fabricate.events()[:-6])
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    mirror = start_mirror(folder, uri)
+    assert mirror.process is not None
+    assert mirror.process.stdin is not None
+    mirror.process.stdin.close()
+
+    assert mirror.process.wait(150) == 0
+    ((status, num_points),) = counts(uri).values()
+    assert status == "KILLED"
+    assert num_points > 10
+
+
+@pytest.mark.slow
+def test_ends_when_the_parent_is_killed(folder: Path, tmp_path: Path) -> None:
+    """No process is left behind by a parent that died by SIGKILL."""
+    program = (
+        "import sys, time; from pathlib import Path; from harness.tracking.mirror import start_mirror;"
+        "print(start_mirror(Path(sys.argv[1]), sys.argv[2]).process.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), f"sqlite:///{tmp_path / 'mlflow.db'}"],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    give_up = time.monotonic() + 180  # it imports MLflow first, however busy the machine
+    while _is_running(pid) and time.monotonic() < give_up:
+        time.sleep(0.1)
+
+    assert not _is_running(pid)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_dead_server_is_said_once(folder: Path, dead_server: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A store that never answers costs one line on standard error, and no more time than was granted."""
+    fabricate.write_log(folder / "result_0.txt", fabricate.events())
+    mirror = start_mirror(folder, dead_server)
+    said = capfd.readouterr().err
+    give_up = time.monotonic() + 120  # it imports MLflow first, however busy the machine
+    while not said and time.monotonic() < give_up:
+        time.sleep(0.1)
+        said += capfd.readouterr().err
+    begin = time.monotonic()
+
+    assert not mirror.finish(8)
+    assert time.monotonic() - begin < 10
+    rest = capfd.readouterr()
+    assert rest.out == ""
+    assert len((said + rest.err).splitlines()) == 1
+    assert f"tta sync {folder}" in said
+
+
+@pytest.mark.slow
+def test_a_server_that_comes_late(folder: Path, tmp_path: Path) -> None:
+    """What a server that was not there missed is in it as soon as it is there, without doubles."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+    mirror = start_mirror(folder, uri)
+    log = folder / "result_0.txt"
+    lines = fabricate.text_of(fabricate.events()).splitlines(keepends=True)
+    log.write_text("".join(lines[:30]))
+    time.sleep(4)
+    server = _serve(tmp_path, uri)
+    try:
+        log.write_text("".join(lines))
+        assert mirror.finish(150)
+        assert counts(uri) == {"0" * 32: ("FINISHED", ALL)}
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(20)
+
+
+def _serve(tmp_path: Path, uri: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", uri.rpartition(":")[2]]
+    command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{tmp_path / 'server.db'}"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def test_a_mirror_that_was_killed_is_no_matter(folder: Path, tmp_path: Path) -> None:
+    """Whoever waits for it learns at once that something is missing."""
+    mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
+    assert mirror.process is not None
+    mirror.process.kill()
+    begin = time.monotonic()
+
+    assert not mirror.finish(30)
+    assert time.monotonic() - begin < 5
+
+
+def test_a_mirror_that_does_not_end_is_killed() -> None:
+    """It never takes longer than it is granted."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
+
+    assert not Mirror(process).finish(0.2)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_mirror_that_could_not_be_started() -> None:
+    """It is as good as one that failed."""
+    assert not Mirror(None).finish(1)
+
+
+def test_it_takes_only_idle_time(folder: Path, tmp_path: Path) -> None:
+    """The process has the scheduler's idle policy, or is as nice as can be, before it imports anything heavy."""
+    mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
+    assert mirror.process is not None
+    try:
+        give_up = time.monotonic() + 10
+        while time.monotonic() < give_up:
+            fields = Path(f"/proc/{mirror.process.pid}/stat").read_text().rpartition(")")[2].split()
+            nice, policy = int(fields[16]), int(fields[38])
+            if policy == os.SCHED_IDLE or nice == 19:
+                break
+            time.sleep(0.01)
+        assert policy == os.SCHED_IDLE or nice == 19
+    finally:
+        mirror.process.kill()
+        mirror.finish(5)
+
+
+def test_store_to_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What was asked for comes before the environment, and that before the file in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    assert tracking_uri() == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
+    assert tracking_uri() == "http://server"
+
+    assert tracking_uri("http://other") == "http://other"
+
+
+def test_starting_a_mirror_imports_no_mlflow() -> None:
+    """The referee's process stays light: neither the command line nor the starter brings mlflow in."""
+    program = "import sys, harness.cli, harness.tracking.mirror; sys.exit('mlflow' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_orders_come_by_standard_input() -> None:
+    """`done 60` grants a little less than 60 s; an end without a word, a short time of its own."""
+    reader, writer = os.pipe()
+    orders = Orders(reader, os.getppid())
+    orders.wait(0)
+    assert orders.limit_s is None
+    os.write(writer, b"done 60\n")
+    orders.wait(0)
+    assert orders.limit_s == 59.0
+    os.close(writer)
+    orphan = Orders(reader, os.getppid())
+    orphan.wait(0)
+    os.close(reader)
+
+    assert orphan.limit_s == __main__.ORPHAN_LIMIT_S
+
+
+def test_another_parent_means_that_the_run_is_gone() -> None:
+    """A process that the referee forked may hold the pipe open after the referee died."""
+    reader, writer = os.pipe()
+    orders = Orders(reader, parent_pid=1_000_000_000)
+    orders.wait(0)
+    os.close(reader)
+    os.close(writer)
+
+    assert orders.limit_s == __main__.ORPHAN_LIMIT_S
+
+
+class DeadFollower:
+    """A follower whose store never answers."""
+
+    num_calls = 0
+
+    def send(self, is_last: bool) -> None:
+        self.num_calls += 1
+        raise OutputError("MLflow at fake: dead\x1b[31m")
+
+
+def test_sender_waits_longer_and_complains_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a failure it does not try at once; told to hurry, it does; it has said so once, in plain characters."""
+    follower = DeadFollower()
+    sender = Sender(follower, Path("here"))  # type: ignore[arg-type]
+    sender.attempt(is_last=False)
+    sender.attempt(is_last=False)
+    assert follower.num_calls == 1
+    sender.hurry()
+    sender.attempt(is_last=True)
+
+    assert follower.num_calls == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
+    assert "tta sync here" in said
+
+
+def test_a_mirror_that_cannot_be_started_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No process can be made: the run goes on, and whoever waits for the mirror learns that nothing was sent."""
+    monkeypatch.setattr(sys, "executable", str(folder / "no such python"))
+
+    mirror = start_mirror(folder)
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "tta: the MLflow mirror cannot be started: No such file or directory\n")
+    assert not mirror.finish(1)

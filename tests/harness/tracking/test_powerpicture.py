@@ -1,0 +1,215 @@
+"""Watts of a run second by second, from power logs that are odd: what is not known is no point, and nothing crashes."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cost.price_book import PriceBooks
+from harness.log.events import Event
+from harness.log.power_format import MeterSpec
+from harness.log.tail import Tail
+from harness.submission import result as results
+from harness.tracking.picturevalues import ClockZero
+from harness.tracking.power_record import PowerPicture
+from harness.tracking.powertail import PowerFollowing, billed_beside, energy_beside, power_files
+from harness.tracking.record import RunPicture
+from tests import fabricate
+from tests.harness.board.test_board_trees import BILL, SKU, prices
+from tests.powertrace import package, spec
+
+MONO_NS = 5_000_000_000
+
+
+def new_picture(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> RunPicture:  # noqa: B008  (frozen)
+    return RunPicture(lambda ruleset, benchmark: None, clock=clock, is_initialised=True)
+
+
+def event(key: str, value: Any, time_ms: float = 1_000_000, **metadata: Any) -> Event:
+    return Event(time_ms, "POINT_IN_TIME", key, value, metadata, 1)
+
+
+def meter(each: MeterSpec) -> Event:
+    return event("tta_meter", dataclasses.asdict(each))
+
+
+def reading(at_s: float, value: Any, each: MeterSpec | str = "csv:wall", **metadata: Any) -> Event:
+    name, key = (each, "power_reading") if isinstance(each, str) else (each.id, "tta_energy_counter")
+    return event(key, value, **{"meter": name, "mono_ns": MONO_NS + round(at_s * 1e9), **metadata})
+
+
+def watts(*events: Event, picture: RunPicture | None = None) -> dict[int, float]:
+    """The seconds that one node's log comes to, with their watts."""
+    picture, power = picture or new_picture(), PowerPicture()
+    for each in events:
+        power.take("node_0", each, picture)
+    power.tell(picture, is_last=True)
+    return {point.step: point.value for point in picture.points}
+
+
+def test_counter_gives_the_watts_between_its_readings() -> None:
+    """Ten joules a second are ten watts; the second in which it began anew is lost, and no peak is drawn."""
+    joules = [100.0, 110.0, 120.0, 5.0, 15.0]
+    readings = [reading(second, value, package()) for second, value in enumerate(joules)]
+
+    assert watts(meter(package()), *readings) == {0: 10.0, 1: 10.0, 3: 10.0}
+
+
+def test_meter_that_is_declared_wrongly_is_no_meter() -> None:
+    """The sound one beside it is drawn."""
+    wrong = event("tta_meter", {"id": "csv:other"})
+
+    assert watts(wrong, event("tta_meter", None), meter(spec()), reading(0, 300.0), reading(1, 300.0)) == {0: 300.0}
+
+
+def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
+    """Which meters are added up is decided once; or a curve would jump where a log was tampered with."""
+    late = spec(id="csv:late", component="pdu")
+    readings = [reading(0, 300.0), meter(late), reading(0, 900.0, "csv:late"), reading(1, 300.0)]
+
+    assert watts(meter(spec()), *readings, reading(1, 900.0, "csv:late")) == {0: 300.0}
+
+
+@pytest.mark.parametrize("offset_ns", [None, "5", 1.5, 1 << 63])
+def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
+    """The first that is one counts, and a second changes nothing: a curve never moves."""
+    offsets = [event("tta_clock_offset", {"offset_ns": value}) for value in (offset_ns, 2_000_000_000, 9_000_000_000)]
+    readings = [reading(2, 300.0), reading(3, 300.0)]
+
+    assert watts(meter(spec()), offsets[0], *readings) == {2: 300.0}
+    assert watts(meter(spec()), *offsets, *readings) == {0: 300.0}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"mono_ns": "5"}, {"mono_ns": True}, {"mono_ns": 1 << 70}, {"meter": 5}, {"meter": "x"}]
+)
+def test_reading_without_a_time_or_meter_is_passed_over(odd: dict[str, Any]) -> None:
+    """The readings beside it make the same seconds."""
+    assert watts(meter(spec()), reading(0, 300.0), reading(0.5, 900.0, **odd), reading(1, 300.0)) == {0: 300.0}
+
+
+def test_nothing_is_laid_over_a_run_whose_clock_is_not_known() -> None:
+    """Neither while it is not, nor afterwards: where those readings belong cannot be told."""
+    picture, power = new_picture(clock=None), PowerPicture()
+    for each in (meter(spec()), reading(0, 300.0), reading(1, 300.0)):
+        power.take("node_0", each, picture)
+    power.tell(picture, is_last=True)
+    picture.clock = ClockZero(MONO_NS, 1_000_000.0)
+    power.tell(picture, is_last=True)
+
+    assert picture.points == []
+
+
+def test_run_before_1970_has_no_points() -> None:
+    """A machine without a battery: its clock stands so that no store holds the times."""
+    picture = new_picture(ClockZero(MONO_NS, -1500.0))
+
+    assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], picture=picture) == {1: 300, 2: 300}
+
+
+def test_mlperf_log_has_wall_time() -> None:
+    """No meter, no monotonic time: its readings lie where the wall clock says."""
+    readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000)]
+
+    assert watts(*readings) == {3: 300.0}
+
+
+def test_clock_that_lies_far_ahead_is_not_waited_for() -> None:
+    """Of the seconds in between nothing is known, and there are more of them than anybody counts."""
+    far_ms = 10**17
+    readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000, far_ms, far_ms + 1000)]
+
+    assert watts(*readings)[3] == 300.0
+
+
+# Power logs that are followed
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    return fabricate.write_result(tmp_path / "result", num_runs=1, power="node", num_nodes=2)
+
+
+def followed(log: Path) -> RunPicture:
+    picture = new_picture(clock=None)
+    for each in Tail(log).events():
+        picture.take(each)
+    return picture
+
+
+def steps(picture: RunPicture, name: str) -> list[int]:
+    return [point.step for point in picture.points if point.name == name]
+
+
+def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Path) -> None:
+    """Somebody cut a node's log while it was followed: what it said stays, it is not read again, the run is whole."""
+    log, node = result / "result_0.txt", result / "power" / "result_0" / "node_1.txt"
+    whole = node.read_text().splitlines(keepends=True)
+    other = result / "power" / "result_0" / "node_0.txt"
+    lines = other.read_text().splitlines(keepends=True)
+    other.write_text("".join(lines[: len(lines) // 2]))
+    picture, following = followed(log), PowerFollowing(log)
+    following.read(picture)
+    node.write_text("".join(whole[:10]))
+    following.read(picture)
+    node.write_text("".join(whole))
+    other.write_text("".join(lines))
+    following.finish(picture)
+
+    assert steps(picture, "power/watts_node_0") == list(range(1, 11))
+    assert steps(picture, "power/watts_node_1") == list(range(1, 11))
+
+
+def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
+    """Or readings would be used up before they can be placed."""
+    log = result / "result_0.txt"
+    following = PowerFollowing(log)
+    following.read(new_picture(clock=None))
+    picture = followed(log)
+    following.finish(picture)
+
+    assert steps(picture, "power/watts") == list(range(1, 11))
+
+
+def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
+    """Its power logs alone say nothing: the mirror goes on without a total."""
+    log = result / "result_0.txt"
+    assert energy_beside(log, None) is not None
+    log.write_text("no log")
+    assert energy_beside(log, None) is None
+    assert sorted(power_files(log)) == [
+        "tta.power/idle/node_0_sha256",
+        "tta.power/idle/node_1_sha256",
+        "tta.power/node_0_sha256",
+        "tta.power/node_1_sha256",
+    ]
+
+
+def test_power_logs_behind_a_link_are_not_taken(result: Path, tmp_path: Path) -> None:
+    """A link may lead to anybody's files: none is read, and none is sent to a store."""
+    (result / "power").rename(tmp_path / "elsewhere")
+    (result / "power").symlink_to(tmp_path / "elsewhere")
+
+    assert energy_beside(result / "result_0.txt", None) is None
+    assert power_files(result / "result_0.txt") == {}
+
+
+def test_bill_that_cannot_be_read_is_no_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A declaration that is none, and a folder with more files than a result has: the mirror goes on without."""
+    system = {**fabricate.SYSTEM, "tta_price_sku": SKU}
+    log = fabricate.write_result(tmp_path / "result", num_runs=1, system=system) / "result_0.txt"
+    books = PriceBooks((prices(),))
+    billing = log.parent / "billing.yaml"
+    assert billed_beside(log, books) is None
+    billing.write_text(BILL)
+    assert billed_beside(log, books) == Decimal("60.01")
+
+    monkeypatch.setattr(results, "MAX_FILES", 1)
+    assert billed_beside(log, books) is None
+    monkeypatch.undo()
+    billing.write_text("[")
+    assert billed_beside(log, books) is None

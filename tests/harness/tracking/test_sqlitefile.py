@@ -1,0 +1,58 @@
+"""The file of an SQLite store: found in a URI, locked by one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from harness.tracking import sqlitefile
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("sqlite:////a/b.db", Path("/a/b.db")),
+        ("sqlite:///b.db", Path.cwd() / "b.db"),
+        ("sqlite+pysqlite:////a/b.db?timeout=5", Path("/a/b.db")),
+        ("sqlite://", None),
+        ("sqlite:///", None),
+        ("postgresql:////a/b.db", None),
+        ("xsqlite:////a/b.db", None),
+        ("/a/b.db", None),
+    ],
+)
+def test_the_file_of_a_uri(uri: str, path: Path | None) -> None:
+    """Of SQLite with a file; a store in memory and another program's have none."""
+    assert sqlitefile.path_in(uri) == path
+
+
+def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds it held tries again, and has it when the other lets go; then it is held again."""
+    store = tmp_path / "mlflow.db"
+    other = contextlib.ExitStack()
+    other.enter_context(sqlitefile.locked(store))
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            other.close()
+
+    monkeypatch.setattr("harness.tracking.sqlitefile.time.sleep", nap)
+
+    with sqlitefile.locked(store, patience_s=3600.0):
+        assert len(naps) == 3
+        with pytest.raises(TimeoutError, match=r"held .*mlflow\.db\.lock for 0 s"), sqlitefile.locked(store, 0.0):
+            pass
+
+
+def test_a_store_that_is_none_is_an_error_of_sqlites(tmp_path: Path) -> None:
+    """No folder, or no database."""
+    (tmp_path / "text").write_text("no database, but long enough to be read as the head of one")
+
+    for path in (tmp_path / "absent" / "mlflow.db", tmp_path / "text"):
+        with pytest.raises(sqlite3.Error):
+            sqlitefile.set_write_ahead(path)

@@ -1,0 +1,74 @@
+"""What the README shows works: its module of the open division is run as it stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cli import main
+from harness.log import run_log
+from harness.ruleset import catalog, load
+from harness.submission import module as open_module
+from harness.submission.result import sha256_of
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def example() -> tuple[str, list[str]]:
+    """The module and the arguments of the command below it."""
+    section = README.split("## Your own model, optimiser or schedule\n")[1].split("\n## ")[0]
+    [text] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    [command] = re.findall(r"```bash\ntta (.*?)\n```", section, re.DOTALL)
+    return text, shlex.split(command)
+
+
+def easy_rules(folder: Path) -> Path:
+    """The law of v1 with one workload, whose target one evaluation after a thousand samples reaches."""
+    folder.mkdir()
+    source = catalog.ruleset_folder("v1")
+    for name in ("ruleset.yaml", "prices.yaml"):
+        (folder / name).write_text((source / name).read_text())
+    content = load.load_yaml(source / "image_classification.yaml")
+    del content["suites"]["standard"]
+    content["suites"]["mini"].update(target=0.05, eval_every_samples=1024, num_runs=1, drop=0, reference_convergence=[])
+    (folder / "image_classification.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
+    """By its text: two parts."""
+    text, arguments = example()
+    path = tmp_path / arguments[arguments.index("--module") + 1]
+    path.write_text(text)
+
+    module, _ = open_module.read(path, "image_classification", catalog.workload("image_classification").parts)
+
+    assert module.parts == ("build_optimizer", "learning_rate")
+
+
+@pytest.mark.slow
+def test_module_of_the_readme_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the real referee and worker, to a valid result (but for a description that nobody has filled in)."""
+    text, arguments = example()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TTA_DATA", str(tmp_path / "data"))
+    (tmp_path / arguments[arguments.index("--module") + 1]).write_text(text)
+    rules = str(easy_rules(tmp_path / "easy"))
+
+    assert main([*arguments, "--ruleset", rules, "--no-mlflow", "--quiet"]) == 0, capsys.readouterr().err
+
+    log = run_log.read(tmp_path / "mine" / "result_0.txt")
+    module = log.field("tta_resolved", "module")
+    assert module["parts"] == ["build_optimizer", "learning_rate"]
+    assert sha256_of(tmp_path / "mine" / "code" / "adamw.py") == module["sha256"]
+    capsys.readouterr()
+    main(["check", "mine", "--ruleset", rules, "--format", "json"])
+    [judged] = json.loads(capsys.readouterr().out)["results"]
+    assert {finding["code"] for finding in judged["findings"]} <= {"SYS003", "SYS008"}, judged["findings"]
