@@ -132,7 +132,7 @@ def _verbs(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.Argument
 
 
 def _verb(parser: argparse.ArgumentParser) -> str:
-    formatter = argparse.HelpFormatter(parser.prog, width=100)
+    formatter = argparse.HelpFormatter(parser.prog, width=90)
     formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, prefix="")
     rows = []
     for action in parser._actions:
