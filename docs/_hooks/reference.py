@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-# The tree that these pages describe is the one they are in, whatever else is installed.
+# These pages describe the tree they are in, whatever else is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-# Every name of the harness that a page is made from.
+# Everything that the pages take from the harness.
 from harness import errors
 from harness.base.docstrings import Piece, pieces
 from harness.checker.rulebook import FAMILIES, SCOPES, in_force
@@ -50,7 +50,7 @@ AUDIT = "AUD"
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 _CODE = re.compile(rf"\b({'|'.join(FAMILIES)})[0-9]{{3}}\b")
 _DOCUMENT = re.compile(r"\bdocs/([\w./-]+\.md)\b")
-# MLPerf's keys, of which the code gives no more than the name.
+# MLPerf's keys; the code gives only their names.
 MLPERF_KEYS = {
     "submission_benchmark": "the benchmark, `<workload>_<suite>`",
     "submission_division": "`closed` or `open`",
@@ -79,7 +79,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the rulebook into the navigation, in the place of the entry `reference/rules`."""
+    """Replace the entry `reference/rules` of the navigation by the pages of the rulebook."""
     for section in config.nav or []:
         for items in section.values():
             for item in items if isinstance(items, list) else ():
@@ -90,7 +90,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the rulebook, and what changed in the rules."""
+    """Add the pages of the rulebook, and the changelog of the rules."""
     from mkdocs.structure.files import File
 
     pages = rulebook_pages({file.src_uri for file in files})
@@ -101,7 +101,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Replace each mark by what it names.
+    """Replace each mark by the text that its generator makes.
 
     Raises:
         KeyError: no generator has that name.
@@ -389,13 +389,13 @@ def _table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` as the letters it is; what is between backticks as code."""
+    """`text` with its Markdown escaped; what is between backticks becomes code."""
     parts = re.split(r"`([^`]+)`", text)
     return "".join(_code(part) if at % 2 else _SPECIAL.sub(r"\\\1", part) for at, part in enumerate(parts))
 
 
 def _code(text: str) -> str:
-    """Code that may stand in a table and have any letters."""
+    """`text` as inline code, safe inside a table."""
     return f"<code>{html.escape(text, quote=False).translate(_AS_IS)}</code>"
 
 
