@@ -33,14 +33,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 # Everything that the pages take from the harness.
 from harness import errors
 from harness.base.docstrings import Piece, pieces
+from harness.checker.registry import checks, signals
 from harness.checker.rulebook import FAMILIES, SCOPES, in_force
 from harness.commands.verbs import parser as command_line_parser
 from harness.energy.run_energy import EnergyLimits
 from harness.findings import Rule
-from harness.log import events as keys
-from harness.log import powerlines as power_keys
+from harness.log import keys
+from harness.log import power_format as power_keys
 from harness.ruleset import model
-from harness.ruleset.catalog import checks, ruleset_folder, ruleset_folders, signals
+from harness.ruleset.catalog import ruleset_folder, ruleset_folders
 from harness.ruleset.load import load_ruleset
 
 RULES = "reference/rules"

@@ -188,10 +188,10 @@ def test_09_published_energies_are_replayed_from_the_published_logs(script: Modu
 
 
 def test_09_table_of_the_page_is_the_scripts(script: ModuleType) -> None:
-    """docs/published-training-energies.md shows what the script prints."""
+    """docs/reports/published-training-energies.md shows what the script prints."""
     rows = script.of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
-    assert script.markdown(rows) in (ROOT / "docs" / "published-training-energies.md").read_text()
+    assert script.markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
 
 
 def test_08_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:

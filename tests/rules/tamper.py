@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes valid results in every kind there is, and writes what finds each: kinds x detection.
 
-    tests/rules/tamper.py [--seed N] [--real ROUND=FOLDER ...] [--out docs/tampering.md]
+    python -m tests.rules.tamper [--seed N] [--real ROUND=FOLDER ...] [--out docs/reports/tampering.md]
 
 FOLDER is the folder of one published result, for example 5.1.0=.../Krai/results/<system>/llama2_70b_lora. Ours are a
 fabricated submission and the first one under submissions/reference. Kinds: tests/rules/tamperkinds.py and
@@ -149,9 +149,9 @@ def main() -> int:
         HEAD.format(seed=arguments.seed),
         section("Results in MLPerf's manner", columns),
         section(
-            "A submission of ours, edited as text", {named(reference): on_reference(reference, v1(), arguments.seed)}
+            "A `tta` submission, edited as text", {named(reference): on_reference(reference, v1(), arguments.seed)}
         ),
-        section("A submission of ours, forged with care or without", {"fabricated": on_fabricated()}),
+        section("A `tta` submission, forged carefully or carelessly", {"fabricated": on_fabricated()}),
     ]
     text = "\n\n".join([*parts, TAIL]) + "\n"
     if arguments.out is None:
@@ -161,29 +161,31 @@ def main() -> int:
     return 0
 
 
-HEAD = """# Tampering: kinds of change and what finds them
+HEAD = """\
+# Tampering: kinds of change and what finds them
 
-Made by `tests/rules/tamper.py --seed {seed}`; each kind is one change to a valid result, and the codes are those of
-checks (`tta check`) and signals (`tta audit`) that speak then and did not before. A kind that nothing finds is listed
-as such: it is why results are reproduced."""
+Made by `python -m tests.rules.tamper --seed {seed}`. Each kind is one change to a valid result; the codes are those of
+the checks (`tta check`) and signals (`tta audit`) that report something afterwards and did not before. A kind that
+nothing finds is listed as such: it is why results are reproduced."""
 
-TAIL = """## What no file shows
+TAIL = """\
+## What no file shows
 
-Attacks that were tried or thought through by people who know the code, and that leave files which agree with
-themselves. Against these there are a second run by somebody else, and looking at the machine.
+These attacks were tried or thought through by people who know the code, and leave files that are consistent. What
+helps against them is a second run by someone else, and a look at the machine.
 
-- **Any log**: one that is forged wholly, other programs' lines among it. All times of all runs a fifth shorter,
-  where no other program's line has a date. `init_start` written later than initialisation began.
-- **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. Samples or
-  epochs of all runs a tenth more where the round's page has no schedule (`tta explain` shows it) and the batch size
-  lies between those of the reference. Work before the clock that makes the first piece less than 1.6 times as fast.
-  Evaluations cut short where they were slower than training by nature. Every quality of copied runs moved by as much
-  as seeds move it. Dates of all logs in a tree that bears no round's name. Power readings halved everywhere.
-- **Ours**: several hosts under one name. The best of many runs, with seeds that were drawn, from one stretch of
-  attempts. Qualities altered together with all losses and times. Other data where the rules have no digest of them.
-  The words of `evidence` and `reason`. A power trace brought as a file with a clock that is wrong; the scope or the
-  accuracy of a meter; an accelerator that is neither metered nor described; a shift of a power log by less than the
-  start phase allows."""
+- **Any log**: one that is forged entirely, including other programs' lines. All times of all runs shortened by a
+  fifth, if no other program's line has a date. `init_start` written later than initialisation began.
+- **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. A tenth more samples or epochs in
+  all runs, if the round's page has no schedule (`tta explain` shows it) and the batch size is between those of the
+  reference. Work before the clock that makes the first section less than 1.6 times as fast. Evaluations cut short if
+  they naturally take longer than training. Every quality of copied runs moved by as much as seeds move it. Dates of
+  all logs in a tree that is not named after a round. Power readings halved everywhere.
+- **`tta`'s logs**: several hosts under one name. The best of many runs, with random seeds, from one series of
+  attempts. Qualities altered together with all losses and times. Other data, if the rules have no digest of them. The
+  wording of `evidence` and `reason`. A power trace imported as a file with a wrong clock; the scope or the accuracy
+  of a meter; an accelerator that is neither metered nor described; a shift of a power log by less than the start
+  phase allows."""
 
 
 if __name__ == "__main__":

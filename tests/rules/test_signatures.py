@@ -243,12 +243,15 @@ def test_the_signature_is_among_the_copies_of_the_board(toy: Path, capsys: pytes
 
 
 def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
-    """docs/integrity.md, block by block, in a fresh home: the manifest is ours, the key signs, the chain is shown."""
+    """Block by block, in a fresh home: the manifest is `tta`'s own, the key signs, the chain is shown."""
     if any(shutil.which(program) is None for program in ("bash", "ssh-keygen", "sha256sum", "xargs")):
         pytest.skip("a program that the page names is not installed")
-    page = (Path(__file__).parents[2] / "docs/integrity.md").read_text()
-    by_hand, chain = re.findall(r"^```bash\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    listed = re.search(r"^acme   (.*ssh-ed25519) AAAA", page, re.MULTILINE)
+    docs = Path(__file__).parents[2] / "docs"
+    block = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    _, by_hand = block.findall((docs / "how-to/sign-a-submission.md").read_text())
+    [chain] = block.findall((docs / "explanation/integrity.md").read_text())
+    leaderboard = (docs / "how-to/operate-a-leaderboard.md").read_text()
+    listed = re.search(r"^acme   (.*ssh-ed25519) AAAA", leaderboard, re.MULTILINE)
     assert listed is not None
     folder = fabricate.write_submission(tmp_path / "tree", 1)
     ours = (folder / "MANIFEST.sha256").read_bytes()

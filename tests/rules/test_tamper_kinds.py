@@ -91,8 +91,8 @@ def test_there_are_more_than_sixty_kinds() -> None:
 
 
 def test_the_table_lists_every_kind() -> None:
-    """docs/tampering.md is made by tests/rules/tamper.py."""
-    text = (ROOT / "docs" / "tampering.md").read_text()
+    """docs/reports/tampering.md is made by tests/rules/tamper.py."""
+    text = (ROOT / "docs" / "reports" / "tampering.md").read_text()
     listed = {line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")}
 
     assert {kind.name for kind in tamperkinds.RESULTS} | {name for name, _ in tamperkinds.OURS} <= listed

@@ -1,4 +1,4 @@
-"""docs/tampering.md says which result each column is of."""
+"""docs/reports/tampering.md says which result each column is of."""
 
 from __future__ import annotations
 

@@ -224,9 +224,9 @@ def test_a_path_that_means_what_it_says_is_read(path: str) -> None:
 
 
 def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
-    """docs/reports.md, as it stands."""
-    page = (Path(__file__).parents[3] / "docs/reports.md").read_text()
-    example = page.partition("```\nwaivers:\n")[2].partition("```")[0]
+    """The example of docs/reference/report-formats.md."""
+    page = (Path(__file__).parents[3] / "docs/reference/report-formats.md").read_text()
+    example = page.partition("```yaml\nwaivers:\n")[2].partition("```")[0]
     folder = write_ruleset(tmp_path / "law")
     rules = folder / "ruleset.yaml"
     rules.write_text(rules.read_text().replace("waivers: []", f"waivers:\n{example}"))
