@@ -36,7 +36,7 @@ from PIL import Image
 from torchvision.models.detection.fcos import FCOS
 from torchvision.ops import batched_nms
 
-from workloads.detection import data, model, scenes, voc
+from workloads.detection import data, dataset, model, scenes, voc
 from workloads.detection.boxes import flipped as flipped_pair
 from workloads.detection.boxes import survivors
 from workloads.detection.coco import TruthSet
@@ -202,7 +202,7 @@ def test_mini_splits_draw_only_from_their_own_digits(monkeypatch: pytest.MonkeyP
     given: list[np.ndarray] = []
     draw_scene = scenes._scene
 
-    def watched(random: np.random.RandomState, digits: np.ndarray, labels: np.ndarray) -> data.Split:
+    def watched(random: np.random.RandomState, digits: np.ndarray, labels: np.ndarray) -> dataset.Split:
         given.append(digits)
         return draw_scene(random, digits, labels)
 

@@ -32,7 +32,7 @@ pytest.importorskip("sklearn")
 import torch
 from PIL import Image
 
-from workloads.image_classification import cifar10, data
+from workloads.image_classification import cifar10, data, dataset
 from workloads.image_classification.model import ResNet9, Whitening
 from workloads.image_classification.recipe import Recipe
 from workloads.image_classification.workload import TrainingSession, _mirrored
@@ -505,7 +505,7 @@ def folders_dir(folder: Path, suffix: str = ".png") -> Path:
     return folder
 
 
-def assert_is_small_cifar(splits: dict[str, data.Split], ordered: bool = True) -> None:
+def assert_is_small_cifar(splits: dict[str, dataset.Split], ordered: bool = True) -> None:
     for split, (planes, labels) in small_cifar().items():
         images, found = splits[split]
         order = np.arange(len(labels)) if ordered else np.argsort(labels, kind="stable")

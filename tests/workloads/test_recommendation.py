@@ -27,7 +27,7 @@ pytest.importorskip("accelerate")
 
 import torch
 
-from workloads.recommendation import baselines, data, mini, movielens
+from workloads.recommendation import baselines, data, dataset, mini, movielens
 from workloads.recommendation.model import GatedTower, build_model, build_optimizer
 from workloads.recommendation.recipe import Recipe
 from workloads.recommendation.workload import TrainingSession, hits
@@ -84,10 +84,10 @@ def losses(session: TrainingSession, num_steps: int) -> list[float]:
     return [session.train_block(1).mean_loss for _ in range(num_steps)]
 
 
-def tiny() -> data.Interactions:
+def tiny() -> dataset.Interactions:
     """32 users, 40 items: user u takes u, u + 1, ... (mod 40), 5 + u % 4 of them, in hour t % 4 on device u % 3."""
     lengths = np.array([5 + u % 4 for u in range(32)])
-    return data.leave_two_out(
+    return dataset.leave_two_out(
         np.array([(u + t) % 40 for u in range(32) for t in range(lengths[u])]),
         np.array([(t % 4, u % 3) for u in range(32) for t in range(lengths[u])]),
         lengths,
@@ -104,7 +104,7 @@ def tiny_dir(folder: Path, suite: str = "mini") -> Path:
     return folder
 
 
-def read_back(folder: Path) -> data.Interactions:
+def read_back(folder: Path) -> dataset.Interactions:
     return data.read_interactions(folder, (4, 3), (6, 8))
 
 
@@ -713,7 +713,7 @@ def write_100k(folder: Path) -> Path:
     return folder
 
 
-def read_small(folder: Path, which: int = 0, counts: tuple[int, int, int] = COUNTS) -> data.Interactions:
+def read_small(folder: Path, which: int = 0, counts: tuple[int, int, int] = COUNTS) -> dataset.Interactions:
     return movielens.read_layout(movielens.LAYOUTS[which], lambda name: movielens._content(folder / name), counts)
 
 

@@ -30,7 +30,7 @@ pytest.importorskip("torchaudio")
 import torch
 
 from workloads.speech_recognition import baselines, data, espeak, fsdd, mini
-from workloads.speech_recognition.data import HOP, LEVELS, SILENCE, Utterances
+from workloads.speech_recognition.dataset import HOP, LEVELS, SILENCE, Utterances, encoded
 from workloads.speech_recognition.model import LOST_SPECTRA, NUM_BANDS, LogMel, Recogniser, decoded, word_errors
 from workloads.speech_recognition.recipe import Recipe
 from workloads.speech_recognition.workload import TrainingSession, _frames, _spectra
@@ -87,7 +87,7 @@ def toy_dir(folder: Path, num_train: int = 70, num_test: int = 23, longest: int 
             said = [i // 10, i % 10, *random.randint(0, 10, random.randint(0, longest - 1))]
             waves = [np.arange(1600) * (w + 2) * 80 // 4000 % 2 * 8000 - 4000 for w in said]
             samples = np.concatenate(waves) + random.randint(-300, 300, 1600 * len(said))
-            audio.append(data.encoded(samples[: len(samples) - random.randint(0, 400)]))
+            audio.append(encoded(samples[: len(samples) - random.randint(0, 400)]))
             words.append([vocabulary[w] for w in said])
         return Utterances(audio, words)
 
@@ -242,8 +242,8 @@ def test_levels_are_those_of_mu_law() -> None:
     assert LEVELS[SILENCE] == 0
     assert LEVELS.max() == 32124
     assert (-LEVELS[::-1] == LEVELS).all()
-    assert (LEVELS[data.encoded(LEVELS.astype(np.int64))[:255]] == LEVELS).all()
-    assert data.encoded(np.array([-40000, 3, 4, 40000])).tolist() == [0, 127, 128, 254] + [SILENCE] * 76
+    assert (LEVELS[encoded(LEVELS.astype(np.int64))[:255]] == LEVELS).all()
+    assert encoded(np.array([-40000, 3, 4, 40000])).tolist() == [0, 127, 128, 254] + [SILENCE] * 76
 
 
 def test_downsampling_keeps_a_tone_and_drops_what_8_khz_cannot_hold() -> None:
@@ -358,7 +358,7 @@ def test_a_tone_is_in_its_band() -> None:
     """1,000 Hz is loudest in the band around it, 3,000 Hz in a higher one."""
     tones = [np.rint(8000 * np.sin(2 * np.pi * f * np.arange(8000) / 8000)).astype(np.int64) for f in (1000, 3000)]
     quiet = np.zeros(8000, np.int64)
-    audio = [torch.from_numpy(data.encoded(np.concatenate([tone, quiet]))) for tone in tones]
+    audio = [torch.from_numpy(encoded(np.concatenate([tone, quiet]))) for tone in tones]
 
     low, high = (int(LogMel()(codes, [200])[50].argmax()) for codes in audio)
 
@@ -557,7 +557,7 @@ def test_diverged_run_is_a_number_or_not_a_number_but_no_exception(toy: Path) ->
 
 def test_words_too_many_for_their_frames_cost_nothing(tmp_path: Path) -> None:
     """An impossible alignment has an infinite loss, which is taken as 0, and leaves the weights finite."""
-    codes = data.encoded(np.random.RandomState(0).randint(-4000, 4000, 8 * HOP).astype(np.int64))
+    codes = encoded(np.random.RandomState(0).randint(-4000, 4000, 8 * HOP).astype(np.int64))
     short = Utterances([codes] * 4, [["a"] * 5] * 4)
     data.write(tmp_path, "mini", {"train": short, "test": short}, ("a",), "short")
     session = started(tmp_path, global_batch_size=2)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.detection.coco import TruthSet
-from workloads.detection.data import Bytes, Floats, Ints, Split, read_split
+from workloads.detection.data import read_split
+from workloads.detection.dataset import Bytes, Floats, Ints, Split
 
 Array = npt.NDArray[np.float32]
 NUM_CONSTANT = 50  # boxes in the fixed set

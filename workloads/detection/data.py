@@ -14,14 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
-
-Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Split = tuple[Bytes, Floats, Ints]  # images_NHWC, boxes_NM4, labels_NM
+from workloads.detection.dataset import Split
+from workloads.detection.scenes import render
+from workloads.detection.voc import CLASSES, download, read
 
 SUITES = ("mini", "standard")
 
@@ -38,13 +35,9 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     if suite == "mini":
         if source is not None:
             raise UsageError("detection_mini makes its own data; leave the source out")
-        from workloads.detection.scenes import render
-
         classes = [str(digit) for digit in range(10)]
         write(data_dir, suite, render(), classes, "handwritten digits of scikit-learn, in scenes")
         return
-    from workloads.detection.voc import CLASSES, download, read
-
     splits = read(source) if source is not None else download(data_dir.parent / "downloads")
     write(data_dir, suite, splits, list(CLASSES), "BCCD, VOC layout")
 

@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 
 from harness.errors import DataError
-from workloads.detection.data import Bytes, Floats, Ints, Split
+from workloads.detection.dataset import Bytes, Floats, Ints, Split
 
 FRAME = 128  # pixels a side
 PATCH = 60  # holds the largest digit turned: 40 * (cos 15 + sin 15 + shear)

@@ -17,7 +17,7 @@ from xml.parsers import expat
 import numpy as np
 
 from harness.errors import DataError, printable
-from workloads.detection.data import Bytes, Floats, Split
+from workloads.detection.dataset import Bytes, Floats, Split
 
 CLASSES = ("Platelets", "RBC", "WBC")
 WIDTH, HEIGHT = 640, 480

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.image_classification.data import Bytes, read_split
+from workloads.image_classification.data import read_split
+from workloads.image_classification.dataset import Bytes
 
 NEIGHBOURS = (1, 5, 25)
 NUM_FITTED = {"mini": 30_000, "standard": 10_000}  # on all of CIFAR-10 these take most of an hour

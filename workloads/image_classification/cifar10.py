@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError, printable
-from workloads.image_classification.data import Bytes, Split
+from workloads.image_classification.dataset import Bytes, Split
 
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE  # one label byte, then the red, green and blue planes

@@ -15,13 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Split = tuple[Bytes, Ints]  # images_NHWC, labels_N
+from workloads.image_classification.cifar10 import download, read
+from workloads.image_classification.dataset import Bytes, Ints, Split
 
 SUITES = ("mini", "standard")
 
@@ -35,8 +32,6 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of image_classification", suite, SUITES))
-    from workloads.image_classification.cifar10 import download, read
-
     if suite == "mini":
         if source is not None:
             raise UsageError("image_classification_mini makes its own data; leave the source out")

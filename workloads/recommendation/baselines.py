@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, printable
-from workloads.recommendation.data import Interactions, read_interactions
+from workloads.recommendation.data import read_interactions
+from workloads.recommendation.dataset import Interactions, Ints
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating[Any]]
 NUM_BEST = 10
 MAX_CROSSED = 8000  # columns of one crossed feature; the square of all of them is in memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from workloads.recommendation.data import Interactions, leave_two_out
+from workloads.recommendation.dataset import Interactions, leave_two_out
 
 Floats = npt.NDArray[np.float64]
 

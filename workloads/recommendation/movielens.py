@@ -16,13 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.download import download as fetch
 from harness.errors import DataError, printable
-from workloads.recommendation.data import Interactions, leave_two_out
+from workloads.recommendation.dataset import Interactions, Ints, leave_two_out
 
-Ints = npt.NDArray[np.int64]
 Read = Callable[[str], bytes]  # the content of a file of the layout, by its name
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-1m.zip"

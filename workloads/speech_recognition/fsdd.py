@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, printable
-from workloads.speech_recognition.data import SAMPLE_HZ, Utterances, encoded
+from workloads.speech_recognition.dataset import SAMPLE_HZ, Utterances, encoded
 
 Samples = npt.NDArray[np.int16]
 

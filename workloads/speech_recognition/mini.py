@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError
-from workloads.speech_recognition.data import SAMPLE_HZ, Utterances, encoded
+from workloads.speech_recognition.dataset import SAMPLE_HZ, Utterances, encoded
 from workloads.speech_recognition.espeak import Request, SpeechError, spoken
 
 Ints = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torchaudio.functional import melscale_fbanks
 from torchaudio.models import Conformer
 
-from workloads.speech_recognition.data import HOP, LEVELS, SAMPLE_HZ
+from workloads.speech_recognition.dataset import HOP, LEVELS, SAMPLE_HZ
 from workloads.speech_recognition.recipe import Recipe
 
 NUM_BANDS = 40

@@ -99,7 +99,7 @@ class TrainingSession:
         """Run every shape of training and evaluation on noise, then put back weights, statistics and random states."""
         import torch
 
-        from workloads.speech_recognition.data import HOP
+        from workloads.speech_recognition.dataset import HOP
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
         scaler = self.accelerator.scaler

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
 from workloads.translation.mini import Pair, make_mini
+from workloads.translation.multi30k import download, read
 from workloads.translation.subwords import END, START, Subwords, learn
 
 Pieces = npt.NDArray[np.int16]
@@ -38,8 +39,6 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of translation", suite, SUITES))
-    from workloads.translation.multi30k import download, read
-
     if suite == "mini":
         if source is not None:
             raise UsageError("translation_mini makes its own data; leave the source out")
