@@ -220,7 +220,7 @@ def test_mini_other_digits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """If scikit-learn changed its digits the contest would silently be another."""
     monkeypatch.setattr(scenes, "DIGITS_SHA256", "0" * 64)
 
-    with pytest.raises(DataError, match="another contest"):
+    with pytest.raises(DataError, match="another data set"):
         scenes.render()
 
 
@@ -473,7 +473,7 @@ def test_optimiser_moves_every_parameter_once() -> None:
         ({"global_batch_size": 0}, "at least 1"),
         ({"global_batch_size": 2001}, "larger than the training set of 2000"),
         ({"data_flip": 1}, "expected bool"),
-        ({"opt_name": "adam"}, "there is: muon"),
+        ({"opt_name": "adam"}, "expected muon"),
         ({"opt_base_learning_rate": -0.1}, "finite number"),
         ({"opt_base_learning_rate": math.nan}, "finite number"),
         ({"opt_momentum": 1.0}, "below 1"),
@@ -514,7 +514,7 @@ def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
     """Gradient scaling needs an accelerator; the sentence says what there is instead."""
     run = dataclasses.replace(config(ramp_dir(tmp_path)), precision="fp16")
 
-    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+    with pytest.raises(UsageError, match="a CPU supports fp32 and bf16"):
         WORKLOAD.open(run).prepare()
 
 
@@ -845,18 +845,18 @@ BOMB = '<!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y "&x;&x;&x;&x;&x;&x;&x;&x
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (annotation(("RBC", 1, 1, 9, 9))[:-9], "is no XML"),
-        ("", "is no XML"),
+        (annotation(("RBC", 1, 1, 9, 9))[:-9], "is not XML"),
+        ("", "is not XML"),
         (annotation(head=BOMB), "has a document type"),
         (annotation(("RBC", 1, 1, 9, 9), head='<!DOCTYPE a SYSTEM "file:///etc/passwd">'), "has a document type"),
-        (annotation(("&x;", 1, 1, 9, 9)), "is no XML"),
-        (annotation(("Parasite", 1, 1, 9, 9)), "an object is called 'Parasite'; there are: Platelets, RBC, WBC"),
+        (annotation(("&x;", 1, 1, 9, 9)), "is not XML"),
+        (annotation(("Parasite", 1, 1, 9, 9)), "unknown class 'Parasite', expected one of Platelets, RBC, WBC"),
         (annotation(("RBC", 9, 1, 1, 9)), r"a box from \(9, 1\) to \(1, 9\)"),
         (annotation(("RBC", 700, 1, 710, 9)), r"a box from \(700, 1\)"),
         (annotation(("RBC", "1.5", 1, 10, 9)), "xmin is '1.5', expected a whole number"),
         (annotation(("RBC", "", 1, 10, 9)), "xmin is ''"),
         (annotation(("RBC", 1, 1, "9" * 5000, 9)), "xmax is '9999"),
-        (annotation(size=(320, 240)), "size/width is 320, the picture has 640"),
+        (annotation(size=(320, 240)), "size/width is 320, expected 640"),
         ("<annotation/>", "size/width is ''"),
         (annotation() + " " * voc.MAX_XML_BYTES, "more than 65,536 bytes"),
     ],
@@ -904,7 +904,7 @@ def test_damaged_picture_is_named(bccd_dir: Path, damage: str) -> None:
     [
         ({"val": "cell_3\n"}, "cell_3 is listed twice, in validation and in test"),
         ({"train": "cell_0\n"}, "train has 1 images, expected 2"),
-        ({"test": "../../secret\n"}, "'../../secret' is no name of an image"),
+        ({"test": "../../secret\n"}, "'../../secret' is not an image name"),
         ({"test": ""}, "test has 0 images"),
         ({"test": "cell_9\n"}, "cell_9.jpg cannot be read"),
         ({"test": "x" * 70_000}, "test.txt: more than 65,536 bytes"),
@@ -921,7 +921,7 @@ def test_damaged_list_is_named(bccd_dir: Path, lists: dict[str, str], named: str
 
 def test_folder_without_bccd_is_refused(tmp_path: Path) -> None:
     """The sentence says what was looked for."""
-    with pytest.raises(DataError, match="no BCCD in it; expected BCCD/ImageSets/Main"):
+    with pytest.raises(DataError, match="BCCD not found; expected BCCD/ImageSets/Main"):
         voc.read(tmp_path)
 
 
@@ -949,7 +949,7 @@ def test_archive_that_lacks_a_file_is_named(bccd_dir: Path, tmp_path: Path) -> N
     (bccd_dir / "BCCD" / "Annotations" / "cell_2.xml").unlink()
     digest = zipped(bccd_dir / "BCCD", tmp_path / "some.zip")
 
-    with pytest.raises(DataError, match=r"has no file BCCD_Dataset-1.0/BCCD/Annotations/cell_2\.xml"):
+    with pytest.raises(DataError, match=r"contains no file BCCD_Dataset-1.0/BCCD/Annotations/cell_2\.xml"):
         voc.download(tmp_path / "downloads", (tmp_path / "some.zip").as_uri(), digest)
 
 

@@ -162,7 +162,7 @@ def test_mini_other_digits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """If scikit-learn changed its digits the contest would silently be another."""
     monkeypatch.setattr(data, "DIGITS_SHA256", "0" * 64)
 
-    with pytest.raises(DataError, match="another contest"):
+    with pytest.raises(DataError, match="another data set"):
         data.render_mini()
 
 
@@ -212,7 +212,7 @@ def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
         ({"global_batch_size": 1}, "at least 2"),
         ({"global_batch_size": 30001}, "larger than the training set of 30000"),
         ({"data_flip": 1}, "expected bool"),
-        ({"opt_name": "adam"}, "there is: sgd"),
+        ({"opt_name": "adam"}, "expected sgd"),
         ({"opt_base_learning_rate": -0.1}, "finite number"),
         ({"opt_base_learning_rate": math.nan}, "finite number"),
         ({"opt_momentum": 1.0}, "below 1"),
@@ -233,7 +233,7 @@ def test_optimiser_of_ones_own_may_have_any_name(mini_dir: Path) -> None:
 
     WORKLOAD.open(of_mine)
 
-    with pytest.raises(UsageError, match="there is: sgd"):
+    with pytest.raises(UsageError, match="expected sgd"):
         WORKLOAD.open(dataclasses.replace(of_mine, parts={"build_model": lambda *arguments: None}))
 
 
@@ -262,7 +262,7 @@ def test_half_precision_on_a_cpu_is_refused(mini_dir: Path) -> None:
     """Gradient scaling needs an accelerator; the sentence says what there is instead."""
     run = dataclasses.replace(config(mini_dir), precision="fp16")
 
-    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+    with pytest.raises(UsageError, match="a CPU supports fp32 and bf16"):
         WORKLOAD.open(run).prepare()
 
 
@@ -584,7 +584,7 @@ def test_damaged_image_folder_is_named(tmp_path: Path, damage: str) -> None:
             named = "class4: 4 images, expected 5"
         case "class":
             (folder / "test" / "class4").rename(folder / "test" / "classy")
-            named = "test: expected 10 classes, the same as train's"
+            named = "test: expected 10 classes, the same as in train"
         case "split":
             (folder / "test").rename(folder / "exam")
             named = "test: expected 10 classes"
@@ -613,7 +613,7 @@ def test_archive_that_is_not_the_official_one_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("held", "named"),
-    [({}, "has no file cifar-10-batches-py/data_batch_1"), ({"data_batch_1": b"x"}, "data_batch_1: MD5 is")],
+    [({}, "contains no file cifar-10-batches-py/data_batch_1"), ({"data_batch_1": b"x"}, "data_batch_1: MD5 is")],
 )
 def test_archive_is_read_by_the_names_of_its_members(tmp_path: Path, held: dict[str, bytes], named: str) -> None:
     """Nothing is unpacked, and no pickle is read but the official ones."""

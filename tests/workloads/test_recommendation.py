@@ -222,7 +222,7 @@ def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
         ({"global_batch_size": True}, "expected int"),
         ({"global_batch_size": 0}, "at least 1"),
         ({"global_batch_size": 113}, "larger than the training set of 112"),
-        ({"opt_name": "adam"}, "there is: adamw"),
+        ({"opt_name": "adam"}, "expected adamw"),
         ({"opt_base_learning_rate": -0.1}, "finite number"),
         ({"opt_base_learning_rate": math.nan}, "finite number"),
         ({"opt_adamw_beta_2": 1.0}, "below 1"),
@@ -262,7 +262,7 @@ def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
     """Gradient scaling needs an accelerator; the sentence says what there is instead."""
     run = dataclasses.replace(config(tiny_dir(tmp_path), global_batch_size=20), precision="fp16")
 
-    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
+    with pytest.raises(UsageError, match="a CPU supports fp32 and bf16"):
         WORKLOAD.open(run).prepare()
 
 
@@ -768,9 +768,9 @@ def test_layout_is_recognised_and_counts_are_the_official_ones(tmp_path: Path) -
     write_1m(tmp_path / "a" / "ml-1m")
     write_100k(tmp_path / "b")
 
-    with pytest.raises(DataError, match=r"ratings\.dat: 1,200 lines; ml-1m has 1,000,209"):
+    with pytest.raises(DataError, match=r"ratings\.dat: 1,200 lines, expected 1,000,209 for ml-1m"):
         movielens.read(tmp_path / "a")
-    with pytest.raises(DataError, match=r"u\.data: 1,200 lines; ml-100k has 100,000"):
+    with pytest.raises(DataError, match=r"u\.data: 1,200 lines, expected 100,000 for ml-100k"):
         movielens.read(tmp_path / "b")
     with pytest.raises(DataError, match="no layout of MovieLens"):
         movielens.read(tmp_path / "nowhere")
@@ -781,12 +781,12 @@ def test_layout_is_recognised_and_counts_are_the_official_ones(tmp_path: Path) -
     [
         ("ratings.dat", None, None, r"ratings\.dat cannot be read"),
         ("movies.dat", None, None, r"movies\.dat cannot be read"),
-        ("users.dat", b"1::", b"", r"users\.dat, line 1: not of the layout"),
-        ("ratings.dat", b"::", b",", r"ratings\.dat, line 1: not of the layout"),
-        ("ratings.dat", b"::5::", b"::6::", r"ratings\.dat, line \d+: not of the layout"),
-        ("users.dat", b"::18::", b"::19::", r"users\.dat, line 2: not of the layout"),
+        ("users.dat", b"1::", b"", r"users\.dat, line 1: not in the expected format"),
+        ("ratings.dat", b"::", b",", r"ratings\.dat, line 1: not in the expected format"),
+        ("ratings.dat", b"::5::", b"::6::", r"ratings\.dat, line \d+: not in the expected format"),
+        ("users.dat", b"::18::", b"::19::", r"users\.dat, line 2: not in the expected format"),
         ("movies.dat", b"::Action|", b"::Akction|", "unknown genre 'Akction'"),
-        ("movies.dat", b"\n2::", b"\n1::", r"movies\.dat: number 1 is given twice"),
+        ("movies.dat", b"\n2::", b"\n1::", r"movies\.dat: number 1 occurs twice"),
         ("users.dat", b"\n2::", b"\n99::", r"ratings\.dat: number 2 is not in users\.dat"),
         ("movies.dat", b"\n7::", b"\n99::", r"ratings\.dat: number 7 is not in movies\.dat"),
     ],
@@ -876,12 +876,12 @@ def test_archive_that_is_not_the_official_one_is_refused(tmp_path: Path) -> None
 def test_damaged_archive_is_refused(tmp_path: Path) -> None:
     """No archive at all, one that lacks a file, and one with a member that does not unpack."""
     served = archive_of(tmp_path, lacking="users.dat")
-    with pytest.raises(DataError, match=r"has no file ml-1m/users\.dat"):
+    with pytest.raises(DataError, match=r"contains no file ml-1m/users\.dat"):
         movielens.download(tmp_path / "a", served.as_uri(), sha256(served))
     content = bytearray(archive_of(tmp_path).read_bytes())
     content[2000:2100] = bytes(100)
     served.write_bytes(content)
-    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged|not of the layout"):
+    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged|not in the expected format"):
         movielens.download(tmp_path / "b", served.as_uri(), sha256(served))
     served.write_bytes(b"no archive")
     with pytest.raises(DataError, match=r"ml-1m\.zip is damaged"):

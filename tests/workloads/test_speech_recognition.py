@@ -216,7 +216,7 @@ def test_every_voice_is_there_and_no_two_are_one() -> None:
 def test_other_speech_or_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library spoke otherwise the contest would silently be another."""
     monkeypatch.setattr(mini, "NUM_UTTERANCES", {"train": 3})
-    with pytest.raises(DataError, match="another contest"):
+    with pytest.raises(DataError, match="another data set"):
         mini.render()
     script = tmp_path / "espeak.py"
     script.write_text(Path(espeak.__file__).read_text().replace('"1.52.0"', '"1.99"'))
@@ -381,7 +381,7 @@ def test_parameters_are_those_of_the_card() -> None:
         ({"global_batch_size": True}, "expected int"),
         ({"global_batch_size": 1}, "at least 2"),
         ({"global_batch_size": 71}, "larger than the training set of 70"),
-        ({"opt_name": "sgd"}, "there is: adamw"),
+        ({"opt_name": "sgd"}, "expected adamw"),
         ({"opt_base_learning_rate": -0.1}, "finite number"),
         ({"opt_base_learning_rate": math.nan}, "finite number"),
         ({"opt_learning_rate_warmup_steps": 1000}, "must be below"),
@@ -702,10 +702,10 @@ def test_fsdd_speakers_are_disjoint_and_reach_their_split_only(tmp_path: Path) -
         ("text", "is damaged"),
         ("empty", "is damaged"),
         ("short", "is damaged"),
-        ("silent", "nothing but silence"),
+        ("silent", "only silence"),
         ("stereo", "2 channels, 16 bits, 8000 Hz; expected 1, 16 and 8000"),
         ("rate", "16000 Hz"),
-        ("large", "has at most"),
+        ("large", "expected at most"),
     ],
 )
 def test_damaged_recording_is_named(tmp_path: Path, damage: str, message: str) -> None:

@@ -1,7 +1,7 @@
-"""The data of recommendation: a shop of drifting tastes (mini), and what MovieLens is turned into.
+"""The data of recommendation: a shop of drifting tastes (mini), or MovieLens converted to the same form (standard).
 
-Whatever the source, what lies in the data folder afterwards is the same (`ARRAYS`), and `metadata.json`. Every user's
-interactions are in the order of time; the last is the test, the one before it the validation, the rest is training.
+Whatever the source, the data folder afterwards holds the same files: `ARRAYS` and `metadata.json`. Each user's
+interactions are in time order: the last is for test, the one before it for validation, the rest for training.
 
 Dimension letters: U users, I items, T interactions of the training part (all users, one after the other),
 F context fields, S side fields of a user, A attributes of an item.
@@ -39,8 +39,8 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or in none of the layouts of the card; or no network.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the card's layouts; or there is no network.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of recommendation", suite, SUITES))
@@ -57,7 +57,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 
 
 def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
-    """Put the arrays and what may be known of them before the clock starts into `data_dir`."""
+    """Save the arrays, and the metadata that a session may read before the clock starts."""
     for name, (dtype, _) in ARRAYS.items():
         np.save(data_dir / f"{name}.npy", np.ascontiguousarray(getattr(made, name), dtype=dtype))
     num_users, num_items = len(made.held_items), len(made.item_attributes)
@@ -69,7 +69,7 @@ def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
         "num_attributes": made.item_attributes.shape[1],
         "context_sizes": list(made.context_sizes),
         "side_sizes": list(made.side_sizes),
-        # The first interaction of a user has nothing before it and is never asked for.
+        # A user's first interaction has nothing before it and is never predicted.
         "num_train": len(made.train_items) - num_users,
         "num_test": num_users,
     }
@@ -77,10 +77,10 @@ def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
 
 
 def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes: tuple[int, ...]) -> Interactions:
-    """The data as they were prepared; the sizes are `metadata.json`'s.
+    """Read the prepared data; the sizes are those in `metadata.json`.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+        DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
     arrays = {name: _load(data_dir / f"{name}.npy", dtype, ndim) for name, (dtype, ndim) in ARRAYS.items()}
     offsets, items, held = arrays["train_offsets"], arrays["train_items"], arrays["held_items"]
@@ -94,16 +94,18 @@ def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes
     }
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
-            raise DataError(f"{data_dir}/{name}.npy: shape {arrays[name].shape}, expected {shape} beside its fellows")
+            raise DataError(
+                f"{data_dir}/{name}.npy: shape {arrays[name].shape}, expected {shape} to match the other arrays"
+            )
     if offsets[0] != 0 or offsets[-1] != len(items) or (np.diff(offsets) < 1).any():
         raise DataError(
-            f"{data_dir}/train_offsets.npy: not the bounds of {len(items)} interactions, one or more a user"
+            f"{data_dir}/train_offsets.npy: not the bounds of {len(items)} interactions with at least one per user"
         )
     tops = {"train_items": num_items, "held_items": num_items, "item_attributes": 2}
     for name, top in tops.items():
         if not 0 <= arrays[name].min() <= arrays[name].max() < top:
             raise DataError(
-                f"{data_dir}/{name}.npy: values {arrays[name].min()} to {arrays[name].max()}, not below {top}"
+                f"{data_dir}/{name}.npy: values {arrays[name].min()} to {arrays[name].max()}, expected 0 to {top - 1}"
             )
     for name, sizes in (
         ("train_contexts", context_sizes),
@@ -111,7 +113,7 @@ def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes
         ("user_sides", side_sizes),
     ):
         if (arrays[name] >= np.array(sizes)).any():
-            raise DataError(f"{data_dir}/{name}.npy: a value that its field of sizes {sizes} does not have")
+            raise DataError(f"{data_dir}/{name}.npy: a value beyond its field's size; the sizes are {sizes}")
     return Interactions(**arrays, context_sizes=context_sizes, side_sizes=side_sizes)
 
 

@@ -16,10 +16,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interactions:
-    """Who took what, when, and what is known about them. Nobody takes an item twice.
+    """Who took what, when, and what is known about users and items. No user takes an item twice.
 
-    train_offsets: (U + 1,) where a user's interactions begin in train_items and train_contexts.
-    train_items (T,), train_contexts (T, F): what was taken, and in which context.
+    train_offsets (U + 1,): where each user's interactions begin in train_items and train_contexts.
+    train_items (T,), train_contexts (T, F): the items taken, and in which context.
     held_items (U, 2), held_contexts (U, 2, F): the last two interactions, validation and test.
     user_sides (U, S), item_attributes (I, A): known beforehand; attributes are 0 or 1.
     context_sizes, side_sizes: how many values each field has.
@@ -45,7 +45,7 @@ def leave_two_out(
     context_sizes: tuple[int, ...],
     side_sizes: tuple[int, ...],
 ) -> Interactions:
-    """All interactions, user after user in the order of time, `lengths` (at least 3) a user, as the splits of them."""
+    """Split interactions given user by user in time order, `lengths` (at least 3) per user."""
     ends = np.cumsum(lengths)
     held = np.stack([ends - 2, ends - 1], axis=1)
     is_train = np.ones(len(items), bool)

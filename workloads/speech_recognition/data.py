@@ -1,8 +1,9 @@
-"""The data of speech recognition as they lie prepared, whatever their source.
+"""The data of speech recognition, in the same form whatever their source.
 
-For train, validation and test: `<split>_audio.npy` (uint8, all utterances of the split one after the other, 8 kHz, each
-sample the number of one of the 255 levels of G.711's mu-law, from the lowest), `<split>_hops.npy` (int32, the length of
-each in hops of 80 samples), `<split>_words.npy` (uint8, (N, W), tokens from 1, then zeros); and `metadata.json`.
+For train, validation and test: `<split>_audio.npy` (uint8, all utterances of the split concatenated, 8 kHz; a sample
+is the index of one of the 255 levels of G.711's mu-law, counted from the lowest), `<split>_hops.npy` (int32, the length
+of each utterance in hops of 80 samples), `<split>_words.npy` (uint8, (N, W), tokens from 1, then zeros); and
+`metadata.json`.
 
 Dimension letters: N utterances, W words, S samples.
 """
@@ -28,9 +29,9 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or in none of the layouts of the card; or no network; or the
-            synthesiser is not the one of the contest.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the card's layouts; there is no verified download; or
+            the synthesiser is not the benchmark's.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of speech_recognition", suite, SUITES))
@@ -46,7 +47,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 def write(
     data_dir: Path, suite: str, splits: Mapping[str, Utterances], vocabulary: tuple[str, ...], source: str
 ) -> None:
-    """Token 0 is CTC's blank; the words follow in the vocabulary's order."""
+    """Save arrays and metadata. Token 0 is CTC's blank; the words follow in the vocabulary's order."""
     tokens = {word: token for token, word in enumerate(vocabulary, 1)}
     max_words = max(len(words) for split in splits.values() for words in split.words)
     metadata: dict[str, object] = {
@@ -70,10 +71,10 @@ def write(
 
 
 def read_split(data_dir: Path, split: str) -> Split:
-    """One split as it was prepared.
+    """Read one prepared split.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+        DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
     arrays = {}
     for kind, dtype, ndim in (("audio", np.uint8, 1), ("hops", np.int32, 1), ("words", np.uint8, 2)):
@@ -91,11 +92,9 @@ def read_split(data_dir: Path, split: str) -> Split:
     if len(hops) != len(words):
         raise DataError(f"{data_dir}: {len(hops)} {split} lengths but {len(words)} transcripts")
     if hops.min() <= WINDOW_HOPS or int(hops.sum(dtype=np.int64)) * HOP != len(audio):
-        raise DataError(f"{data_dir}: {split}_hops.npy does not fit the {len(audio):,} samples of {split}_audio.npy")
+        raise DataError(f"{data_dir}: {split}_hops.npy does not match the {len(audio):,} samples of {split}_audio.npy")
     if audio.max() >= len(LEVELS):
-        raise DataError(
-            f"{data_dir}/{split}_audio.npy: a sample of {audio.max()}; the levels are 0 to {len(LEVELS) - 1}"
-        )
+        raise DataError(f"{data_dir}/{split}_audio.npy: sample {audio.max()}, expected 0 to {len(LEVELS) - 1}")
     if not (words[:, 0] > 0).all() or ((words[:, 1:] > 0) & (words[:, :-1] == 0)).any():
         raise DataError(f"{data_dir}/{split}_words.npy: a transcript that is empty or has a gap")
     return Split(audio, hops, words)

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int32]
 
 SAMPLE_HZ = 8000
 HOP = 80  # samples, 10 ms; an utterance is a whole number of them
-WINDOW_HOPS = 4  # the hops a spectrum's window reaches over, at most
+WINDOW_HOPS = 4  # the most hops that a spectrum's window spans
 LEVELS = np.array(
     sorted({s * (((2 * m + 33) << e) - 33) * 4 for e in range(8) for m in range(16) for s in (-1, 1)}), np.int32
 )
@@ -26,7 +26,7 @@ _BETWEEN = (LEVELS[1:] + LEVELS[:-1] + 1) // 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Utterances:
-    """What was said: mu-law codes (uint8) and words of each utterance."""
+    """Spoken utterances: the mu-law codes (uint8) and the words of each."""
 
     audio: list[Bytes]
     words: list[list[str]]
@@ -34,7 +34,7 @@ class Utterances:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Split:
-    """One split as it lies prepared: audio (S,) uint8, hops (N,) int32, words (N, W) uint8."""
+    """One prepared split: audio (S,) uint8, hops (N,) int32, words (N, W) uint8."""
 
     audio: Bytes
     hops: Ints
@@ -42,6 +42,6 @@ class Split:
 
 
 def encoded(samples_S: npt.NDArray[np.int64]) -> Bytes:
-    """The nearest of the 255 levels (a tie goes up), at most 79 samples of silence appended to fill the last hop."""
+    """Codes of the nearest of the 255 levels (ties go up), with up to 79 samples of silence to fill the last hop."""
     codes = np.searchsorted(_BETWEEN, samples_S, side="right").astype(np.uint8)
     return np.pad(codes, (0, -len(codes) % HOP), constant_values=SILENCE)
