@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from harness.base.clock import Clock
 from harness.base.processes import python_environment
+from harness.base.values import is_whole
 from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
@@ -258,4 +259,4 @@ def _hello(stream: IO[bytes], token: str) -> dict[str, Any] | None:
         node = hello["node"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return dict(hello) if is_known and isinstance(node, int) and not isinstance(node, bool) else None
+    return dict(hello) if is_known and is_whole(node) else None

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.base import values as base_values
 from harness.commands import score
 from harness.errors import ExitStatus
 from harness.log import run_log
@@ -318,24 +317,6 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
     assert mlperf_score.amount_of(read(tmp_path, log), None) is None
     assert mlperf_score.amount_of(read(tmp_path, log), benchmark({})) is None
     assert mlperf_score.seconds_of(read(tmp_path, log)) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        (1, 1.0),
-        (0.5, 0.5),
-        (True, None),
-        ("1", None),
-        (None, None),
-        (float("inf"), None),
-        (float("nan"), None),
-        (10**400, None),
-    ],
-)
-def test_a_number_is_finite_and_no_truth_value(value: object, number: float | None) -> None:
-    """What a log says may be anything."""
-    assert base_values.number(value) == number
 
 
 def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:
