@@ -103,8 +103,6 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
     ]
     found = stated_totals(subject, [])
     tolerances = {item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in found}
-        item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in stated_totals(subject, [])
-    }
     assert tolerances == {
         "tta_ledger": (0.01, 0.001),
         "tta_energy": (0.001, 0.0),
