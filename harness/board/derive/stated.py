@@ -60,7 +60,7 @@ class Stated:
         return abs(self.stated - self.derived) <= relative * abs(self.derived) + absolute + 1e-9
 
 
-def typed_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
+def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
     """Every total that the logs and the files beside them state.
 
     Raises:

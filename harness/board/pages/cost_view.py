@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from markupsafe import Markup
 
-from harness.base.stats import p_not_slower, ranks
+from harness.base.stats import p_not_slower, rank_bands
 from harness.base.values import positive_int
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
@@ -103,7 +103,7 @@ def cost_view(table: TableView) -> CostView:
     """The table by cost, cheapest first."""
     priced = [view for view in table.ranked if view.row.score.usd is not None]
     priced.sort(key=lambda view: (view.row.score.usd or Decimal(0), view.row.score.seconds or 0.0, view.row.path))
-    places = ranks([view.row.score for view in priced], is_dearer)
+    places = rank_bands([view.row.score for view in priced], is_dearer)
     missed = [(view, spent) for view in table.others if (spent := _spent(view)) is not None]
     dots = [_dot(view, str(number)) for number, view in enumerate(priced, 1)]
     dots += [
