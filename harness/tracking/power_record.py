@@ -148,8 +148,8 @@ class PowerRecord:
         by_node: dict[str, float | None] = {}
         for name, node in nodes.items():
             watts = [series.watts(second) for series in (node.chosen or {}).values()]
-            is_whole = None not in watts
-            by_node[name] = math.fsum(item for item in watts if item is not None) if is_whole else None
+            has_all = None not in watts
+            by_node[name] = math.fsum(item for item in watts if item is not None) if has_all else None
         if second < 0 or (second >= _FINE_S and second % (10 if second < _COARSE_S else 100)):
             return
         time_ms = storable_int(record.clock.wall_ms + 1000 * second + 500)
