@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import ranks, trimmed_interval
+from harness.base.stats import rank_bands, trimmed_interval
 from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import CLASSES
 from harness.energy.reasons import VoidReason
@@ -141,7 +141,7 @@ def rank_energies(energies: Sequence[ScoreEnergy | None]) -> list[Place | None]:
             groups.setdefault((energy.board, energy.scope), []).append((energy.joules, index, energy))
     for (board, scope), group in groups.items():
         ordered = sorted(group, key=lambda item: item[:2])
-        found = ranks([energy for _, _, energy in ordered], lambda one, leader: not is_tie(one, leader))
+        found = rank_bands([energy for _, _, energy in ordered], lambda one, leader: not is_tie(one, leader))
         for (_, index, _), rank in zip(ordered, found, strict=True):
             places[index] = Place(board, scope, rank)
     return places
