@@ -11,7 +11,7 @@ import pytest
 
 from harness.energy import from_logs
 from harness.energy.from_logs import energy_of, idle_w, mean_power_w
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.log import power_format, run_log
 from harness.log.events import TOKEN, Event
 from harness.log.keys import RUN_START, RUN_STOP
