@@ -19,8 +19,9 @@ from harness.base.values import finite_number, is_whole, mapping_or_empty, stora
 from harness.cost.price_book import PriceBooks
 from harness.energy.from_logs import energy_of
 from harness.energy.integral import MeterIntegral
+from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import choose
-from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.energy.run_energy import RunEnergy
 from harness.errors import InputError, LogError
 from harness.log import power_files as log_power_files
 from harness.log import power_format, power_log, run_log
