@@ -19,11 +19,11 @@ from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
-from tests.rules.fixtures import cst, hyp, log, pkg, pwr, pwr_attacks, qua, run, sys, tim
+from tests.rules.fixtures import cst, hyp, log, pkg, pwr, qua, run, sys, tim
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
-FAMILIES = (cst, hyp, log, pkg, pwr, pwr_attacks, qua, run, sys, tim)
+FAMILIES = (cst, hyp, log, pkg, pwr, qua, run, sys, tim)
 CASES = {case.damage: case for family in FAMILIES for case in family.CASES}
 Damage = Callable[[Box], None]
 
@@ -705,7 +705,7 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-known("a counter is reset in the middle of a run", pwr.a_counter_began_anew)
+known("a counter is reset in the middle of a run", pwr.a_counter_was_reset)
 
 
 @careful("the log claims a better meter class", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
@@ -762,35 +762,26 @@ known("the seeds are two spellings of one", run.seeds_that_no_run_takes)
 known(
     "a run is copied with another seed, run_id and speed, and two values changed", run.a_copy_has_two_values_of_its_own
 )
-
 known(
     "a run is copied with another seed, run_id and speed, and the last digits of its values changed",
     run.a_copy_has_other_last_digits,
 )
-
 known("an easier suite is trained under the benchmark's name", hyp.another_suite_was_trained)
 known(
     "runs are stretched apart, so that no leader is significantly faster",
     run.two_runs_take_more_than_four_times_as_long,
 )
-
 known("the result was submitted before it was run", pkg.it_was_submitted_the_day_before)
 known("a cheaper price book of long ago is named", cst.a_cheaper_book_of_long_ago_is_named)
 known("research is called available", pkg.research_is_available)
 known("the notes reverse the text of a page", pkg.notes_turn_letters_around)
-known("one accelerator of two is metered", pwr_attacks.one_of_two_accelerators_was_metered)
+known("one accelerator of two is metered", pwr.one_of_two_accelerators_was_metered)
 known(
     "the run is moved over the idle time before it by the clock in its log",
-    pwr_attacks.the_run_is_laid_over_the_idle_time,
+    pwr.the_run_is_moved_over_the_idle_time,
 )
-
-known(
-    "the run is moved over the idle time before it by a clock offset", pwr_attacks.the_nodes_clock_is_said_to_be_behind
-)
-
-known(
-    "power logs are made for runs that were not metered", pwr_attacks.readings_are_found_of_runs_that_were_not_metered
-)
+known("the run is moved over the idle time before it by a clock offset", pwr.the_nodes_clock_is_said_to_be_behind)
+known("power logs are made for runs that were not metered", pwr.runs_that_were_not_metered_have_readings)
 
 
 @careful("hours of work are done before initialisation", Found("TIM012", "init_start"))

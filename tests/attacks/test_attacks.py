@@ -110,7 +110,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(shared(ARCHIVE)) as archive:
         for member in archive:
             for folder in (CISCO, KRAI):
-                if f"/{folder}/" in member.name and (content := archive.extractfile(member)) is not None:
+                if f"{folder}/" in member.name and (content := archive.extractfile(member)) is not None:
                     (place / folder).mkdir(parents=True, exist_ok=True)
                     (place / folder / Path(member.name).name).write_bytes(content.read())
     return place
