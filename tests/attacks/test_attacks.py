@@ -116,7 +116,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), EIGHTEEN.items(), ids=EIGHTEEN)
 def test_a_check_finds_what_mlcommons_checker_passes(name: str, code: str, published: Path, tmp_path: Path) -> None:
     """In a published log, by the check that is named for it, which finds nothing in the log as it was."""
