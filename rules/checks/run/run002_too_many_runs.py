@@ -1,13 +1,13 @@
-"""A result has more runs than the rules want.
+"""A result has more runs than the rules allow.
 
 ## What it does
-Counts the logs of a results folder, those that cannot be read too, and compares with `num_runs`.
+Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`.
 
 ## Why it matters
-Who runs more often and leaves out more has a better mean from the same machine.
+Running more often and leaving out more gives a better mean from the same machine.
 
 ## Example
-7 runs, 5 wanted.
+7 runs, 5 required.
 
 ## Instead
 Decide on the number before the first run. Make a new result with exactly that many; do not choose among runs.

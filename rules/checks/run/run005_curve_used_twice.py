@@ -1,20 +1,20 @@
 """Two runs have the same qualities at the same times.
 
 ## What it does
-Compares the evaluations of the runs of a result, values and seconds since `run_start`. Copies that RUN004 finds are
+Compares the evaluations of the runs of a result: values and seconds since `run_start`. Copies that RUN004 finds are
 left out.
 
 ## Why it matters
-No two runs take the same nanoseconds. Such a run is a copy with another name and another seed.
+No two runs agree to the nanosecond. Such a run is a copy with a different name and a different seed.
 
 ## Example
-result_3.txt is result_1.txt with seed and run_id changed.
+`result_3.txt` is `result_1.txt` with seed and run_id changed.
 
 ## Instead
-Run as often as the rules want.
+Make as many runs as the rules require.
 
 ## Source
-MLPerf's duplicate test compares seeds with the line of code that logged them, and misses this.
+MLPerf's duplicate test compares seeds together with the line of code that logged them, and misses this.
 """
 
 from __future__ import annotations

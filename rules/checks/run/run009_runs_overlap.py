@@ -1,16 +1,16 @@
 """Two runs of a result took place at the same time.
 
 ## What it does
-Compares the wall time of the first and the last line of each run with those of the others.
+Compares the wall time of the first and last lines of each run with those of the others.
 
 ## Why it matters
-Two runs on one system halve it; two runs at one time on two systems are not of one system.
+Two runs on one system share it; two simultaneous runs on two systems are not runs of one system.
 
 ## Example
-result_1.txt from 12:00:00 to 12:05:00, result_2.txt from 12:03:00 on.
+`result_1.txt` from 12:00:00 to 12:05:00, `result_2.txt` from 12:03:00 on.
 
 ## Instead
-Run one after the other, as `tta run` does.
+Make the runs one after the other, as `tta run` does.
 
 ## Source
 MLPerf training rules, "System and framework must be consistent".
