@@ -1,20 +1,20 @@
-"""A price is named that is not in the price book.
+"""The named price is not in the price book.
 
 ## What it does
-Looks up the `tta_price_sku` of the system description in the price book that the result names.
+Looks up the `tta_price_sku` of the system description in the price book that the logs name.
 
 ## Why it matters
 Cost is derived from the organiser's dated list prices. A name that is not among them has no price: the cost is null,
-and no typed number or near match stands in for it.
+and no stated number or near match replaces it.
 
 ## Example
 `tta_price_sku` = "aws/p5.48xlarge/us-east-1/on-demand", where the book has aws/p5.48xlarge/us-east-1/on_demand.
 
 ## Instead
-Name a row that `tta prices search` finds, ask the organiser for a row, or name none.
+Name a row that `tta prices search` finds, ask the organiser to add one, or name none.
 
 ## Source
-Cost: docs/cost.md. DAWNBench let submitters type a price, and reviewers had to ask where it came from.
+Cost: docs/explanation/cost.md. DAWNBench let submitters state a price, and reviewers had to ask where it came from.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The price that is named bears no date.
+"""The named price has no date.
 
 ## What it does
-Looks whether the row behind `tta_price_sku`, and each row that is in its sum, has an effective or a retrieved date.
+Looks for an effective or retrieved date on the row that `tta_price_sku` names, and on each row that its price is summed
+from.
 
 ## Why it matters
-List prices move: one instance was cut from 98.32 to 55.04 US dollars an hour in one step. A price of no known day
+List prices change: one instance was cut from 98.32 to 55.04 US dollars an hour in one step. A price of unknown date
 cannot be compared with another, so the cost is null.
 
 ## Example
@@ -14,7 +15,7 @@ cannot be compared with another, so the cost is null.
 Ask the organiser to fetch the row anew (scripts/refresh_prices.py), or name a dated one.
 
 ## Source
-Cost: docs/cost.md.
+Cost: docs/explanation/cost.md.
 """
 
 from __future__ import annotations

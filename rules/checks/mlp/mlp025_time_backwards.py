@@ -1,20 +1,22 @@
 """Time goes backwards.
 
 ## What it does
-Compares the times of the lines of one key one after the other, of those that a run writes again and again; and
-`run_stop` with the evaluations that stand before it.
+Compares the times of consecutive lines of one key, for the keys that a run writes repeatedly; and `run_stop` with the
+evaluations before it.
 
 ## Why it matters
-One process writes them, one after the other, by one clock. Lines of different keys may come from different processes.
+One process writes these lines in sequence, by one clock. Lines of different keys may come from different processes.
 
 ## Example
-Evaluations and blocks shuffled; `run_stop` edited to half the time, so that it stands after evaluations of later.
+Evaluations and blocks were shuffled; `run_stop` was edited to half the time, so that it follows evaluations of a later
+time.
 
 ## Instead
 Leave the log as it was written.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-MAX_BACK_S = 1.0  # clocks are set by some milliseconds
+MAX_BACK_S = 1.0  # clocks are adjusted by a few milliseconds
 KEYS = (
     keys.BLOCK_START,
     keys.BLOCK_STOP,
@@ -52,13 +54,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     stop = log.first(keys.RUN_STOP)
     if stop is None:
         return
-    before = [
-        line
-        for line in log.all(
-            keys.EVAL_ACCURACY,
-        )
-        if line.lineno < stop.lineno
-    ]
+    before = [line for line in log.all(keys.EVAL_ACCURACY) if line.lineno < stop.lineno]
     for last in before[-1:]:
         early_s = (last.time_ms - stop.time_ms) / 1e3
         if early_s > MAX_BACK_S:

@@ -1,15 +1,15 @@
 """The runs of a result do not have the same hyperparameters.
 
 ## What it does
-Compares every opt_... line, by its last value, and gradient_accumulation_steps over the logs of a result. A run that
-failed is compared as well.
+Compares the last value of every `opt_...` key and of `gradient_accumulation_steps` over the logs of a result, including
+runs that failed.
 
 ## Why it matters
-The reference and the limits are for one set of hyperparameters; with several, the best one could be looked for among
+The reference and the limits are for one set of hyperparameters; with several, the best one could be searched for among
 the runs that count.
 
 ## Example
-opt_base_learning_rate is 0.0004 in nine runs and 0.0005 in the tenth.
+`opt_base_learning_rate` is 0.0004 in nine runs and 0.0005 in the tenth.
 
 ## Instead
 Make all runs of a result with one configuration; only seeds differ.

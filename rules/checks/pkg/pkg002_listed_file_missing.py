@@ -1,19 +1,19 @@
-"""A file that the manifest lists is not there.
+"""A file that the manifest lists is missing.
 
 ## What it does
-Looks for every path of the manifest.
+Looks for every path in the manifest.
 
 ## Why it matters
-Something that was handed in is gone.
+Something that was submitted is gone.
 
 ## Example
-The manifest lists result_3.txt; there are result_0.txt to result_2.txt and result_4.txt.
+The manifest lists `result_3.txt`; the folder has `result_0.txt` to `result_2.txt` and `result_4.txt`.
 
 ## Instead
-Hand in all of it again with `tta submit`.
+Submit all of it again with `tta submit`.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _is_inside(name: str) -> bool:
-    """Whether the path could be one of the folder's at all; those that leave it are PKG006's."""
+    """Whether the path stays inside the folder; PKG006 reports those that do not."""
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts

@@ -1,10 +1,10 @@
 """The manifest names a path outside its folder.
 
 ## What it does
-Reports absolute paths and paths with `..` in the manifest. They are not looked at.
+Reports absolute paths and paths with `..` in the manifest. They are not opened.
 
 ## Why it matters
-A manifest speaks for its own folder. A tool that followed such a path would read what nobody handed in.
+A manifest describes its own folder. A tool that followed such a path would read what no one submitted.
 
 ## Example
 `../../other/results/box/result_0.txt`
@@ -13,7 +13,7 @@ A manifest speaks for its own folder. A tool that followed such a path would rea
 List the folder's own files, relative to it.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

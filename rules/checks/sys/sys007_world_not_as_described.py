@@ -1,16 +1,16 @@
-"""Other devices trained than the system description has.
+"""The devices that trained are not those of the system description.
 
 ## What it does
 Compares the devices and hosts in `tta_world` with `accelerators_per_node` and `number_of_nodes`.
 
 ## Why it matters
-Who describes one node and trains on two halves the time a device seems to take.
+Describing one node and training on two halves the apparent time per device.
 
 ## Example
 The description says no accelerators; rank 0 trained on cuda:0.
 
 ## Instead
-Describe the system that the runs use; `tta doctor` on each kind of node.
+Describe the system that the runs use; run `tta doctor` on each kind of node.
 
 ## Source
 MLPerf submission rules, system description. Node counts in published descriptions differ from their directories.
@@ -54,5 +54,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _count(value: object) -> int | None:
-    """A count as descriptions write it: a text of digits."""
+    """The count that a description writes as a string of digits."""
     return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None
