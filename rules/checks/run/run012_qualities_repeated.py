@@ -39,7 +39,7 @@ from harness.submission.result import Result
 SCOPE = "result"
 MIN_EVALUATIONS = 3
 MAX_OFF_STEPS = 1e-4
-MAX_CURVES = 50  # so that a folder of ten thousand runs is judged in reasonable time
+MAX_CURVES = 50  # a result may have ten thousand runs
 Curve = tuple[float, ...]
 
 
