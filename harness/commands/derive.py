@@ -26,8 +26,8 @@ from harness.board.mlperf_table import RoundRow
 from harness.checker import engine, parallel, registry
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, InputError, UsageError, printable
-from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import Round
+from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
@@ -147,7 +147,7 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
     claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
-    score = mlperf_score.of(result, round_)
+    score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
     numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))

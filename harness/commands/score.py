@@ -14,8 +14,8 @@ from harness.board.text import leaderboard_text
 from harness.checker import engine, parallel, registry
 from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.findings import Rule
-from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import Round
+from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import layout
@@ -83,7 +83,7 @@ def _print_round(
         num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
         has_claim = layout.SCALING_NAME in result.files
         claimed = layout.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
-        rows.append(mlperf_table.RoundRow(path, mlperf_score.of(result, round_), num_errors, claimed))
+        rows.append(mlperf_table.RoundRow(path, round_score(result.runs, round_), num_errors, claimed))
     if output_format == "json":
         document = mlperf_table.document(ruleset.version, ruleset.digest, rows)
         print(json.dumps(document, allow_nan=False, indent=2))

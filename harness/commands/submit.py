@@ -59,7 +59,7 @@ def run(request: Request, today: date) -> ExitStatus:
             return ExitStatus.FINDINGS
         pack.refuse_second(request.tree, claim)  # else it would be ranked against itself
         if request.sign is not None:
-            print(signature.verdict(staged, ruleset).sentence)
+            print(signature.verdict(staged, ruleset.allowed_signers, ruleset.version).sentence)
         print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
             print(f"dry run: it would be placed at {request.tree / pack.places(claim).result}", file=sys.stderr)
