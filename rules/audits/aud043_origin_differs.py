@@ -33,6 +33,7 @@ from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
 from harness.log import keys
+from harness.scoring import timeline
 
 SCOPE = "result"
 LIMITS = ("min_runs",)
@@ -48,16 +49,11 @@ def _files(run: RunFacts) -> object:
     return tuple(sorted({str(event.metadata.get("file")).rpartition("/")[0] for event in events}))
 
 
-def _ranks(run: RunFacts) -> list[dict[str, Any]]:
-    world = run.log.value(keys.TTA_WORLD)
-    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
-
-
 def _of_ranks(*names: str) -> Callable[[RunFacts], object]:
     """A function that returns what the ranks report under `names`, each distinct answer once."""
 
     def look(run: RunFacts) -> object:
-        answers = ([printable(rank[name], 40) for name in names if name in rank] for rank in _ranks(run))
+        answers = ([printable(rank[name], 40) for name in names if name in rank] for rank in timeline.ranks(run.log))
         return tuple(sorted({" ".join(words) for words in answers if words}))
 
     return look
@@ -117,7 +113,7 @@ def _shown(found: object) -> str:
 
 def _num_threads(run: RunFacts) -> int:
     """The number of threads of the rank that has the most."""
-    found = [rank.get("num_threads") for rank in _ranks(run)]
+    found = [rank.get("num_threads") for rank in timeline.ranks(run.log)]
     return max((num for num in found if isinstance(num, int)), default=0)
 
 

@@ -23,21 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base.files import line_of
-from harness.cost.price_book import PRICE_KEY, NoPrice
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring.cost import quote_of
 from harness.submission.result import Result
+from rules.checks.cst._price import without_price
 
 SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if ruleset.prices is None:
-        return
-    found = quote_of(result, ruleset.prices)
-    if isinstance(found, NoPrice) and found.kind in ("unlisted", "uncounted"):
-        assert result.system_path is not None  # the description that names the price
-        line = line_of(result.system_path, PRICE_KEY)
-        yield Fault(str(result.system_path), line, f"the cost is null: {found.why}")
+    yield from without_price(result, ruleset, "unlisted", "uncounted")

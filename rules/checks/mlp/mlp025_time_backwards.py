@@ -28,22 +28,14 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import REPEATED_KEYS
 
 SCOPE = "log"
 MAX_BACK_S = 1.0  # clocks are adjusted by a few milliseconds
-KEYS = (
-    keys.BLOCK_START,
-    keys.BLOCK_STOP,
-    "epoch_start",
-    "epoch_stop",
-    keys.EVAL_START,
-    keys.EVAL_STOP,
-    keys.EVAL_ACCURACY,
-)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in KEYS:
+    for name in REPEATED_KEYS:
         pairs = itertools.pairwise(log.all(name))
         back = [(back_s, b) for a, b in pairs if (back_s := (a.time_ms - b.time_ms) / 1e3) > MAX_BACK_S]
         if back:

@@ -23,25 +23,16 @@ import itertools
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import REPEATED_KEYS
 
 SCOPE = "log"
-KEYS = (
-    keys.BLOCK_START,
-    keys.BLOCK_STOP,
-    "epoch_start",
-    "epoch_stop",
-    keys.EVAL_START,
-    keys.EVAL_STOP,
-    keys.EVAL_ACCURACY,
-)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in KEYS:
+    for name in REPEATED_KEYS:
         lines = log.all(name)
         places = compliance.places_of(lines)
         numbers = [place for place in places if place is not None]

@@ -29,9 +29,9 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
-PLACES = frozenset({"samples_count", "epoch_num", "first_epoch_num", "step_num"})  # MLP006 reports that there is none
 MAX_PLACE = 2.0**63
 MIN_EQUAL = 0.9  # epochs may be rounded
 
@@ -40,7 +40,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     lines = log.all(keys.EVAL_ACCURACY)
     bare = [line for line in lines if not _is_quality(line.value)]
     lost = [
-        line for line in lines if any(_place(line.metadata[name]) is None for name in PLACES & line.metadata.keys())
+        line
+        for line in lines
+        if any(name in line.metadata and _place(line.metadata[name]) is None for name in POSITION_FIELDS)
     ]
     for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
         if broken:

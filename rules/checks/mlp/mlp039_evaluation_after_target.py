@@ -28,9 +28,9 @@ from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance, score
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
-PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")  # convergence is counted by one of these
 KEYS = (keys.EVAL_ACCURACY, "eval_error")
 
 
@@ -52,4 +52,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 
 def _places(line: Event) -> list[object]:
-    return [line.metadata.get(name) for name in PLACES]
+    return [line.metadata.get(name) for name in POSITION_FIELDS]

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.errors import printable
 from harness.findings import Fault
-from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
+from rules.checks.mlr._differing import differing
 
 SCOPE = "result"
 _NAMES = (
@@ -41,7 +40,4 @@ _NAMES = (
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if ruleset.round is None:
         return
-    for name, values in score.differing(result.runs, _NAMES).items():
-        (first, _), (second, log) = list(values.items())[:2]
-        message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
-        yield Fault(str(log.path), log.line_of(name), message)
+    yield from differing(result, _NAMES)

@@ -19,28 +19,22 @@ The layout: harness/submission/layout.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.claim import MANIFEST_NAME
 from harness.submission.result import Result
+from rules.checks.pkg._manifest import leaves_folder
 
 SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in result.manifest or {}:
-        if name not in result.files and _is_inside(name):
+        if name not in result.files and not leaves_folder(name):  # PKG006 reports those that do
             yield Fault(
                 str(result.path / MANIFEST_NAME),
                 result.manifest_lines.get(name),
                 f"{printable(name)!r} is listed and is not there",
             )
-
-
-def _is_inside(name: str) -> bool:
-    """Whether the path stays inside the folder; PKG006 reports those that do not."""
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts

@@ -19,21 +19,20 @@ The layout: harness/submission/layout.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.claim import MANIFEST_NAME
 from harness.submission.result import Result
+from rules.checks.pkg._manifest import leaves_folder
 
 SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in result.manifest or {}:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts:
+        if leaves_folder(name):
             yield Fault(
                 str(result.path / MANIFEST_NAME),
                 result.manifest_lines.get(name),

@@ -27,6 +27,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.submission.result import Result
+from rules.checks.run._runs import is_copy
 
 SCOPE = "result"
 
@@ -39,16 +40,10 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         curve = tuple((value, log.seconds(start, event)) for event, value in timeline.qualities(log))
         first = seen.setdefault(curve, log)
-        if not curve or _is_copy(log, first):
+        if not curve or is_copy(log, first):
             continue
         yield Fault(
             str(log.path),
             log.line_of(keys.EVAL_ACCURACY),
             f"all {len(curve)} evaluations have the qualities and the times of {first.path.name}",
         )
-
-
-def _is_copy(log: RunLog, other: RunLog) -> bool:
-    """Whether RUN004 finds it: the log itself, the same bytes, or the same run_id."""
-    run_id = log.field(keys.TTA_FORMAT, "run_id")
-    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(keys.TTA_FORMAT, "run_id"))

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
-from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -32,7 +32,7 @@ _FACTS = ("versions", "device", "device_name")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    reported = [(log, ranks) for log in result.runs if (ranks := _ranks(log))]
+    reported = [(log, ranks) for log in result.runs if (ranks := timeline.ranks(log))]
     for log, ranks in reported:
         first_log, first = reported[0]
         for rank, other in zip(ranks, first, strict=False):  # RUN006 reports a different number of ranks
@@ -44,11 +44,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 )
                 yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), message)
                 break
-
-
-def _ranks(log: RunLog) -> list[dict[str, object]]:
-    world = log.value(keys.TTA_WORLD)
-    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
 
 
 def _shown(value: object, other: object) -> str:

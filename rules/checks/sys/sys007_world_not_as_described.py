@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -35,8 +36,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     nodes, per_node = _count(result.system.get("number_of_nodes")), _count(result.system.get("accelerators_per_node"))
     for log in result.runs:
-        world = log.value(keys.TTA_WORLD)
-        ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
+        ranks = timeline.ranks(log)
         hosts = Counter(str(rank.get("host")) for rank in ranks)
         on_accelerators = Counter(
             str(rank.get("host")) for rank in ranks if str(rank.get("device", "cpu")).partition(":")[0] != "cpu"

@@ -27,6 +27,7 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -48,9 +49,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 def _versions(log: RunLog) -> Iterator[str]:
     """The versions of torch that the ranks report."""
-    world = log.value(keys.TTA_WORLD)
-    for rank in world if isinstance(world, list) else []:
-        versions = rank.get("versions") if isinstance(rank, dict) else None
+    for rank in timeline.ranks(log):
+        versions = rank.get("versions")
         version = versions.get("torch") if isinstance(versions, dict) else None
         if isinstance(version, str):
             yield version.partition("+")[0]
