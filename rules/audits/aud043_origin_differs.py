@@ -24,11 +24,11 @@ place.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from harness.base.values import int_of_digits
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
@@ -119,11 +119,6 @@ def _num_threads(run: RunFacts) -> int:
 
 def _num_processors(system: Mapping[str, Any]) -> int | None:
     """The most virtual processors a node can have: descriptions do not say if counts are per processor or in total."""
-    cores, threads = _count(system.get("host_processor_core_count")), _count(system.get("host_processor_vcpu_count"))
-    found = [num for num in (cores, threads) if num is not None]
-    return max(found) * (_count(system.get("host_processors_per_node")) or 1) if found else None
-
-
-def _count(value: object) -> int | None:
-    """The count that a description writes as a string of digits."""
-    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None
+    counts = (int_of_digits(system.get(f"host_processor_{name}_count")) for name in ("core", "vcpu"))
+    found = [num for num in counts if num is not None]
+    return max(found) * (int_of_digits(system.get("host_processors_per_node")) or 1) if found else None
