@@ -473,7 +473,7 @@ def _papers_alone(folder: Path) -> None:
     ("damage", "said"),
     [
         (_gone, "there is no such file or folder"),
-        (_a_text, "no line of it has ':::MLLOG': not a run log"),
+        (_a_text, "no line has ':::MLLOG': not a run log"),
         (_empty, "no result is here (no result_<k>.txt in it or below it)"),
         (_papers_alone, "no result is here (no result_<k>.txt in it or below it)"),
     ],

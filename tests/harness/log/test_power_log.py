@@ -58,7 +58,7 @@ def test_missing_file_and_folder_are_one_sentence(tmp_path: Path) -> None:
         power_log.read(tmp_path / "nowhere.txt")
     with pytest.raises(LogError, match="nowhere: cannot be read: No such file"):
         power_log.read_folder(tmp_path / "nowhere")
-    with pytest.raises(LogError, match="has no power log; they are called node_<i>"):
+    with pytest.raises(LogError, match="has no power log; their names are node_<i>"):
         power_log.read_folder(tmp_path)
 
 
