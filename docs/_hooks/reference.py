@@ -131,8 +131,8 @@ def _verb(parser: argparse.ArgumentParser) -> str:
 
 
 def exit_codes() -> str:
-    """The exit statuses with the comments beside them."""
-    comments = {"OK": "success", "INTERRUPTED": "SIGINT or SIGTERM"} | _comments(errors)
+    """The exit statuses with their comments."""
+    comments = _comments(errors)
     rows = [(f"`{one.value}`", f"`{one.name}`", _text(comments[one.name])) for one in errors.ExitStatus]
     return _table(("status", "name", "meaning"), rows)
 

@@ -18,7 +18,7 @@ from harness.errors import LogError
 from harness.log import power_files, power_format, power_log
 from harness.log.power_format import ClockOffset, NodePower, Sample
 from harness.log.power_log import MAX_DEFECTS_PER_KIND
-from tests.harness.log.test_power_lines import log_text
+from tests.harness.log.test_power_format import log_text
 from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, ns, spec
 
 READINGS = [(WALL_MS + 1000 * second, 300) for second in range(5)]
