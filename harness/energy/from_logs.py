@@ -30,10 +30,7 @@ def energy_of(log: RunLog, limits: EnergyLimits, num_nodes: int | None = None) -
     """
     if not log.nodes:
         return None
-    asked = (limits, num_nodes)
-    if asked not in log.energies:
-        log.energies[asked] = _energy(log, limits, num_nodes)
-    return log.energies[asked]
+    return log.cached(_energy, limits, num_nodes)
 
 
 def idle_w(log: RunLog) -> float | None:
