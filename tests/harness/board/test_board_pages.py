@@ -166,7 +166,7 @@ def test_the_index_has_every_result_and_says_what_is_absent(site: Path, board: B
         "Results that do not count",
         "Not readable",
         "tiny-lab/results/laptop/unheard_of",
-        "3 runs given; the rules require 5",
+        "3 runs found; the rules require 5",
         "word_error_rate ≤ 0.12 (fraction, lower is better)",
         "top1_accuracy ≥ 0.9 (fraction, higher is better)",
         "nearest neighbour, the best of 2",

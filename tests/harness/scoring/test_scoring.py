@@ -289,7 +289,7 @@ def test_a_score_needs_exactly_the_required_runs(folder: Path, number: int) -> N
     found = scored(folder, [2.0] * number)
 
     assert found.seconds is None
-    assert found.why_not == f"{number} {'run' if number == 1 else 'runs'} given; the rules require 5"
+    assert found.why_not == f"{number} {'run' if number == 1 else 'runs'} found; the rules require 5"
     assert len(found.runs) == number
 
 
