@@ -1,4 +1,4 @@
-"""Classes, components and void reasons of an energy in words. Pure."""
+"""Meter classes, components and scopes in words; void reasons with the codes of their checks. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPONENT_WORDS = {
     "psys": "platform",
     "core": "cores",
     "uncore": "uncore",
-    "total": "all together",
+    "total": "total",
 }
 SCOPE_WORDS = {
     "ac": "AC, at the wall",
@@ -37,18 +37,14 @@ SCOPE_WORDS = {
     "model": "modelled",
     "unstated": "side not stated",
 }
-BOARD_WORDS = {
-    "node": "Whole nodes, metered at the wall or by the node",
-    "component": "Processors, memory and accelerators, metered by themselves",
-}
 
 
-def said(name: str, words: Mapping[str, str]) -> str:
-    """The words for a name, or the name itself made readable."""
+def in_words(name: str, words: Mapping[str, str]) -> str:
+    """The words for a name; for an unknown one, the name itself with spaces."""
     return words.get(name, name.replace("_", " "))
 
 
 def code_of(name: str, rules: Mapping[str, Rule]) -> str | None:
-    """The code of the check that finds this reason; None where no such check is installed."""
+    """The code of the check that reports this reason; None where no such check is installed."""
     code = VOID_CODES.get(name)
     return code if code in rules else None
