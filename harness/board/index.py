@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.base.values import mapping_or_empty
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.pages.power_facts import RunPower, run_power
 from harness.board.pages.words import slug, value_words
@@ -260,7 +261,7 @@ def log_header(log: RunLog) -> LogHeader:
         sha256=log.sha256,
         num_bytes=log.num_bytes,
         started=None if start is None else _day(start.time_ms),
-        config=config if isinstance(config, dict) else {},
+        config=mapping_or_empty(config),
         facts=tuple(facts),
     )
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.base.stats import kept, student_quantile, trimmed_mean
+from harness.base.values import is_whole
 from harness.mlperf.compliance import shown
 from harness.mlperf.model import RoundBenchmark, RoundReference
 
@@ -165,7 +166,7 @@ def judge(
     """
     if isinstance(batch_size, float) and batch_size.is_integer():
         batch_size = int(batch_size)  # 256.0: to MLCommons' program it is 256
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool):
+    if not is_whole(batch_size):
         why = f"global_batch_size is {shown(batch_size)}; it must be a whole number"
         if batch_size is None:
             why = "the logs have no global_batch_size, or not all the same"

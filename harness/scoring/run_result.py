@@ -11,13 +11,14 @@ import sys
 from dataclasses import dataclass
 from decimal import Decimal
 
+from harness.base.values import is_number, is_whole
 from harness.cost.money import MAX_SECONDS, cost_usd
 from harness.energy.from_logs import energy_of, idle_w
-from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import EnergySource, RunEnergy
 from harness.errors import LogError
 from harness.log import keys
 from harness.log.events import Event
-from harness.log.power_format import MeterClass
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.timeline import block_stats, finished, first_reached
@@ -75,10 +76,6 @@ class RunResult:
     def energy_source(self) -> EnergySource:
         return "none" if self.energy is None else self.energy.source
 
-    @property
-    def energy_class(self) -> MeterClass:
-        return "N" if self.energy is None else self.energy.meter_class
-
 
 def run_result(
     log: RunLog,
@@ -116,7 +113,7 @@ def run_result(
     seed = log.value(keys.SEED)
     return RunResult(
         path=str(log.path),
-        seed=seed if isinstance(seed, int) and not isinstance(seed, bool) else None,
+        seed=seed if is_whole(seed) else None,
         status=status,
         reason=reason,
         seconds=seconds,
@@ -206,7 +203,7 @@ def _seconds(log: RunLog, start: Event, stop: Event) -> float:
 
 
 def _number(log: RunLog, event: Event, value: object, what: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+    if is_number(value) and abs(value) <= sys.float_info.max:
         return float(value)
     raise LogError(f"{log.path}:{event.lineno}: {what} is not a finite number")
 
@@ -225,7 +222,7 @@ def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
                 samples=_samples(log, event, rules),
                 seconds=seconds,
                 quality=_number(log, event, event.value, "the quality"),
-                num_examples=examples if isinstance(examples, int) and not isinstance(examples, bool) else None,
+                num_examples=examples if is_whole(examples) else None,
                 line=event.lineno,
             )
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.base.values import number
+from harness.base.values import finite_number, is_whole
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
@@ -84,7 +84,9 @@ def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
     """The evaluations with a finite quality, in the order of the file."""
-    return tuple((event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := number(event.value)) is not None)
+    return tuple(
+        (event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := finite_number(event.value)) is not None
+    )
 
 
 def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
@@ -126,10 +128,16 @@ def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
 def batch_size(log: RunLog) -> int | None:
     """The run's global batch size; None where it is not a positive integer."""
     value = log.value(keys.GLOBAL_BATCH_SIZE)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_whole(value) and value > 0 else None
 
 
 def hyperparameters(log: RunLog) -> dict[str, object] | None:
     """The hyperparameters of `tta_config`; None where they are missing or not a mapping."""
     found = log.field(keys.TTA_CONFIG, "hyperparameters")
     return found if isinstance(found, dict) else None
+
+
+def ranks(log: RunLog) -> list[dict[str, object]]:
+    """What each rank reports of itself in `tta_world`; empty if the log has no such list."""
+    world = log.value(keys.TTA_WORLD)
+    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.base.values import is_number
 from harness.board.derive.formulas import Formula, formula_of
 from harness.board.leaderboard import Row
 from harness.log import keys
@@ -74,7 +75,7 @@ def numbers(document: object, name: str = "") -> Iterator[tuple[str, int | float
 def _is_number(name: str, value: object) -> bool:
     if isinstance(value, str):
         return _MONEY.fullmatch(name) is not None and _AMOUNT.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number(value)
 
 
 def derive(subject: Subject, documents: Mapping[str, object]) -> list[Derived]:

@@ -8,13 +8,14 @@ from decimal import Decimal
 from markupsafe import Markup
 
 from harness.base.stats import p_not_slower, rank_bands
+from harness.base.values import positive_int
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Entry
 from harness.board.pages.time_view import RowView, TableView, cost_words, row_name
 from harness.board.pages.words import plural, significant
 from harness.cost.money import EXACT, mean_cost_usd
-from harness.cost.price_book import NoPrice, Price, Quote, whole_number
+from harness.cost.price_book import NoPrice, Price, Quote
 from harness.scoring.score import SIGNIFICANCE, Score
 
 
@@ -148,7 +149,7 @@ def _spent(view: RowView) -> tuple[float, float] | None:
 def hourly(view: RowView) -> Decimal | None:
     """US dollars per hour of all nodes of the row's system; None where the price or their number is not known."""
     quote = view.entry.quote
-    nodes = whole_number((view.entry.system or {}).get("number_of_nodes"))
+    nodes = positive_int((view.entry.system or {}).get("number_of_nodes"))
     return EXACT.multiply(quote.usd_per_hour, Decimal(nodes)) if isinstance(quote, Quote) and nodes else None
 
 

@@ -1,17 +1,17 @@
-"""The system's clock was set while the run went on.
+"""The system clock was set during the run.
 
 ## What it does
-Looks at `wall_drift_ms` in `tta_end`: how far the system's clock moved away from the monotonic clock during the run.
+Looks at `wall_drift_ms` in `tta_end`: how far the system clock moved relative to the monotonic clock during the run.
 
 ## Why it matters
-Nothing in the result depends on the wall clock. But a clock that moves by more than a second is one that somebody or
-something sets, and when the run took place is then known only so well.
+Nothing in the result depends on the wall clock. But a clock that moves by more than a second is being set by someone or
+something, and when the run took place is then known only that precisely.
 
 ## Example
-The system's clock was put back by an hour in the middle of a run: -3600000 ms.
+The system clock was set back by an hour in the middle of a run: -3600000 ms.
 
 ## Instead
-Let NTP or chrony slew the clock, and do not set it while a run goes on.
+Let NTP or chrony slew the clock, and do not set it during a run.
 
 ## Source
 The referee's clock: harness/base/clock.py.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -32,7 +32,7 @@ MAX_DRIFT_MS = 1000
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    drift_ms = values.number(log.field(keys.TTA_END, "wall_drift_ms"))
+    drift_ms = finite_number(log.field(keys.TTA_END, "wall_drift_ms"))
     if drift_ms is not None and abs(drift_ms) > MAX_DRIFT_MS:
         yield Fault(
             str(log.path),

@@ -216,7 +216,10 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
         (["image_classification", "--sku", P5, "--throughput", "0"], "is not a number above 0"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--from", "x"], "not allowed with"),
         (["image_classification", "--sku", P5, "--from", "/nowhere"], "there is no such file or folder"),
-        (["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"], "there is one at 64, 128, 256"),
+        (
+            ["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"],
+            "one at 64, 128, 256",
+        ),
         (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number from 1"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--book", "abc"], "neither a file nor"),
         (["image_clasification", "--sku", P5, "--throughput", "9"], "did you mean 'image_classification'"),
