@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.base.text_table import aligned
 from harness.board.leaderboard import Leaderboard, Row, Table
+from harness.board.pages.words import plural
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
@@ -117,8 +118,8 @@ def _notes(row: Row) -> list[str]:
 def _billed(bill: Bill) -> str:
     """The declared use, which is not ranked."""
     declared = bill.declared
-    text = f"declared: {len(declared.attempts)} node allocations, {declared.purchase}"
+    text = f"declared: {plural(len(declared.attempts), 'node allocation')}, {declared.purchase}"
     if declared.interruptions is not None:
-        text += f", {declared.interruptions} interruptions"
+        text += f", {plural(declared.interruptions, 'interruption')}"
     text += f"; at list price {bill.usd} USD" if bill.usd is not None else f"; no list price: {bill.why_not}"
     return text + (f", as bought {bill.paid_usd} USD" if bill.paid_usd is not None else "")

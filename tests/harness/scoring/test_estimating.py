@@ -256,5 +256,5 @@ def test_a_run_that_trained_on_nothing_has_no_pace(tmp_path: Path) -> None:
     honest = run_log.read(write_log(tmp_path / "result_1.txt", events()))
 
     assert paces([nothing, honest]) == paces([honest])
-    with pytest.raises(InputError, match="no run of the result"):
+    with pytest.raises(InputError, match="the speed of no run is known"):
         paces([nothing])

@@ -296,6 +296,4 @@ def test_score_shows_what_is_declared(tmp_path: Path, capsys: pytest.CaptureFixt
     main(["score", str(folder)])
 
     shown = capsys.readouterr().out
-    assert (
-        "declared: 1 times a node was held, spot, 2 interruptions; no list price: the system description has" in shown
-    )
+    assert "declared: 1 node allocation, spot, 2 interruptions; no list price: the system description has" in shown
