@@ -508,9 +508,7 @@ def series(values: dict[float, float]) -> list[Sample]:
     ("watts", "u_sampling_j"),
     [((0, 10, 40, 20, 80, 30, 60), 300 - 210), ((0, 10, 40, 20, 80, 90, 60), 270 - 220), ((5, 7), 0.0)],
 )
-def test_the_uncertainty_of_power_is_the_larger_of_two_halves(
-    watts: tuple[float, ...], u_sampling_j: float
-) -> None:
+def test_the_uncertainty_of_power_is_the_larger_of_two_halves(watts: tuple[float, ...], u_sampling_j: float) -> None:
     """The trapezoid over every other reading, from the second or from the third, ends included."""
     result = integrate_meter(spec(), series(dict(enumerate(watts))), 0, ns(len(watts) - 1))
 
