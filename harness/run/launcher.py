@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from harness.base.json_socket import JsonSocket, SocketClosed
+from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent, python_environment
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.plan import WorkerLost, WorkerTimeout
@@ -90,7 +90,13 @@ class LaunchedWorker:
             try:
                 answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
             except SocketClosed:
+<<<<<<< HEAD
                 raise self._lost("the worker ended while it was working") from None
+=======
+                raise self._lost("the worker ended in the middle of its work") from None
+            except BadMessage as error:
+                raise WorkerError(f"the worker sent {error}") from None
+>>>>>>> main
             if answer is not None:
                 return answer
             on_tick()

@@ -93,7 +93,7 @@ def _keep(folder: Path, module: open_module.Module | None, text: bytes) -> None:
         if module is None or path.name != module.name or sha256_of(path) != module.sha256:
             given = "no module" if module is None else f"the module {module}"
             raise OutputError(
-                f"{printable(path)}: was kept by an earlier run, but {given} is given now; choose another --out"
+                f"{printable(path)}: is of an earlier run, but {given} is given now; choose another --out"
             )
     if module is not None:
         code.mkdir(exist_ok=True)

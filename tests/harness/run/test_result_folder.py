@@ -174,12 +174,12 @@ def unreadable_module(index: int, steps: list[fabricate.Step]) -> list[fabricate
         (
             {"module": "x = 1\n"},
             module(),
-            r"was run with the module fast\.py \(.*, but the module fast\.py \(.* is given now",
+            r"the module fast\.py \(.*, but the module fast\.py \(.* is given now",
         ),
         (
             {"module": fabricate.MODULE},
             None,
-            r"was run with the module fast\.py .*, but no module is given now; give the same",
+            r"was run with the module fast\.py .*, but no module is given now",
         ),
         ({"change": unreadable_module}, None, r"was run with a module that cannot be read from its log"),
     ],
@@ -216,9 +216,7 @@ def test_module_beside_broken_runs_is_not_replaced(tmp_path: Path, given: Module
     """No run was finished; the code that is there is still what somebody ran."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=0, module=fabricate.MODULE)
 
-    with pytest.raises(
-        OutputError, match=rf"code/fast\.py: was kept .*, but {shown}.* is given now; choose another --out"
-    ):
+    with pytest.raises(OutputError, match=rf"code/fast\.py: is of an earlier run, but {shown}.* is given now"):
         open_folder(folder, plan(given), b"y = 2\n", is_resumed=True)
 
     assert (folder / "code" / "fast.py").read_text() == fabricate.MODULE
