@@ -90,13 +90,9 @@ class LaunchedWorker:
             try:
                 answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
             except SocketClosed:
-<<<<<<< HEAD
                 raise self._lost("the worker ended while it was working") from None
-=======
-                raise self._lost("the worker ended in the middle of its work") from None
             except BadMessage as error:
                 raise WorkerError(f"the worker sent {error}") from None
->>>>>>> main
             if answer is not None:
                 return answer
             on_tick()
