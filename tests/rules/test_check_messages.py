@@ -37,7 +37,7 @@ def test_of_many_differences_three_are_shown(tmp_path: Path) -> None:
     told, resolved = messages(box, "HYP008")[0], messages(box, "HYP004")[0]
 
     shown = "opt_a is 1 instead of 0; opt_b is 1 instead of 0; opt_c is 1 instead of 0"
-    assert told == f"other than in result_0.txt: {shown}"
+    assert told == f"different from result_0.txt: {shown}"
     assert resolved.count(" instead of ") == 3
 
 
@@ -68,12 +68,12 @@ def test_the_best_quality_of_a_miss_is_the_one_nearest_to_the_target(tmp_path: P
 
     accuracy = missed(tmp_path / "max", {}, (0.5, 0.85, 0.8))
     assert accuracy == (
-        "the run did not reach its target: the best top1_accuracy is 0.85, the target is 0.9 (ended: budget)"
+        "the run did not reach its target: the best top1_accuracy is 0.85; the target is 0.9 (ended: budget)"
     )
-    assert "the best wer is 0.2, the target is 0.1 (" in missed(tmp_path / "min", error_rate, (0.5, 0.2, 0.3))
+    assert "the best wer is 0.2; the target is 0.1 (" in missed(tmp_path / "min", error_rate, (0.5, 0.2, 0.3))
 
 
 def test_how_often_the_target_must_be_reached_is_said_where_once_is_not_enough(tmp_path: Path) -> None:
     said = missed(tmp_path, {"confirm_evaluations": 1}, (0.5, 0.95, 0.8))
 
-    assert "the best top1_accuracy is 0.95, the target is 0.9, 2 times in a row (" in said
+    assert "the best top1_accuracy is 0.95; the target is 0.9, 2 times in a row (" in said

@@ -52,12 +52,12 @@ def test_how_many_qualities_are_repeated_is_told(tmp_path: Path) -> None:
     for step in whole.runs[3]:
         step.at_s *= 1.01
 
-    assert messages(part, "RUN012") == ["4 of 6 qualities are those of result_1.txt, and the seed is another"]
+    assert messages(part, "RUN012") == ["4 of 6 qualities are those of result_1.txt, but the seed is different"]
     assert messages(near, "RUN012") == [
-        "4 of 6 qualities are those of result_0.txt, but for 1e-06 of the usual step between two of them, "
-        "and the seed is another"
+        "4 of 6 qualities are those of result_0.txt, to within 1e-06 of the usual step between two of them, "
+        "but the seed is different"
     ]
-    assert messages(whole, "RUN012") == ["all 3 qualities are those of result_1.txt, and the seed is another"]
+    assert messages(whole, "RUN012") == ["all 3 qualities are those of result_1.txt, but the seed is different"]
 
 
 def test_the_least_that_a_count_may_be_is_told(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_the_book_that_was_in_force_is_told(tmp_path: Path) -> None:
     priced(late, "box", book=SECOND.digest)
 
     assert messages(early, "CST005") == [
-        "the logs name the price book of 2025-01-01; on 2025-11-21 that of 2025-11-01 was in force"
+        "the logs name the price book of 2025-01-01; on 2025-11-21 the book of 2025-11-01 was in force"
     ]
     assert messages(late, "CST005") == [
-        "the logs name the price book of 2025-11-01; on 2025-10-12 that of 2025-06-01 was in force"
+        "the logs name the price book of 2025-11-01; on 2025-10-12 the book of 2025-06-01 was in force"
     ]

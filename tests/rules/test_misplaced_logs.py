@@ -8,7 +8,7 @@ import pytest
 
 from tests.rules.roundbox import RoundBox
 
-NAMED, FOLDED = "a log of this name is not read; it must be", "a log in a folder within the result is not read"
+NAMED, FOLDED = "a log with this name is not read; it must be", "a log in a subfolder of the result is not read"
 
 
 @pytest.mark.parametrize(
