@@ -189,7 +189,7 @@ def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (WorkerLost("the worker ended in the middle of its work; killed by SIGKILL"), "crashed"),
+        (WorkerLost("the worker ended while it was working; killed by SIGKILL"), "crashed"),
         (WorkerLost("killed", "oom"), "oom"),
         ({"ok": False, "kind": "oom", "message": "OutOfMemoryError: CUDA out of memory"}, "oom"),
         ({"ok": False, "kind": "crashed", "message": "ValueError: boom (model.py:3)"}, "crashed"),

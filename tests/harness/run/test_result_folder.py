@@ -79,7 +79,7 @@ def test_folder_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
     before = {path: path.read_bytes() for path in folder.iterdir()}
 
-    with pytest.raises(OutputError, match=r"out: exists already; choose another --out, or .* with --resume"):
+    with pytest.raises(OutputError, match=r"out: already exists; choose another --out, or .* with --resume"):
         open_folder(folder, plan(), b"", is_resumed=False)
 
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
@@ -170,13 +170,9 @@ def unreadable_module(index: int, steps: list[fabricate.Step]) -> list[fabricate
 @pytest.mark.parametrize(
     ("options", "given", "message"),
     [
-        (
-            {},
-            module(),
-            r"was run with no module, which is not the one given now, the module fast\.py \([0-9a-f]{12}…\)",
-        ),
-        ({"module": "x = 1\n"}, module(), r"was run with the module fast\.py \(.*given now, the module fast\.py"),
-        ({"module": fabricate.MODULE}, None, r"was run with the module fast\.py .* given now, no module; give that"),
+        ({}, module(), r"was run with no module, but the module fast\.py \([0-9a-f]{12}…\) is given now"),
+        ({"module": "x = 1\n"}, module(), r"was run with the module fast.* but the module fast\.py \(.* is given now"),
+        ({"module": fabricate.MODULE}, None, r"was run with the module fast\.py .*, but no module is given now"),
         ({"change": unreadable_module}, None, r"was run with a module that cannot be read from its log"),
     ],
     ids=["none, now one", "another text", "one, now none", "unreadable"],
@@ -212,7 +208,7 @@ def test_module_beside_broken_runs_is_not_replaced(tmp_path: Path, given: Module
     """No run was finished; the code that is there is still what somebody ran."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=0, module=fabricate.MODULE)
 
-    with pytest.raises(OutputError, match=rf"code/fast\.py: is not what is given now, {shown}.*choose another --out"):
+    with pytest.raises(OutputError, match=rf"code/fast\.py: is of an earlier run, but {shown}.* is given now"):
         open_folder(folder, plan(given), b"y = 2\n", is_resumed=True)
 
     assert (folder / "code" / "fast.py").read_text() == fabricate.MODULE
