@@ -149,7 +149,9 @@ class PriceBook:
             if price.id in self._by_id:
                 raise RulesError(f"{price.id!r} occurs twice")
             if price.usd_per_hour < 0 or (price.unit in TIME_UNITS and price.usd_per_hour == 0):
-                raise RulesError(f"{price.id!r} costs {price.usd_per_hour} USD; a price must not be negative, nor an hour free")
+                raise RulesError(
+                    f"{price.id!r} costs {price.usd_per_hour} USD; a price is not negative, and time not free"
+                )
             self._by_id[price.id] = price
 
     def row(self, name: object) -> Price | None:

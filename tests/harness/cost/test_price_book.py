@@ -297,7 +297,7 @@ def replaced(old: str, new: str) -> str:
         pytest.param([row("3")], "write a number as a text in quotes", id="a whole number"),
         pytest.param([row('"-1"')], "price is '-1'", id="negative"),
         pytest.param([row('"1e3"')], "price is '1e3'", id="with an exponent"),
-        pytest.param([row('"0.00"')], "costs 0.00 USD; a price must not", id="free"),
+        pytest.param([row('"0.00"')], "costs 0.00 USD; a price is not", id="free"),
         pytest.param([row("null")], "'price' is missing", id="null"),
         pytest.param([row(), row('"4"')], "'acme/box/here/on_demand' occurs twice", id="one id twice"),
         pytest.param([row(sku="a/b")], "sku is 'a/b'", id="a slash in a part of the id"),
@@ -307,7 +307,7 @@ def replaced(old: str, new: str) -> str:
         pytest.param([replaced("effective: null, ", "")], "'effective' is missing", id="a missing key"),
         pytest.param([replaced('"2026-11-09"', "soon")], "retrieved is 'soon'", id="no date"),
         pytest.param([replaced("2026-11-09", "2026-02-30")], "which is not a date", id="30th of February"),
-        pytest.param([replaced('retrieved: "2026-11-09"', "retrieved: null")], "A must have a date", id="A without a date"),
+        pytest.param([replaced('retrieved: "2026-11-09"', "retrieved: null")], "A must have a date", id="A undated"),
         pytest.param([replaced("granularity_s: 60", "granularity_s: 0")], "granularity_s is '0'", id="no granularity"),
         pytest.param([replaced("minimum_s: 0", "minimum_s: true")], "minimum_s is 'True'", id="a true minimum"),
         pytest.param([replaced("includes_gpu: false", "includes_gpu: 0")], "true or false", id="no truth"),
@@ -443,7 +443,7 @@ def test_a_price_is_not_below_zero_and_time_is_not_free(usd: str, unit: str, is_
     if is_sound:
         assert PriceBook((price(usd, unit=unit),), "d" * 64).row(BOX) is not None
     else:
-        with pytest.raises(RulesError, match="must not be negative, nor an hour free"):
+        with pytest.raises(RulesError, match="a price is not negative, and time not free"):
             PriceBook((price(usd, unit=unit),), "d" * 64)
 
 
