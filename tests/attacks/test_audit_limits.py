@@ -93,7 +93,7 @@ def test_samples_that_are_multiplied_are_off_the_schedule_of_the_rules(
     signals = found(write(tmp_path, multiplied), "AUD014", has_samples=True, distance=schedule, reference=(800, 1600))
 
     assert len(signals) == RUNS * is_found
-    assert all("the rules ask for abs(value - 5000) <= global_batch_size" in item.finding.message for item in signals)
+    assert all("the rules require abs(value - 5000) <= global_batch_size" in item.finding.message for item in signals)
 
 
 def test_epochs_are_not_compared_with_a_schedule_in_samples(tmp_path: Path) -> None:

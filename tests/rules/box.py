@@ -99,12 +99,12 @@ class Box:
         path.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
         self.reseal()
 
-    def describe(self, is_told: bool = True, **changes: Any) -> None:
-        """Changes the system description; `is_told` makes logs and claim agree with it."""
+    def describe(self, is_consistent: bool = True, **changes: Any) -> None:
+        """Changes the system description; `is_consistent` makes logs and claim agree with it."""
         system = {**json.loads(self.system_path.read_text()), **changes}
         system = {name: value for name, value in system.items() if value is not ...}
         self.system_path.write_text(json.dumps(system, indent=2))
-        if is_told:
+        if is_consistent:
             for steps in self.runs:
                 find(steps, "tta_system").value["digest"] = digest_of(system)
             self.write()
