@@ -59,12 +59,15 @@ def test_one_more_is_one_line(tmp_path: Path) -> None:
     """In the singular."""
     [damage] = of(judge_text(tmp_path, f"{UNTIMED}\n" * 2), "MLP001")
 
-    assert damage.message.startswith("time_ms is missing or not a number, and 1 more such line; what such lines say")
+    assert damage.message.startswith("time_ms is missing or not a number, and 1 more such line; such lines")
 
 
 @pytest.mark.parametrize(
     ("num_lines", "words"),
-    [(1, "1 line cannot be read, beside 0 that can; time_ms"), (1535, "1,535 lines cannot be read, beside 0 that can")],
+    [
+        (1, "1 line cannot be read, next to 0 that can; time_ms"),
+        (1535, "1,535 lines cannot be read, next to 0 that can"),
+    ],
 )
 def test_the_auditor_counts_all_lines_that_cannot_be_read(num_lines: int, words: str, tmp_path: Path) -> None:
     """AUD009 has the same number as MLP001."""
@@ -93,7 +96,7 @@ def test_what_an_unreadable_line_may_hold_is_one_finding(tmp_path: Path) -> None
 
     assert missing.severity.value == "error"
     assert missing.message == (
-        "of 15 keys that must be there too few lines can be read: submission_division, cache_clear, init_start, "
+        "too few readable lines of 15 keys that the round requires: submission_division, cache_clear, init_start, "
         "init_stop, run_start and 10 more; 461 lines cannot be read (MLP001) and may hold them"
     )
     assert "block_start or epoch_start" in missing.evidence["keys"]
@@ -104,9 +107,13 @@ def test_what_an_unreadable_line_may_hold_is_one_finding(tmp_path: Path) -> None
     ("absent", "num_unread", "words"),
     [
         (["seed"], 1, None),
-        (["run_stop"], 1, "of 1 key that must be there too few lines can be read: run_stop; 1 line cannot be read (ML"),
+        (
+            ["run_stop"],
+            1,
+            "too few readable lines of 1 key that the round requires: run_stop; 1 line cannot be read (ML",
+        ),
         (["run_stop"], 1, " and may hold it"),
-        (["run_stop", "init_stop"], 1, "of 2 keys that must be there too few lines can be read: "),
+        (["run_stop", "init_stop"], 1, "too few readable lines of 2 keys that the round requires: "),
         (["run_stop", "init_stop"], 1, " and may hold some of them"),
         (["run_stop", "init_stop"], 2, "2 lines cannot be read (MLP001) and may hold them"),
     ],
@@ -153,7 +160,7 @@ def test_lines_that_end_with_a_carriage_return_are_named_so(last: str, tmp_path:
     found = judge_text(tmp_path, "\r".join(lines_of(tmp_path)) + last)
 
     assert [finding.message for finding in of(found, "MLP001")] == [
-        "a carriage return ends a line in it; a line ends with a line feed; what such lines say is not judged"
+        "a carriage return ends a line in it; a line ends with a line feed; such lines are not judged"
     ]
     assert len(of(found, "MLP003")) == 1
 
@@ -182,7 +189,7 @@ def test_a_log_that_ends_within_a_line_is_cut_off(tail: str, tmp_path: Path) -> 
     box.log().write_text(box.log().read_text() + tail)
 
     assert [finding.message for finding in of(box.judge(), "MLP001")] == [
-        "the last line is cut off; what such lines say is not judged"
+        "the last line is cut off; such lines are not judged"
     ]
 
 
@@ -210,7 +217,7 @@ def test_every_defect_is_counted_and_a_hundred_of_a_kind_are_kept(tmp_path: Path
     assert (len(log.defects), log.num_unread) == (101, 301)
 
 
-NAMED, FOLDED = "a log of this name is not read; it must be", "a log in a folder within the result is not read"
+NAMED, FOLDED = "a log with this name is not read; it must be", "a log in a subfolder of the result is not read"
 
 
 @pytest.mark.parametrize(
