@@ -1,48 +1,5 @@
-"""What a how-to guide shows works: its module of the open division is run as printed."""
-
-from __future__ import annotations
-
-import json
-import re
-import shlex
-from pathlib import Path
-
-import pytest
-import yaml
-
-from harness.base import typed_yaml
-from harness.base.files import sha256_of
-from harness.cli import main
-from harness.log import run_log
-from harness.ruleset import catalog
-from harness.run import workloads
-from harness.submission import module as open_module
-
-PAGE = (Path(__file__).parents[1] / "docs/how-to/bring-your-own-module.md").read_text()
-
-
-def example() -> tuple[str, list[str]]:
-    """The module and the arguments of the command below it."""
-    [text] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    [command] = re.findall(r"```bash\ntta (.*?)\n```", PAGE, re.DOTALL)
-    return text, shlex.split(command)
-
-
-def easy_rules(folder: Path) -> Path:
-    """The law of v1 with one workload, whose target one evaluation after a thousand samples reaches."""
-    folder.mkdir()
-    source = catalog.ruleset_folder("v1")
-    for name in ("ruleset.yaml", "prices.yaml"):
-        (folder / name).write_text((source / name).read_text())
-    content = typed_yaml.load_yaml(source / "image_classification.yaml")
-    del content["suites"]["standard"]
-    content["suites"]["mini"].update(target=0.05, eval_every_samples=1024, num_runs=1, drop=0, reference_convergence=[])
-    (folder / "image_classification.yaml").write_text(yaml.safe_dump(content))
-    return folder
-
-
 def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
-    """By its text: two parts."""
+    """Its text defines two parts."""
     text, arguments = example()
     path = tmp_path / arguments[arguments.index("--module") + 1]
     path.write_text(text)
@@ -56,7 +13,7 @@ def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
 def test_module_of_the_guide_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Through the real referee and worker, to a valid result (but for a description that nobody has filled in)."""
+    """A real run gives a valid result, apart from a system description that is not filled in."""
     text, arguments = example()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TTA_DATA", str(tmp_path / "data"))

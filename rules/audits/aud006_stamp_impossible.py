@@ -1,16 +1,16 @@
-"""A line has a time that cannot be: zero, long ago, or still to come.
+"""A line has an impossible time: zero, long ago, or in the future.
 
 ## What it does
-Compares each line's wall time with the year 2010 and with the day of the audit.
+Compares the wall time of each line with the year 2010 and with the day of the audit.
 
 ## Why it matters
-No clock said that. The line was added by hand or by a script after the run.
+No clock showed that time. The line was added by hand or by a script after the run.
 
 ## Example
 `"time_ms": 0` on the line that names the division.
 
 ## Instead
-Let the run write its header itself.
+Let the run write its own header.
 
 ## Source
 Published v0.7 logs have header lines with time 0.
@@ -36,7 +36,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 events[0].lineno,
-                f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), as {len(events)} lines have in all",
+                f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), one of {len(events)} such lines",
                 1.0 if events is late else len(events) / len(run.log.events),
                 lines=len(events),
             )

@@ -1,16 +1,17 @@
 """Two runs took place on one system at the same time.
 
 ## What it does
-Compares run_start to run_stop of all runs of one submitter's system, over all benchmarks under audit.
+Compares the time from run_start to run_stop of all runs on one submitter's system, over all audited benchmarks.
 
 ## Why it matters
-A system that runs two things at once runs neither at its speed; a description that covers several machines hides which.
+A system that runs two things at once runs neither at full speed; a description that covers several machines hides which
+one ran.
 
 ## Example
 bert/result_2.txt from 12:00 to 12:20 and resnet/result_0.txt from 12:10 to 12:40, both on box1.
 
 ## Instead
-One run at a time on the system that is described; several machines have several descriptions.
+Make one run at a time on the described system; describe several machines separately.
 
 ## Source
 MLPerf training rules, "System and framework must be consistent".
@@ -40,7 +41,7 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             shorter_ms = min(latest[1] - latest[0], span[1] - span[0])
             if shared_ms > rule["min_fraction"] * shorter_ms and span[2].sha256 != latest[2].sha256:
                 message = (
-                    f"ran for {shared_ms / 1e3:.0f} s at the same time as {latest[2].path} on {span[2].place}, "
+                    f"this run overlapped for {shared_ms / 1e3:.0f} s with {latest[2].path} on {span[2].place}, "
                     f"{100 * shared_ms / shorter_ms:.0f} % of the shorter of the two"
                 )
                 yield trace(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)

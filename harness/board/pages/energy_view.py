@@ -1,9 +1,9 @@
-"""The board by energy: whole nodes and components apart, equal scopes only; the rest beside it, with why not."""
+"""The ranking by energy: whole nodes and components apart, equal scopes only; the unranked results with the reasons."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,21 +11,19 @@ from markupsafe import Markup
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board, Entry
-from harness.board.pages.energy_words import BOARD_WORDS, code_of, said
+from harness.board.pages.energy_words import void_words
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
-from harness.energy.reasons import void_words
 from harness.energy.score import Place, rank_energies
-from harness.findings import Rule
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyRow:
-    """One result by what it drew. rank: None where it is not ranked by energy.
+    """One result by energy. rank: None where it is not ranked by energy.
 
-    kind: "measured", "void", "estimated", "not measured" or "uncounted" (the result itself does not count).
-    reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: the worst of its runs.
-    mark: of its point in the chart; None without one.
+    kind: "measured", "void", "estimated", "not measured" or "unranked" (the result itself is not ranked).
+    reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: of its worst run.
+    mark: the label of its point in the chart; None without one.
     """
 
     view: RowView
@@ -47,12 +45,11 @@ class EnergyRow:
 
 @dataclass(frozen=True, slots=True)
 class EnergyGroup:
-    """Results whose energies are compared: one board, one scope."""
+    """Results whose energies are compared: those of one board and one scope."""
 
     key: str
     board: str
     scope: str
-    title: str
     unit: Unit
     rows: tuple[EnergyRow, ...]
     missed: tuple[tuple[str, str, float, float], ...]
@@ -61,7 +58,7 @@ class EnergyGroup:
 
 @dataclass(frozen=True, slots=True)
 class EnergyView:
-    """A table by energy: its groups, whole nodes first, and the results that are in none."""
+    """A table by energy: its groups, whole nodes first, and the results that are in no group."""
 
     key: str
     division: str
@@ -75,25 +72,22 @@ class EnergyView:
 
 
 def energy_view(board: Board, table: TableView) -> EnergyView:
-    """The table by energy, most frugal first."""
+    """The table by energy, lowest first."""
     places = rank_energies([view.row.score.energy for view in table.ranked])
     by_group: dict[tuple[str, str], list[tuple[RowView, Place]]] = {}
-    words = void_words(board.ruleset)
     others = []
     for view, place in zip(table.ranked, places, strict=True):
         if place is None:
-            others.append(_row(view, None, unit_for([view.row.score.energy_j], JOULES), words, board.rules))
+            others.append(_row(view, None, unit_for([view.row.score.energy_j], JOULES), board))
         else:
             by_group.setdefault((place.board, place.scope), []).append((view, place))
     missed = [item for view in table.others if (item := _spent(view)) is not None]
     groups = [
-        _group(table, name, scope, by_group[name, scope], missed, words, board.rules)
+        _group(board, table, name, scope, by_group[name, scope], missed)
         for name, scope in sorted(by_group, key=lambda group: (group[0] != "node", -len(by_group[group]), group[1]))
     ]
-    others += [
-        _row(view, None, unit_for([view.row.score.energy_j], JOULES), words, board.rules) for view in table.others
-    ]
-    order = ("void", "estimated", "not measured", "uncounted")
+    others += [_row(view, None, unit_for([view.row.score.energy_j], JOULES), board) for view in table.others]
+    order = ("void", "estimated", "not measured", "unranked")
     others.sort(key=lambda row: order.index(row.kind))
     return EnergyView(table.key, table.division, tuple(groups), tuple(others))
 
@@ -106,7 +100,7 @@ def interval_j(view: RowView) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """What a result that missed its target took, in the mean of its runs."""
+    """Mean time and energy of the runs of a result that missed its target."""
 
     view: RowView
     board: str
@@ -133,16 +127,15 @@ def _spent(view: RowView) -> _Spent | None:
 
 
 def _group(
+    board: Board,
     table: TableView,
-    board: str,
+    kind: str,
     scope: str,
     placed: Sequence[tuple[RowView, Place]],
     all_missed: Sequence[_Spent],
-    words: Mapping[str, str],
-    rules: Mapping[str, Rule],
 ) -> EnergyGroup:
     placed = sorted(placed, key=lambda item: (item[0].row.score.energy_j or 0.0, item[0].row.path))
-    missed = [item for item in all_missed if (item.board, item.scope) == (board, scope)]
+    missed = [item for item in all_missed if (item.board, item.scope) == (kind, scope)]
     unit = unit_for([*(view.row.score.energy_j for view, _ in placed), *(item.joules for item in missed)], JOULES)
     dots = [_dot(view, str(number), unit) for number, (view, _) in enumerate(placed, 1)]
     dots += [
@@ -150,19 +143,19 @@ def _group(
         for number, item in enumerate(missed, len(placed) + 1)
     ]
     best = {dots[index].mark for index in front_of(dots)}
-    key = slug([table.key, board, scope]).replace(".", "-")
-    what = f"{plural(len(placed), 'result')} by seconds to target and energy; less is better in both"
-    label = Label(f"energy-{key}", "Time against energy", f"{what}. Filled points are those that no other beats.")
+    key = slug([table.key, kind, scope]).replace(".", "-")
+    text = f"{plural(len(placed), 'result')} by seconds to target and energy; lower is better for both"
+    label = Label(f"energy-{key}", "Energy over time to target", f"{text}. Filled points are on the Pareto front.")
     rows = tuple(
-        _row(view, place.rank, unit, words, rules, str(number), str(number) in best)
+        _row(view, place.rank, unit, board, str(number), str(number) in best)
         for number, (view, place) in enumerate(placed, 1)
     )
     crosses = tuple(
         (str(number), row_name(item.view.row), item.seconds, item.joules)
         for number, item in enumerate(missed, len(placed) + 1)
     )
-    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} a run")
-    return EnergyGroup(key, board, scope, BOARD_WORDS[board], unit, rows, crosses, chart)
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} per run")
+    return EnergyGroup(key, kind, scope, unit, rows, crosses, chart)
 
 
 def _dot(view: RowView, mark: str, unit: Unit) -> Dot:
@@ -177,8 +170,7 @@ def _row(
     view: RowView,
     rank: int | None,
     unit: Unit,
-    words: Mapping[str, str],
-    rules: Mapping[str, Rule],
+    board: Board,
     mark: str | None = None,
     is_best: bool = False,
 ) -> EnergyRow:
@@ -187,14 +179,14 @@ def _row(
     reasons: tuple[tuple[str | None, str], ...] = ()
     if view.reason is not None:
         code = None if view.finding is None else view.finding.code
-        kind, reasons = "uncounted", ((code, f"the result does not count: {view.reason}"),)
+        kind, reasons = "unranked", ((code, f"the result is not ranked: {view.reason}"),)
     elif energy is None:
-        kind, reasons = "not measured", ((None, "no meter was read"),)
+        kind, reasons = "not measured", ((None, "nothing was metered"),)
     elif energy.may_rank:
         kind = "measured"
     else:
         kind = "estimated" if energy.meter_class == "E" else "void"
-        reasons = tuple((code_of(name, rules), said(name, words)) for name in energy.void)
+        reasons = void_words(energy.void, board.ruleset.energy, board.rules)
     return EnergyRow(
         view=view,
         rank=rank,

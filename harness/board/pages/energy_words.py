@@ -1,10 +1,11 @@
-"""Classes, components and void reasons of an energy in words. Pure."""
+"""Meter classes, components, scopes and void reasons in words, the latter with the codes of their checks. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from harness.energy.reasons import VOID_CODES
+from harness.energy.limits import EnergyLimits
+from harness.energy.reasons import VoidReason
 from harness.findings import Rule
 
 CLASS_WORDS = {
@@ -26,7 +27,7 @@ COMPONENT_WORDS = {
     "psys": "platform",
     "core": "cores",
     "uncore": "uncore",
-    "total": "all together",
+    "total": "total",
 }
 SCOPE_WORDS = {
     "ac": "AC, at the wall",
@@ -37,18 +38,15 @@ SCOPE_WORDS = {
     "model": "modelled",
     "unstated": "side not stated",
 }
-BOARD_WORDS = {
-    "node": "Whole nodes, metered at the wall or by the node",
-    "component": "Processors, memory and accelerators, metered by themselves",
-}
 
 
-def said(name: str, words: Mapping[str, str]) -> str:
-    """The words for a name, or the name itself made readable."""
+def in_words(name: str, words: Mapping[str, str]) -> str:
+    """The words for a name; for an unknown one, the name itself with spaces."""
     return words.get(name, name.replace("_", " "))
 
 
-def code_of(name: str, rules: Mapping[str, Rule]) -> str | None:
-    """The code of the check that finds this reason; None where no such check is installed."""
-    code = VOID_CODES.get(name)
-    return code if code in rules else None
+def void_words(
+    void: Iterable[VoidReason], limits: EnergyLimits, rules: Mapping[str, Rule]
+) -> tuple[tuple[str | None, str], ...]:
+    """Each reason in words, with the code of its check; None for a check that is not installed."""
+    return tuple((reason.code if reason.code in rules else None, reason.words(limits)) for reason in void)

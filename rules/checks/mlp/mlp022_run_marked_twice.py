@@ -1,10 +1,10 @@
 """The run starts or stops more than once.
 
 ## What it does
-Counts `run_start` and `run_stop`, whose value is null, so that many of them are "equal" to MLCommons' checker.
+Counts `run_start` and `run_stop`. Their value is null, so MLCommons' checker takes many of them to be "equal".
 
 ## Why it matters
-The score is the time between one start and one stop. A second start shortly before the stop makes it any number.
+The score is the time between one start and one stop. A second start shortly before the stop makes it arbitrary.
 
 ## Example
 A second `run_start` 10 s before `run_stop`: a score of 0.167 minutes instead of 5.1.
@@ -13,7 +13,8 @@ A second `run_start` 10 s before `run_stop`: a score of 0.167 minutes instead of
 Log from one process, once.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -36,6 +37,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 lines[1].lineno,
-                f"{name} stands {len(lines)} times, the last {apart_s:.3f} s after the first; it must stand once",
+                f"{name} occurs {len(lines)} times, the last {apart_s:.3f} s after the first; it must occur once",
                 {"apart_s": apart_s},
             )

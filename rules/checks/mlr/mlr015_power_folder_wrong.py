@@ -1,15 +1,15 @@
-"""The power logs do not belong to the runs one for one.
+"""The power logs do not match the runs one to one.
 
 ## What it does
-Where there is a folder power/: looks for power/<name of the log>/node_<k>.txt of every run, k from 0 on, as many nodes
-and switches in each, and as many nodes as the system description has (`number_of_nodes`).
+If there is a folder power/: expects power/<name of the log>/node_<k>.txt for every run, k counted from 0, the same
+number of nodes and switches in each, and as many nodes as the system description has (`number_of_nodes`).
 
 ## Why it matters
-A run without its power log, or with one node fewer, has an energy that is too small. So has a result whose runs all
-leave out the same node.
+A run without its power log, or with one node fewer, has too small an energy. So has a result whose runs all leave out
+the same node.
 
 ## Example
-power/result_3 is not there; power/result_4 has node_0.txt and node_2.txt.
+power/result_3 is missing; power/result_4 has node_0.txt and node_2.txt.
 
 ## Instead
 Put the logs of every node of every run there.
@@ -44,13 +44,13 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log in logs:
         there = [name.removeprefix(f"{folder}{log}/") for name in result.files if name.startswith(f"{folder}{log}/")]
         if not there:
-            yield Fault(str(result.path / _POWER / log), None, "there is no power log of this run")
+            yield Fault(str(result.path / _POWER / log), None, "this run has no power log")
             continue
         for kind in ("node", "sw"):
             numbers = sorted(int(match[2]) for name in there if (match := _NAME.fullmatch(name)) and match[1] == kind)
             if numbers != list(range(len(numbers))):
                 where = str(result.path / _POWER / log)
-                yield Fault(where, None, f"the logs {kind}_<k>.txt are not numbered from 0 on without a hole")
+                yield Fault(where, None, f"the logs {kind}_<k>.txt must be numbered from 0 without a gap")
         kinds = [match[1] for name in there if (match := _NAME.fullmatch(name))]
         shapes[log] = (kinds.count("node"), kinds.count("sw"))
     if not shapes:
@@ -59,7 +59,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log, shape in shapes.items():
         if shape != usual:
             seen = f"{shape[0]} nodes and {shape[1]} switches; the others have {usual[0]} and {usual[1]}"
-            yield Fault(str(result.path / _POWER / log), None, f"has {seen}")
+            yield Fault(str(result.path / _POWER / log), None, f"this run has {seen}")
     if result.num_nodes is not None and usual[0] != result.num_nodes:
         seen = f"{usual[0]} nodes; the system description has {result.num_nodes}"
         yield Fault(str(result.path / _POWER), None, f"the runs have power logs of {seen}")

@@ -1,14 +1,14 @@
-"""The rules demand a signature, and there is none that holds.
+"""The rules require a signature, and no valid one was found.
 
 ## What it does
-Where the ruleset has `signatures: required`: reports a submission that is not signed, or whose signature nobody here
-can verify. What is wrong with a signature that is there is said by SIG001 to SIG005.
+Where the ruleset has `signatures: required`: reports a submission that is not signed, or whose signature cannot be
+verified here. SIG001 to SIG005 report what is wrong with a signature that is there.
 
 ## Why it matters
-Without a signature nobody can tell who handed the result in.
+Without a signature no one can tell who submitted the result.
 
 ## Example
-A submission without MANIFEST.sha256.sig; or with one, checked where ssh-keygen is not installed.
+A submission without MANIFEST.sha256.sig; or with one, but checked where ssh-keygen is not installed.
 
 ## Instead
 `tta submit --sign KEY`; to verify, install OpenSSH's ssh-keygen and put allowed_signers into the ruleset.
@@ -33,6 +33,5 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     found = verdict(result, ruleset.allowed_signers, ruleset.version)
     if result.kind == "submission" and ruleset.requires_signature and found.state in ("unsigned", "unverifiable"):
-        yield Fault(
-            str(result.path), None, f"these rules demand a signature ({SIGNATURE_NAME}); it is {found.sentence}"
-        )
+        message = f"the rules require a signature ({SIGNATURE_NAME}); the submission is {found.sentence}"
+        yield Fault(str(result.path), None, message)

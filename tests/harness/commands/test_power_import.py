@@ -11,7 +11,7 @@ import pytest
 
 from harness import cli
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import LogError, OutputError, UsageError
 from harness.log import power_csv, run_log
 from harness.log.keys import RUN_START, RUN_STOP
@@ -130,17 +130,17 @@ GOOD = "2026-01-01T00:00:00Z,5\n"
         (HEAD + GOOD, "fewer than two readings"),
         (HEAD + GOOD + "2026-01-01T00:00:01Z,\n", "fewer than two readings"),
         (HEAD + "2026-01-01 00:00:00,5\n", "line 2: the time '2026-01-01 00:00:00' has no zone"),
-        (HEAD + "01/02/2026 10:00,5\n", "line 2: '01/02/2026 10:00' is no time"),
-        (HEAD + "nan,5\n", "line 2: 'nan' is no time"),
-        (HEAD + "1e9,5\n", "line 2: '1e9' is no time"),
-        (HEAD + "-5,5\n", "line 2: '-5' is no time"),
-        (HEAD + GOOD + GOOD, "line 3: the time '2026-01-01T00:00:00Z' is that of the reading before"),
-        (HEAD + GOOD + "2025-12-31T23:59:59Z,5\n", "line 3: .* is before that of the reading before"),
+        (HEAD + "01/02/2026 10:00,5\n", "line 2: '01/02/2026 10:00' is not a time"),
+        (HEAD + "nan,5\n", "line 2: 'nan' is not a time"),
+        (HEAD + "1e9,5\n", "line 2: '1e9' is not a time"),
+        (HEAD + "-5,5\n", "line 2: '-5' is not a time"),
+        (HEAD + GOOD + GOOD, "line 3: the time '2026-01-01T00:00:00Z' is that of the previous reading"),
+        (HEAD + GOOD + "2025-12-31T23:59:59Z,5\n", "line 3: .* is before that of the previous reading"),
         (HEAD + GOOD + "1767225601,5\n", "line 3: .* is epoch seconds; those before are ISO 8601"),
         (HEAD + GOOD + "2026-01-01T00:00:01Z,-5\n", "line 3: -5 W is negative"),
-        (HEAD + GOOD + "2026-01-01T00:00:01Z,nan\n", "line 3: 'nan' is no power"),
-        (HEAD + GOOD + "2026-01-01T00:00:01Z,1e999\n", "line 3: 1e999 W is out of all reason"),
-        (HEAD + GOOD + "2026-01-01T00:00:01Z,5 W\n", "line 3: '5 W' is no power"),
+        (HEAD + GOOD + "2026-01-01T00:00:01Z,nan\n", "line 3: 'nan' is not a power"),
+        (HEAD + GOOD + "2026-01-01T00:00:01Z,1e999\n", "line 3: 1e999 W is more than any machine draws"),
+        (HEAD + GOOD + "2026-01-01T00:00:01Z,5 W\n", "line 3: '5 W' is not a power"),
         (HEAD + GOOD + "2026-01-01T00:00:01Z\n", "line 3: has 1 cells; the header has 2"),
         (HEAD + GOOD + "2026-01-01T00:00:01Z,5,6\n", "line 3: has 3 cells; the header has 2"),
         (HEAD + GOOD + '2026-01-01T00:00:01Z,"5\n', "line 3: not CSV"),
@@ -239,13 +239,13 @@ def test_file_larger_than_any_measurement_is_not_read(tmp_path: Path, monkeypatc
     [
         (
             "0001-01-01T00:00:00+23:59,5\n9999-12-31T23:59:59-23:59,5\n",
-            "begin before the machine of the run was started",
+            "begin before the machine of the run was booted",
         ),
-        ("0,5\n999999999999,5\n", "before the machine of the run was started"),
-        ("0001-01-01T00:00:00+23:59,5\n0001-01-01T00:00:01+23:59,5\n", "they do not touch it"),
+        ("0,5\n999999999999,5\n", "before the machine of the run was booted"),
+        ("0001-01-01T00:00:00+23:59,5\n0001-01-01T00:00:01+23:59,5\n", "they do not overlap"),
         (
             "999999999998,5\n999999999999,5\n",
-            "from a time out of all reason to a time out of all reason",
+            "from a time beyond the calendar to a time beyond the calendar",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Watts of a run second by second, from power logs that are odd: what is not known is no point, and nothing crashes."""
+"""Watts of a run by the second from irregular power logs: unknown seconds have no point, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.log.events import Event
 from harness.log.power_format import MeterSpec
 from harness.log.tail import Tail
 from harness.submission import result as results
-from harness.tracking.power_record import PowerFollowing, PowerPicture, billed_beside, energy_beside, power_files
+from harness.tracking.power_record import PowerFollower, PowerRecord, billed_usd, power_files, read_energy
 from harness.tracking.record import ClockZero, MlflowRun
 from tests import fabricate
 from tests.harness.board.test_board_trees import BILL, SKU, prices
@@ -23,7 +23,7 @@ from tests.powertrace import package, spec
 MONO_NS = 5_000_000_000
 
 
-def new_picture(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> MlflowRun:  # noqa: B008  (frozen)
+def new_record(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> MlflowRun:  # noqa: B008  (frozen)
     return MlflowRun(lambda ruleset, benchmark: None, clock=clock, is_initialised=True)
 
 
@@ -40,17 +40,17 @@ def reading(at_s: float, value: Any, each: MeterSpec | str = "csv:wall", **metad
     return event(key, value, **{"meter": name, "mono_ns": MONO_NS + round(at_s * 1e9), **metadata})
 
 
-def watts(*events: Event, picture: MlflowRun | None = None) -> dict[int, float]:
-    """The seconds that one node's log comes to, with their watts."""
-    picture, power = picture or new_picture(), PowerPicture()
+def watts(*events: Event, record: MlflowRun | None = None) -> dict[int, float]:
+    """Return the watts by second of one node's log."""
+    record, power = record or new_record(), PowerRecord()
     for each in events:
-        power.take("node_0", each, picture)
-    power.tell(picture, is_last=True)
-    return {point.step: point.value for point in picture.points}
+        power.take("node_0", each, record)
+    power.add_seconds(record, is_last=True)
+    return {point.step: point.value for point in record.points}
 
 
 def test_counter_gives_the_watts_between_its_readings() -> None:
-    """Ten joules a second are ten watts; the second in which it began anew is lost, and no peak is drawn."""
+    """Ten joules a second are ten watts; the second in which the counter restarted is lost, without a peak."""
     joules = [100.0, 110.0, 120.0, 5.0, 15.0]
     readings = [reading(second, value, package()) for second, value in enumerate(joules)]
 
@@ -58,14 +58,14 @@ def test_counter_gives_the_watts_between_its_readings() -> None:
 
 
 def test_meter_that_is_declared_wrongly_is_no_meter() -> None:
-    """The sound one beside it is drawn."""
+    """The valid meter next to it is drawn."""
     wrong = event("tta_meter", {"id": "csv:other"})
 
     assert watts(wrong, event("tta_meter", None), meter(spec()), reading(0, 300.0), reading(1, 300.0)) == {0: 300.0}
 
 
 def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
-    """Which meters are added up is decided once; or a curve would jump where a log was tampered with."""
+    """The meters to add up are selected once; otherwise tampering with a log would make the curve jump."""
     late = spec(id="csv:late", component="pdu")
     readings = [reading(0, 300.0), meter(late), reading(0, 900.0, "csv:late"), reading(1, 300.0)]
 
@@ -74,7 +74,7 @@ def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
 
 @pytest.mark.parametrize("offset_ns", [None, "5", 1.5, 1 << 63])
 def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
-    """The first that is one counts, and a second changes nothing: a curve never moves."""
+    """The first valid one counts, and another changes nothing: a curve never moves."""
     offsets = [event("tta_clock_offset", {"offset_ns": value}) for value in (offset_ns, 2_000_000_000, 9_000_000_000)]
     readings = [reading(2, 300.0), reading(3, 300.0)]
 
@@ -86,38 +86,38 @@ def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
     "odd", [{"mono_ns": "5"}, {"mono_ns": True}, {"mono_ns": 1 << 70}, {"meter": 5}, {"meter": "x"}]
 )
 def test_reading_without_a_time_or_meter_is_passed_over(odd: dict[str, Any]) -> None:
-    """The readings beside it make the same seconds."""
+    """The other readings give the same seconds."""
     assert watts(meter(spec()), reading(0, 300.0), reading(0.5, 900.0, **odd), reading(1, 300.0)) == {0: 300.0}
 
 
 def test_nothing_is_laid_over_a_run_whose_clock_is_not_known() -> None:
-    """Neither while it is not, nor afterwards: where those readings belong cannot be told."""
-    picture, power = new_picture(clock=None), PowerPicture()
+    """Readings before the clock's zero is known have no place, then or later."""
+    record, power = new_record(clock=None), PowerRecord()
     for each in (meter(spec()), reading(0, 300.0), reading(1, 300.0)):
-        power.take("node_0", each, picture)
-    power.tell(picture, is_last=True)
-    picture.clock = ClockZero(MONO_NS, 1_000_000.0)
-    power.tell(picture, is_last=True)
+        power.take("node_0", each, record)
+    power.add_seconds(record, is_last=True)
+    record.clock = ClockZero(MONO_NS, 1_000_000.0)
+    power.add_seconds(record, is_last=True)
 
-    assert picture.points == []
+    assert record.points == []
 
 
 def test_run_before_1970_has_no_points() -> None:
-    """A machine without a battery: its clock stands so that no store holds the times."""
-    picture = new_picture(ClockZero(MONO_NS, -1500.0))
+    """The clock of a machine without a battery may give times that no store accepts."""
+    record = new_record(ClockZero(MONO_NS, -1500.0))
 
-    assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], picture=picture) == {1: 300, 2: 300}
+    assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], record=record) == {1: 300, 2: 300}
 
 
 def test_mlperf_log_has_wall_time() -> None:
-    """No meter, no monotonic time: its readings lie where the wall clock says."""
+    """Without a meter or monotonic time, readings are placed by the wall clock."""
     readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000)]
 
     assert watts(*readings) == {3: 300.0}
 
 
 def test_clock_that_lies_far_ahead_is_not_waited_for() -> None:
-    """Of the seconds in between nothing is known, and there are more of them than anybody counts."""
+    """The seconds in between are unknown, and too many to iterate over."""
     far_ms = 10**17
     readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000, far_ms, far_ms + 1000)]
 
@@ -133,52 +133,52 @@ def result(tmp_path: Path) -> Path:
 
 
 def followed(log: Path) -> MlflowRun:
-    picture = new_picture(clock=None)
+    record = new_record(clock=None)
     for each in Tail(log).events():
-        picture.take(each)
-    return picture
+        record.take(each)
+    return record
 
 
-def steps(picture: MlflowRun, name: str) -> list[int]:
-    return [point.step for point in picture.points if point.name == name]
+def steps(record: MlflowRun, name: str) -> list[int]:
+    return [point.step for point in record.points if point.name == name]
 
 
 def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Path) -> None:
-    """Somebody cut a node's log while it was followed: what it said stays, it is not read again, the run is whole."""
+    """A node's log was truncated while it was followed: its points stay, it is not read again, the run is complete."""
     log, node = result / "result_0.txt", result / "power" / "result_0" / "node_1.txt"
     whole = node.read_text().splitlines(keepends=True)
     other = result / "power" / "result_0" / "node_0.txt"
     lines = other.read_text().splitlines(keepends=True)
     other.write_text("".join(lines[: len(lines) // 2]))
-    picture, following = followed(log), PowerFollowing(log)
-    following.read(picture)
+    record, following = followed(log), PowerFollower(log)
+    following.read(record)
     node.write_text("".join(whole[:10]))
-    following.read(picture)
+    following.read(record)
     node.write_text("".join(whole))
     other.write_text("".join(lines))
-    following.finish(picture)
+    following.finish(record)
 
-    assert steps(picture, "power/watts_node_0") == list(range(1, 11))
-    assert steps(picture, "power/watts_node_1") == list(range(1, 11))
+    assert steps(record, "power/watts_node_0") == list(range(1, 11))
+    assert steps(record, "power/watts_node_1") == list(range(1, 11))
 
 
 def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
-    """Or readings would be used up before they can be placed."""
+    """Otherwise readings would be consumed before they have a time."""
     log = result / "result_0.txt"
-    following = PowerFollowing(log)
-    following.read(new_picture(clock=None))
-    picture = followed(log)
-    following.finish(picture)
+    following = PowerFollower(log)
+    following.read(new_record(clock=None))
+    record = followed(log)
+    following.finish(record)
 
-    assert steps(picture, "power/watts") == list(range(1, 11))
+    assert steps(record, "power/watts") == list(range(1, 11))
 
 
 def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
-    """Its power logs alone say nothing: the mirror goes on without a total."""
+    """Power logs alone give no total: the mirror continues without one."""
     log = result / "result_0.txt"
-    assert energy_beside(log, None) is not None
+    assert read_energy(log, None) is not None
     log.write_text("no log")
-    assert energy_beside(log, None) is None
+    assert read_energy(log, None) is None
     assert sorted(power_files(log)) == [
         "tta.power/idle/node_0_sha256",
         "tta.power/idle/node_1_sha256",
@@ -188,26 +188,26 @@ def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
 
 
 def test_power_logs_behind_a_link_are_not_taken(result: Path, tmp_path: Path) -> None:
-    """A link may lead to anybody's files: none is read, and none is sent to a store."""
+    """A link may point to any file: none is read or sent."""
     (result / "power").rename(tmp_path / "elsewhere")
     (result / "power").symlink_to(tmp_path / "elsewhere")
 
-    assert energy_beside(result / "result_0.txt", None) is None
+    assert read_energy(result / "result_0.txt", None) is None
     assert power_files(result / "result_0.txt") == {}
 
 
 def test_bill_that_cannot_be_read_is_no_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A declaration that is none, and a folder with more files than a result has: the mirror goes on without."""
+    """With an invalid declaration, or a folder with too many files, the mirror continues without it."""
     system = {**fabricate.SYSTEM, "tta_price_sku": SKU}
     log = fabricate.write_result(tmp_path / "result", num_runs=1, system=system) / "result_0.txt"
     books = PriceBooks((prices(),))
     billing = log.parent / "billing.yaml"
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None
     billing.write_text(BILL)
-    assert billed_beside(log, books) == Decimal("60.01")
+    assert billed_usd(log, books) == Decimal("60.01")
 
     monkeypatch.setattr(results, "MAX_FILES", 1)
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None
     monkeypatch.undo()
     billing.write_text("[")
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None

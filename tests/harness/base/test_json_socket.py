@@ -1,0 +1,207 @@
+"""One JSON object per line over a socket: whole messages, bounded in size and in time."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.base.json_socket import MAX_MESSAGE_BYTES, BadMessage, JsonSocket, SocketClosed
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[JsonSocket, socket.socket]]:
+    """One end, and the bare socket at the other."""
+    left, right = socket.socketpair()
+    channel = JsonSocket(left)
+    yield channel, right
+    channel.close()
+    right.close()
+
+
+def test_message_arrives_as_it_was_sent() -> None:
+    """Both ways, with text that is not ASCII, and more than a socket's buffer holds."""
+    left, right = socket.socketpair()
+    one, other = JsonSocket(left), JsonSocket(right)
+    message = {"do": "é\n\u2028", "n": [1, 2.5, None, True], "big": "x" * 1_000_000}
+
+    sender = threading.Thread(target=one.send, args=(message,))
+    sender.start()
+    received = other.receive(10.0)
+    sender.join()
+
+    assert received == message
+    one.close()
+    other.close()
+
+
+def test_two_messages_in_one_piece_are_two(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """Nothing is lost or joined."""
+    channel, peer = ends
+    peer.sendall(b'{"a": 1}\n{"b": 2}\n{"c"')
+
+    assert channel.receive(1.0) == {"a": 1}
+    assert channel.receive(1.0) == {"b": 2}
+    assert channel.receive(0.0) is None
+    peer.sendall(b": 3}\n")
+    assert channel.receive(1.0) == {"c": 3}
+
+
+def test_silence_is_none_after_the_time(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """Zero seconds is a poll."""
+    assert ends[0].receive(0.0) is None
+    assert ends[0].receive(0.01) is None
+
+
+def test_a_byte_now_and_then_does_not_extend_the_timeout(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """The timeout is for the whole message; otherwise a slow peer could disable every limit."""
+    channel, peer = ends
+    is_over = threading.Event()
+
+    def drip() -> None:
+        while not is_over.wait(0.01):
+            peer.sendall(b"x")
+
+    dripper = threading.Thread(target=drip)
+    dripper.start()
+    begin = time.monotonic()
+    answer = channel.receive(0.1)
+    elapsed_s = time.monotonic() - begin
+    is_over.set()
+    dripper.join()
+
+    assert answer is None
+    assert elapsed_s < 5.0
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"x", b"[]", b"5", b"null", b'"x"', b"\xff", b"{", b"[" * 100_000, b'{"a": ' + b"1" * 5000 + b"}"]
+)
+def test_a_line_that_is_not_a_message_is_refused(ends: tuple[JsonSocket, socket.socket], line: bytes) -> None:
+    """Untrusted input is read as JSON objects and as nothing else."""
+    channel, peer = ends
+    peer.sendall(line + b"\n")
+
+    with pytest.raises(BadMessage, match="not a message"):
+        channel.receive(1.0)
+
+
+def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """More than 4 MiB without a line feed is an error."""
+    channel, peer = ends
+
+    def flood() -> None:
+        try:
+            peer.sendall(b"x" * (2 * MAX_MESSAGE_BYTES))
+        except OSError:
+            return
+
+    sender = threading.Thread(target=flood)
+    sender.start()
+    with pytest.raises(BadMessage, match="more than"):
+        channel.receive(10.0)
+    channel.close()
+    sender.join()
+
+
+def test_the_end_is_reported_after_the_last_message(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """What was sent before the other side closed is still read; half a message is not."""
+    channel, peer = ends
+    peer.sendall(b'{"a": 1}\n{"b":')
+    peer.close()
+
+    assert channel.receive(1.0) == {"a": 1}
+    with pytest.raises(SocketClosed):
+        channel.receive(1.0)
+
+
+def test_sending_without_a_reader_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """Not a signal, not an OSError."""
+    channel, peer = ends
+    peer.close()
+
+    with pytest.raises(SocketClosed):
+        channel.send({"x": "y" * 10_000_000})
+
+
+def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """A loss of NaN is an answer; the referee ends the run as diverged."""
+    channel, peer = ends
+    peer.sendall(json.dumps({"mean_loss": float("nan")}).encode() + b"\n")
+
+    answer = channel.receive(1.0)
+
+    assert answer is not None
+    assert answer["mean_loss"] != answer["mean_loss"]
+
+
+def test_a_client_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sends arrives at the listening end."""
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("line")
+        listener.listen(1)
+        worker = JsonSocket.connect(Path("line"))
+        referee = JsonSocket(listener.accept()[0])
+    worker.send({"hello": 1})
+
+    assert referee.receive(1.0) == {"hello": 1}
+    worker.close()
+    referee.close()
+
+
+def test_a_failed_connection_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the system's; the descriptor is closed at once, not by the garbage collector."""
+    monkeypatch.chdir(tmp_path)
+    made: list[socket.socket] = []
+
+    class Listed(socket.socket):
+        def __init__(self, *kind: int) -> None:
+            super().__init__(*kind)
+            made.append(self)
+
+    monkeypatch.setattr(socket, "socket", Listed)
+
+    with pytest.raises(FileNotFoundError):
+        JsonSocket.connect(Path("line"))
+
+    assert [item.fileno() for item in made] == [-1]
+
+
+def test_a_peer_that_closes_without_reading_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """A peer killed with a message unread: the system reports a reset, the caller gets the usual error."""
+    channel, peer = ends
+    channel.send({"do": "train"})
+    peer.close()
+
+    with pytest.raises(SocketClosed, match="the connection broke: Connection reset by peer"):
+        channel.receive(1.0)
+
+
+class Fickle(socket.socket):
+    """A socket whose first bytes are announced but missing, as `select` permits (select(2), "Bugs")."""
+
+    is_first = True
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        if self.is_first:
+            self.is_first = False
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return super().recv(bufsize, flags)
+
+
+def test_bytes_that_are_announced_too_early_are_awaited() -> None:
+    """The message is read nevertheless."""
+    left, right = socket.socketpair()
+    channel = JsonSocket(Fickle(fileno=left.detach()))
+    right.sendall(b'{"a": 1}\n')
+
+    assert channel.receive(1.0) == {"a": 1}
+    channel.close()
+    right.close()

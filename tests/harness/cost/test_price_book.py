@@ -1,0 +1,515 @@
+"""Price books and their prices: exact, dated, and unknown rather than guessed."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, getcontext, localcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cost.money import USD_QUANTUM, billed_seconds, cost_usd, mean_cost_usd
+from harness.cost.price_book import (
+    CONFIDENCES,
+    PRICE_KEY,
+    Electricity,
+    NoPrice,
+    Price,
+    PriceBook,
+    PriceBooks,
+    Quote,
+    electricity_usd,
+)
+from harness.cost.price_file import book_text
+from harness.errors import InputError, RulesError, UsageError
+from harness.ruleset.load import PRICES_FILE, load_books, load_prices
+from tests.fabricate import SYSTEM
+
+V1 = Path(__file__).parents[3] / "rules" / "v1"
+ROW = (
+    "  - {{provider: acme, sku: {sku}, region: here, purchase: on_demand, price: {price}, currency: USD, "
+    "unit: instance-h, includes_gpu: false, accelerator: null, num_accelerators: 0, granularity_s: 60, minimum_s: 0, "
+    'effective: null, retrieved: "2026-11-09", source: a price list, confidence: A}}\n'
+)
+HEAD = 'date: "2026-11-21"\n'
+BOX = "acme/box/here/on_demand"
+
+
+def book_file(tmp_path: Path, *rows: str, head: str = HEAD) -> Path:
+    path = tmp_path / "prices.yaml"
+    path.write_text(head + "prices:\n" + "".join(rows))
+    return path
+
+
+def row(price: str = '"3.60"', sku: str = "box") -> str:
+    return ROW.format(price=price, sku=sku)
+
+
+def price(usd_per_hour: str = "3.60", sku: str = "box", purchase: str = "on_demand", **more: Any) -> Price:
+    fields = {"effective": None, "retrieved": "2026-11-09", "source": "a price list", "confidence": "B", **more}
+    return Price("acme", sku, "here", purchase, Decimal(usd_per_hour), **fields)
+
+
+def naming(name: object = BOX, **more: Any) -> dict[str, Any]:
+    return {**SYSTEM, PRICE_KEY: name, **more}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "usd_per_hour", "usd"),
+    [
+        pytest.param(3600, "55.04", "55.040000", id="an hour"),
+        pytest.param(0, "55.04", "0.000000", id="no time"),
+        pytest.param(10.0, "0.1008", "0.000280", id="a mini run on two cores"),
+        pytest.param(0.1, "3600", "0.100000", id="a tenth is a tenth"),
+        pytest.param(0.0018, "1", "0.000001", id="half a millionth is rounded up"),
+        pytest.param(0.00179, "1", "0.000000", id="less than half is rounded down"),
+        pytest.param(2230.98, "110.08", "68.218411", id="37.183 minutes on two nodes"),
+    ],
+)
+def test_cost_is_seconds_times_price(seconds: float, usd_per_hour: str, usd: str) -> None:
+    """USD to a millionth, by hand."""
+    assert str(cost_usd(seconds, Decimal(usd_per_hour))) == usd
+
+
+def test_a_mean_is_rounded_once() -> None:
+    """Three runs of 0.0006 s at 1 USD cost a sixth of a millionth each: none alone rounds up, nor does their mean;
+    taken ten thousandfold, the mean is 0.001667 and not 0."""
+    assert cost_usd(0.0006, Decimal(1)) == 0
+    assert mean_cost_usd([0.0006] * 3, Decimal(1)) == 0
+    assert mean_cost_usd([0.0006] * 3, Decimal(1), 10_000.0) == Decimal("0.001667")
+
+
+def test_cost_does_not_depend_on_the_ambient_precision() -> None:
+    """A caller's decimal context has no say."""
+    with localcontext() as context:
+        context.prec = 3
+        usd = cost_usd(123456.789, Decimal("55.04"))
+
+    assert getcontext().prec != 3
+    assert str(usd) == "1887.517130"
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, 1e300])
+def test_no_duration_has_no_cost(seconds: float) -> None:
+    """Bad seconds are an error, also on a system without a price's worth of them."""
+    with pytest.raises(InputError, match="is not a duration"):
+        cost_usd(seconds, Decimal(1))
+
+
+@pytest.mark.parametrize("usd_per_hour", ["-1", "NaN", "Infinity"])
+def test_no_price_has_no_cost(usd_per_hour: str) -> None:
+    """A price is finite and not negative."""
+    with pytest.raises(InputError, match="is not a price"):
+        cost_usd(1.0, Decimal(usd_per_hour))
+
+
+SECONDS = st.floats(min_value=0, max_value=1e9)
+RATES = st.decimals(min_value=0, max_value=10_000, places=6)
+
+
+@given(SECONDS, SECONDS, RATES, st.integers(1, 10_000), st.integers(1, 10_000))
+def test_cost_grows_with_time_and_nodes_and_is_never_negative(
+    one_s: float, other_s: float, rate: Decimal, few: int, many: int
+) -> None:
+    """More seconds or more nodes never cost less."""
+    low_s, high_s = sorted((one_s, other_s))
+    low, high = sorted((few, many))
+
+    assert 0 <= cost_usd(low_s, rate * low) <= cost_usd(high_s, rate * low) <= cost_usd(high_s, rate * high)
+
+
+@given(SECONDS, RATES)
+def test_cost_is_within_half_a_millionth_of_the_exact_one(seconds: float, rate: Decimal) -> None:
+    """Rounded once: never further from the exact quotient than half the last digit."""
+    with localcontext() as context:
+        context.prec = 100
+        exact = Decimal(str(seconds)) * rate / 3600
+
+        assert abs(cost_usd(seconds, rate) - exact) <= USD_QUANTUM / 2
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=9), RATES)
+def test_mean_cost_does_not_depend_on_the_order_of_the_runs(seconds: list[float], rate: Decimal) -> None:
+    """Exact sums have no order."""
+    assert mean_cost_usd(seconds, rate) == mean_cost_usd(seconds[::-1], rate)
+
+
+@given(st.decimals(0, 10**7, places=6), st.decimals(0, 10**7, places=6), st.integers(1, 3600), st.integers(0, 3600))
+def test_billed_time_is_the_next_step_and_grows(one: Decimal, other: Decimal, step_s: int, least_s: int) -> None:
+    """A multiple of the granularity, at least the minimum, less than a step above what was used or is the least."""
+    low, high = sorted((one, other))
+    billed = billed_seconds(low, step_s, least_s)
+
+    assert billed % step_s == 0
+    assert max(low, least_s) <= billed < max(low, Decimal(least_s)) + step_s
+    assert billed <= billed_seconds(high, step_s, least_s)
+
+
+@pytest.mark.parametrize(("nodes", "usd"), [("1", "3.60"), ("8", "28.80"), (2, "7.20")])
+def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
+    """USD per hour is the row's times number_of_nodes, which MLPerf writes as a text."""
+    book = PriceBook((price(),), "d" * 64)
+
+    assert book.usd_per_hour(naming(number_of_nodes=nodes)) == Decimal(usd)
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        pytest.param({}, "unnamed", id="no price named"),
+        pytest.param({PRICE_KEY: "acme/bax/here/on_demand"}, "unknown", id="not in the book"),
+        pytest.param({PRICE_KEY: "acme/bax/here/on_demand", "number_of_nodes": "0"}, "unknown", id="nor nodes"),
+        pytest.param({PRICE_KEY: "3.60"}, "unknown", id="a typed number"),
+        pytest.param({PRICE_KEY: 3.6}, "unknown", id="a number"),
+        pytest.param({PRICE_KEY: [BOX]}, "unknown", id="a list"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "0"}, "uncounted", id="no nodes"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "1.5"}, "uncounted", id="one and a half nodes"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is not a number"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": True}, "uncounted", id="a truth value"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": None}, "uncounted", id="null"),
+        pytest.param({PRICE_KEY: "acme/old/here/on_demand"}, "undated", id="no date"),
+        pytest.param({PRICE_KEY: "acme/spare/here/spot"}, "unlisted", id="spot alone"),
+        pytest.param({PRICE_KEY: "acme/gpu/here/on_demand"}, "unlisted", id="an accelerator without a host"),
+        pytest.param({PRICE_KEY: "acme/host/here/spot"}, "unlisted", id="a spot host, none on demand"),
+        pytest.param({PRICE_KEY: "acme/disk/here/on_demand"}, "unlisted", id="storage"),
+        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="uncounted accelerators"),
+    ],
+)
+def test_unknown_price_is_none(declared: dict[str, object], kind: str) -> None:
+    """Unknown is null, never a typed number or a guess, and the reason has a name."""
+    rows = (
+        price(),
+        price(sku="old", retrieved=None),
+        price(sku="spare", purchase="spot"),
+        price(sku="gpu", unit="gpu-h", num_accelerators=1, includes_host=False),
+        price(sku="host", purchase="spot", unit="host-h", num_accelerators=1, gpu_sku="gpu"),
+        price(sku="disk", unit="gb-h"),
+        price(sku="each", unit="gpu-h", num_accelerators=1),
+    )
+    book = PriceBook(rows, "d" * 64)
+    system = {**SYSTEM, **declared}
+
+    found = book.quote_of(system)
+    assert isinstance(found, NoPrice)
+    assert (found.kind, book.usd_per_hour(system), book.cost(system, 10.0)) == (kind, None, None)
+
+
+def test_a_price_of_one_accelerator_is_taken_as_often_as_there_are() -> None:
+    """RunPod and Hyperstack rent accelerators with their share of a host: 8 x 3.99."""
+    book = PriceBook((price("3.99", unit="gpu-h", num_accelerators=1),), "d" * 64)
+
+    assert book.usd_per_hour(naming(accelerators_per_node="8", number_of_nodes="2")) == Decimal("63.84")
+
+
+def test_cost_names_the_book_it_was_made_from() -> None:
+    """A cost can be computed again: price, digest and day are in it."""
+    cost = PriceBook((price(),), "d" * 64).cost(naming(number_of_nodes="2"), 1800.0)
+
+    assert cost is not None
+    assert (str(cost.usd), str(cost.usd_per_hour)) == ("3.600000", "7.20")
+    assert (cost.price_id, cost.price_digest, cost.as_of) == (BOX, "d" * 64, "2026-11-09")
+
+
+def test_book_of_version_1_can_be_read() -> None:
+    """Every row is dated or marked as undated, has a source, and a known price is the one of its source."""
+    book = load_prices(V1 / PRICES_FILE)
+
+    assert len(book.prices) >= 40
+    assert {row.provider for row in book.prices} >= {
+        "aws",
+        "gcp",
+        "azure",
+        "lambda",
+        "coreweave",
+        "runpod",
+        "hyperstack",
+    }
+    assert len(book.digest) == 64
+    assert all(row.confidence in CONFIDENCES and row.source for row in book.prices)
+    assert all(row.retrieved or row.confidence != "A" for row in book.prices)
+    assert book.usd_per_hour(naming("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
+
+
+@pytest.mark.parametrize(
+    ("name", "usd"),
+    [
+        ("aws/p4d.24xlarge/us-east-1/on_demand", "21.957642"),
+        ("aws/p4de.24xlarge/us-east-1/on_demand", "27.44705"),
+        ("aws/p5.48xlarge/us-east-1/on_demand", "55.04"),
+        ("aws/p5en.48xlarge/us-east-1/on_demand", "63.296"),
+        ("aws/m7i.large/us-east-1/on_demand", None),
+        ("aws/p3.16xlarge/us-east-1/on_demand", None),
+        ("gcp/a3-ultragpu-8g/us-central1/on_demand", "83.492"),
+        ("gcp/a3-highgpu-8g/us-central1/on_demand", "87.83"),
+        ("azure/Standard_NC24ads_A100_v4/eastus/on_demand", "3.673"),
+        ("azure/Standard_NC40ads_H100_v5/eastus/on_demand", "6.98"),
+        ("azure/Standard_ND96isr_H100_v5/eastus/on_demand", "98.32"),
+        ("lambda/8x H100 SXM/any/on_demand", "31.92"),
+        ("coreweave/HGX H100/NA/on_demand", "49.24"),
+    ],
+)
+def test_ids_of_the_first_book_keep_working(name: str, usd: str | None) -> None:
+    """Names that descriptions may carry since the first version; an undated row is there and has no cost."""
+    book = load_prices(V1 / PRICES_FILE)
+
+    assert book.row(name) is not None
+    assert book.usd_per_hour(naming(name)) == (None if usd is None else Decimal(usd))
+
+
+def test_a_book_written_anew_says_the_same(tmp_path: Path) -> None:
+    """What `book_text` writes, the loader reads: rows, exchange and date."""
+    euros = 'date: "2026-11-21"\nexchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: a bank}\n'
+    first = load_prices(book_file(tmp_path, row(), row(sku="euro").replace("USD", "EUR"), head=euros))
+    (tmp_path / "again.yaml").write_text(book_text(first.date or "", first.prices, first.exchange, "a\n\nb"))
+    again = load_prices(tmp_path / "again.yaml")
+
+    assert (again.date, again.exchange, set(again.prices)) == (first.date, first.exchange, set(first.prices))
+    v1 = load_prices(V1 / PRICES_FILE)
+    (tmp_path / "v1.yaml").write_text(book_text(v1.date or "", v1.prices, v1.exchange, ""))
+    assert set(load_prices(tmp_path / "v1.yaml").prices) == set(v1.prices)
+
+
+def test_digest_is_of_the_file(tmp_path: Path) -> None:
+    """A comment that moves moves the digest: the file is what was published."""
+    one = load_prices(book_file(tmp_path, row())).digest
+    other = load_prices(book_file(tmp_path, row(), "# later\n")).digest
+
+    assert one != other
+
+
+def test_price_in_a_file_is_exact(tmp_path: Path) -> None:
+    """ "0.1" is a tenth, not the nearest binary fraction."""
+    assert load_prices(book_file(tmp_path, row('"0.1"'))).prices[0].usd_per_hour == Decimal("0.1")
+
+
+def replaced(old: str, new: str) -> str:
+    assert old in row()
+    return row().replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        pytest.param([row("0.1")], "write a number as a text in quotes", id="a binary number"),
+        pytest.param([row("3")], "write a number as a text in quotes", id="a whole number"),
+        pytest.param([row('"-1"')], "price is '-1'", id="negative"),
+        pytest.param([row('"1e3"')], "price is '1e3'", id="with an exponent"),
+        pytest.param([row('"0.00"')], "costs 0.00 USD; a price is not", id="free"),
+        pytest.param([row("null")], "'price' is missing", id="null"),
+        pytest.param([row(), row('"4"')], "'acme/box/here/on_demand' occurs twice", id="one id twice"),
+        pytest.param([row(sku="a/b")], "sku is 'a/b'", id="a slash in a part of the id"),
+        pytest.param([replaced("source:", "spot: '1', source:")], "unknown key 'spot'", id="an unknown key"),
+        pytest.param([replaced("on_demand", "haggled")], "purchase is 'haggled'", id="an unknown purchase"),
+        pytest.param([replaced("confidence: A", "confidence: Z")], "confidence is 'Z'", id="unknown confidence"),
+        pytest.param([replaced("effective: null, ", "")], "'effective' is missing", id="a missing key"),
+        pytest.param([replaced('"2026-11-09"', "soon")], "retrieved is 'soon'", id="no date"),
+        pytest.param([replaced("2026-11-09", "2026-02-30")], "which is not a date", id="30th of February"),
+        pytest.param([replaced('retrieved: "2026-11-09"', "retrieved: null")], "A must have a date", id="A undated"),
+        pytest.param([replaced("granularity_s: 60", "granularity_s: 0")], "granularity_s is '0'", id="no granularity"),
+        pytest.param([replaced("minimum_s: 0", "minimum_s: true")], "minimum_s is 'True'", id="a true minimum"),
+        pytest.param([replaced("includes_gpu: false", "includes_gpu: 0")], "true or false", id="no truth"),
+        pytest.param([replaced("instance-h", "host-h")], "must name its accelerators", id="a host alone"),
+        pytest.param([replaced("instance-h", "gpu-h")], "must have one accelerator", id="no accelerator at all"),
+        pytest.param([replaced("source:", "kwh_price: '1', pue: '1.2', source:")], "a rent includes energy", id="kWh"),
+        pytest.param(
+            [replaced("on_demand", "on_prem").replace("source:", "kwh_price: '1', pue: '0.9', source:")],
+            "pue must be at least 1",
+            id="a facility that makes energy",
+        ),
+        pytest.param([replaced("USD", "EUR")], "no dated rate", id="a currency without a rate"),
+        pytest.param(["  - acme\n"], r"prices\[0\]: must be a mapping", id="no mapping"),
+        pytest.param(["  acme: 1\n"], "'prices' must be a list", id="no list"),
+    ],
+)
+def test_bad_book_is_refused(tmp_path: Path, rows: list[str], message: str) -> None:
+    """What is wrong is named with file, row and value."""
+    path = book_file(tmp_path, *rows)
+
+    with pytest.raises(RulesError, match=message) as caught:
+        load_prices(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+RATE = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: a bank}\n'
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        pytest.param("", "date is 'None'", id="no date"),
+        pytest.param(HEAD + "currency: USD\n", "unknown key 'currency'", id="an unknown key"),
+        pytest.param(HEAD + RATE.replace(', date: "2026-11-20"', ""), "'date' is missing", id="a rate without a date"),
+        pytest.param(HEAD + RATE.replace(", source: a bank", ""), "'source' is missing", id="a rate without a source"),
+        pytest.param(HEAD + RATE.replace("1.08", "0"), "must be above zero", id="a worthless currency"),
+        pytest.param(HEAD + RATE.replace("EUR", "USD"), "none for USD", id="a rate of the dollar"),
+        pytest.param(HEAD + RATE + RATE.removeprefix("exchange:\n"), "one rate per currency", id="two rates"),
+        pytest.param(HEAD + "exchange: [1.08]\n", "must be a mapping", id="a rate without a currency"),
+        pytest.param(HEAD + RATE.replace("{currency", "{bank: b, currency"), "unknown key 'bank'", id="a rate's key"),
+    ],
+)
+def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) -> None:
+    """A book has a date; a rate of exchange has one, too."""
+    with pytest.raises(RulesError, match=message):
+        load_prices(book_file(tmp_path, row(), head=head))
+
+
+def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
+    """prices.yaml is the oldest; those in prices/ are newer, and the newest is in force."""
+    book_file(tmp_path, row())
+    (tmp_path / "prices").mkdir()
+    for day, amount in (("2027-02-01", '"4"'), ("2027-01-01", '"5"')):
+        (tmp_path / "prices" / f"{day}.yaml").write_text(f'date: "{day}"\nprices:\n{row(amount)}')
+    books = load_books(tmp_path)
+
+    assert [book.date for book in books.books] == ["2026-11-21", "2027-01-01", "2027-02-01"]
+    assert (books.current.usd_per_hour(naming()), books.first.usd_per_hour(naming())) == (Decimal(4), Decimal("3.60"))
+    assert books.named(books.books[1].digest) is books.books[1]
+    assert books.named("f" * 64) is None
+    assert books.matching("2027-01-01") is books.matching(books.books[1].digest[:8]) is books.books[1]
+    for prefix in ("", "zz", "2028-01-01"):
+        with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
+            books.matching(prefix)
+
+
+def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
+    """Which one would be in force?"""
+    book_file(tmp_path, row())
+    (tmp_path / "prices").mkdir()
+    (tmp_path / "prices" / "again.yaml").write_text(HEAD + "prices:\n" + row())
+
+    with pytest.raises(RulesError, match=f"^{tmp_path}: each price book needs a date"):
+        load_books(tmp_path)
+    for books in ((), (PriceBook((), "d" * 64),)):
+        with pytest.raises(RulesError, match="each price book needs a date"):
+            PriceBooks(books)
+
+
+def test_no_prefix_names_no_book() -> None:
+    """Not even where there is only one."""
+    book = PriceBook((), "d" * 64, "2027-01-01")
+
+    assert PriceBooks((book,)).matching("d") is book
+    with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
+        PriceBooks((book,)).matching("")
+
+
+def test_books_are_in_order_however_they_are_given() -> None:
+    """The newest is in force, the oldest prices what names none."""
+    books = PriceBooks(tuple(PriceBook((), day * 64, f"2027-01-0{day}") for day in "213"))
+
+    assert [book.date for book in books.books] == ["2027-01-01", "2027-01-02", "2027-01-03"]
+    assert (books.first.digest, books.current.digest, books.digest) == ("1" * 64, "3" * 64, "3" * 64)
+
+
+def test_energy_is_charged_on_ones_own_machine_only() -> None:
+    """7.2 MJ are 2 kWh: x PUE 1.5 x 0.20 USD are 0.60 USD; nothing on rented machines, or by an estimate."""
+    power = Electricity(Decimal("0.20"), Decimal("1.5"), Decimal("0.20"))
+    own = price(purchase="on_prem", electricity=power)
+
+    assert electricity_usd(own, 7_200_000.0, "measured") == Decimal("0.600000")
+    assert electricity_usd(own, 7_200_000.0, "estimated") is None
+    assert electricity_usd(own, None, "none") is None
+    assert electricity_usd(price(), 7_200_000.0, "measured") is None
+    assert electricity_usd(own, 7.2e12, "measured") == Decimal("600000.000000")
+    assert electricity_usd(own, None, "measured") is None
+    assert electricity_usd(price(electricity=power), 7_200_000.0, "measured") is None
+    assert electricity_usd(price(purchase="on_prem"), 7_200_000.0, "measured") is None
+    assert isinstance(PriceBook((own,), "d" * 64).quote(own.id), Quote)
+
+
+def test_a_price_is_of_the_day_on_which_the_source_had_it() -> None:
+    """Else the day from which it holds, as the source states it; else None."""
+    dates = [("2026-01-01", "2026-11-09"), ("2026-01-01", None), (None, None)]
+
+    assert [price(effective=since, retrieved=had).as_of for since, had in dates] == ["2026-11-09", "2026-01-01", None]
+
+
+@pytest.mark.parametrize(
+    ("usd", "unit", "is_sound"),
+    [
+        ("0.01", "instance-h", True),
+        ("0", "instance-h", False),
+        ("0", "gpu-h", False),
+        ("-1", "instance-h", False),
+        ("0", "gb", True),
+        ("-0.5", "gb", False),
+    ],
+)
+def test_a_price_is_not_below_zero_and_time_is_not_free(usd: str, unit: str, is_sound: bool) -> None:
+    """What a provider gives away is traffic, never a machine."""
+    if is_sound:
+        assert PriceBook((price(usd, unit=unit),), "d" * 64).row(BOX) is not None
+    else:
+        with pytest.raises(RulesError, match="a price is not negative, and time not free"):
+            PriceBook((price(usd, unit=unit),), "d" * 64)
+
+
+def test_a_quote_is_of_the_list_price_unless_asked_otherwise() -> None:
+    """A spot machine is ranked at its price on demand, and shown at its own."""
+    book = PriceBook((price(), price("1", purchase="spot")), "d" * 64)
+    ranked, shown = book.quote("acme/box/here/spot"), book.quote("acme/box/here/spot", is_ranked=False)
+
+    assert isinstance(ranked, Quote)
+    assert isinstance(shown, Quote)
+    assert (ranked.usd_per_hour, ranked.row.purchase) == (Decimal("3.60"), "spot")
+    assert shown.usd_per_hour == Decimal(1)
+
+
+@pytest.mark.parametrize(("count", "usd"), [(None, None), (0, None), (-1, None), (1, "3.60"), (2, "7.20")])
+def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | None, usd: str | None) -> None:
+    """A node of no accelerators would cost nothing."""
+    found = PriceBook((price(unit="gpu-h"),), "d" * 64).quote(BOX, count)
+
+    assert (found.kind if isinstance(found, NoPrice) else str(found.usd_per_hour)) == (usd or "uncounted")
+
+
+def test_an_unknown_price_is_told_by_its_name() -> None:
+    """With the nearest ids; anything but a text is shown verbatim."""
+    book = PriceBook((price(),), "d" * 64)
+    near, strange = book.quote("acme/bax/here/on_demand"), book.quote(3.6)
+
+    assert isinstance(near, NoPrice)
+    assert isinstance(strange, NoPrice)
+    assert near.why.startswith("unknown price 'acme/bax/here/on_demand'")
+    assert BOX in near.why
+    assert strange.why == "3.6"
+
+
+HOST: dict[str, Any] = {"sku": "host", "unit": "host-h", "num_accelerators": 8, "gpu_sku": "gpu"}
+GPU: dict[str, Any] = {"sku": "gpu", "unit": "gpu-h", "num_accelerators": 1, "includes_host": False}
+
+
+def test_a_host_is_priced_with_its_accelerators() -> None:
+    """A host of 10 USD with eight accelerators of 2.50 each."""
+    rows = (price("10", **HOST), price("2.50", **GPU))
+    found = PriceBook(rows, "d" * 64).quote("acme/host/here/on_demand")
+
+    assert isinstance(found, Quote)
+    assert (found.usd_per_hour, found.parts) == (Decimal(30), rows)
+
+
+@pytest.mark.parametrize(
+    ("host", "gpu"),
+    [(HOST, {**GPU, "sku": "other"}), (HOST, {**GPU, "purchase": "spot"}), ({**HOST, "num_accelerators": None}, GPU)],
+    ids=["no such accelerator", "on other terms only", "how many is not known"],
+)
+def test_a_host_without_a_price_of_its_accelerators_has_none(host: dict[str, Any], gpu: dict[str, Any]) -> None:
+    """The host alone would be cheap."""
+    found = PriceBook((price("10", **host), price("2.50", **gpu)), "d" * 64).quote("acme/host/here/on_demand")
+
+    assert isinstance(found, NoPrice)
+    assert found.kind == "unlisted"
+    assert "a host without its accelerators" in found.why
+
+
+def test_every_part_of_a_price_bears_a_date_or_it_does_not_rank() -> None:
+    """For an estimate it is good enough."""
+    book = PriceBook((price("10", **HOST), price("2.50", **{**GPU, "retrieved": None})), "d" * 64)
+    ranked, shown = (book.quote("acme/host/here/on_demand", is_ranked=is_ranked) for is_ranked in (True, False))
+
+    assert ranked == NoPrice("undated", "'acme/gpu/here/on_demand' has no date")
+    assert isinstance(shown, Quote)
+    assert shown.usd_per_hour == Decimal(30)

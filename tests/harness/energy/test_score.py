@@ -1,0 +1,249 @@
+"""Energies of scores: what is ranked against what, and what is never ranked."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.board.leaderboard import leaderboard, row
+from harness.checker import engine, registry
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import RunEnergy
+from harness.energy.score import ScoreEnergy, is_tie, rank_energies, score_energy
+from harness.log.power_format import MeterClass
+from harness.submission import result as results
+from tests import fabricate
+from tests.rules.box import TODAY, codes
+
+
+def run_of(
+    joules: float | None,
+    u95_j: float = 1.0,
+    meter_class: MeterClass = "B",
+    scope: str = "node (ac)",
+    void: tuple[str, ...] = (),
+    share: float = 0.0,
+) -> RunEnergy:
+    return RunEnergy(
+        joules=joules,
+        uncertainty_j=None if joules is None else u95_j,
+        mean_w=None if joules is None else joules / 100,
+        meter_class=meter_class,
+        scope=scope,
+        share_estimated=share,
+        coverage=1.0,
+        longest_gap_s=1.0,
+        num_samples=100,
+        num_nodes=1,
+        void=void,
+    )
+
+
+def energy_of(*joules: float, **more: object) -> ScoreEnergy:
+    found = score_energy([run_of(value, **more) for value in joules])  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_mean_and_interval_by_hand() -> None:
+    """99, 100, 101: a mean of 100; Student's t with 2 degrees of freedom is 4.303, so that the spread's half width is
+    4.303 x 1 / sqrt(3) = 2.484; the meter's is 2."""
+    found = energy_of(99.0, 100.0, 101.0, u95_j=2.0)
+
+    assert found.joules == pytest.approx(100)
+    assert found.high_j == pytest.approx(100 + (2.484**2 + 2**2) ** 0.5, abs=1e-3)
+    assert found.low_j == pytest.approx(100 - (2.484**2 + 2**2) ** 0.5, abs=1e-3)
+
+
+def test_one_run_has_the_interval_of_its_meter() -> None:
+    """There is no spread."""
+    found = energy_of(100.0, u95_j=2.0)
+
+    assert (found.low_j, found.joules, found.high_j) == (98.0, 100.0, 102.0)
+
+
+def test_weakest_class_counts_and_void_reasons_join() -> None:
+    """Over the averaged runs."""
+    found = score_energy([run_of(1.0), run_of(1.0, meter_class="D", void=("gap",)), run_of(1.0, void=("coverage",))])
+
+    assert found is not None
+    assert (found.meter_class, found.board, found.void) == ("D", "component", ("coverage", "gap"))
+
+
+def test_scopes_that_differ_between_runs_void() -> None:
+    """Their mean mixes two quantities."""
+    found = score_energy([run_of(1.0), run_of(1.0, scope="gpu (board)")])
+
+    assert found is not None
+    assert found.void == ("scope_mixed",)
+
+
+def test_nothing_metered_is_none() -> None:
+    assert score_energy([None, None, None]) is None
+
+
+def test_the_classes_of_the_boards_are_those_of_the_rules() -> None:
+    """If only analysers may rank, the other classes have no board."""
+    strict = EnergyLimits(node_classes=("A",), component_classes=())
+    boards = [score_energy([run_of(1.0, meter_class=name)], limits=strict) for name in ("A", "B", "C")]
+
+    assert [found.board if found else "" for found in boards] == ["node", None, None]
+
+
+RUNS = st.builds(
+    run_of,
+    st.one_of(st.none(), st.floats(0.0, 1e9)),
+    st.floats(0.0, 1e8),
+    st.sampled_from(("A", "B", "C", "D", "E", "N")),
+    st.sampled_from(("node (ac)", "node (dc)", "gpu (board)")),
+    st.sampled_from(((), (), (), ("coverage",), ("estimated_share",))),
+)
+ENERGIES = st.lists(st.one_of(st.none(), st.lists(RUNS, min_size=1, max_size=3).map(score_energy)), max_size=8)
+
+
+@given(ENERGIES)
+def test_properties_of_the_ranking(energies: list[ScoreEnergy | None]) -> None:
+    """Estimated, void and missing energies have no place; other boards and scopes are not compared; an energy that
+    overlaps with the leader shares its rank; and more joules never rank before fewer that do not tie."""
+    places = rank_energies(energies)
+
+    for energy, place in zip(energies, places, strict=True):
+        if energy is None or energy.joules is None or energy.void or energy.meter_class in ("E", "N"):
+            assert place is None
+        else:
+            assert place is not None
+            assert place.board == ("node" if energy.meter_class in ("A", "B") else "component")
+    ranked = [(energy, place) for energy, place in zip(energies, places, strict=True) if place is not None]
+    for one, first in ranked:
+        group = [(other, place) for other, place in ranked if (place.board, place.scope) == (first.board, first.scope)]
+        leaders = [other for other, place in group if place.rank == first.rank]
+        assert one is not None
+        leader = min((other for other in leaders if other), key=lambda other: other.joules or 0.0)
+        assert is_tie(leader, one)
+        assert min(place.rank for _, place in group) == 1
+        for other, second in group:
+            assert other is not None
+            if first.rank < second.rank:
+                assert (one.joules or 0.0) <= (other.joules or 0.0)
+
+
+def test_intervals_that_touch_are_a_tie() -> None:
+    """1,000 +- 10 and 1,020 +- 10 meet at 1,010."""
+    leader = energy_of(1000.0, u95_j=10.0)
+
+    assert is_tie(leader, energy_of(1020.0, u95_j=10.0))
+    assert not is_tie(leader, energy_of(1020.5, u95_j=10.0))
+    assert not is_tie(energy_of(1020.5, u95_j=10.0), leader)
+
+
+@given(st.permutations(list(range(5))))
+def test_order_of_the_results_does_not_matter(order: list[int]) -> None:
+    energies = [energy_of(value, u95_j=2.0) for value in (100.0, 103.0, 107.0, 120.0, 121.0)]
+    places = rank_energies([energies[index] for index in order])
+
+    assert [place.rank for place in (places[order.index(index)] for index in range(5)) if place] == [1, 1, 3, 4, 4]
+
+
+def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
+    """Whole nodes on one, parts on the other; modelled energies, unmetered results and invalid results on neither."""
+    ruleset = fabricate.ruleset(codes())
+    kinds = {"a": "node", "b": "wall", "c": "counters", "d": "model", "e": None, "f": "node"}
+    rows = []
+    for name, kind in kinds.items():
+        system = {**fabricate.SYSTEM, "system_name": name}
+        change = None if name != "f" else lambda index, steps: steps[:-1]
+        folder = fabricate.write_submission(tmp_path, change=change, system=system, power=kind)
+        rows.append(row(results.read_result(folder), ruleset, registry.checks().values(), None, TODAY))
+    (table,) = leaderboard("v1", "r" * 64, rows).tables
+    places = {
+        item.system: item.energy_place and (item.energy_place.board, item.energy_place.rank) for item in table.rows
+    }
+
+    assert places == {"a": ("node", 1), "b": ("node", 1), "c": ("component", 1), "d": None, "e": None, "f": None}
+
+
+def test_a_machine_without_meters_has_no_energy_and_no_rank(tmp_path: Path) -> None:
+    """Class N and null, never 0; the result is valid by its time."""
+    ruleset = fabricate.ruleset(codes())
+    result = results.read_result(fabricate.write_submission(tmp_path))
+    found = row(result, ruleset, registry.checks().values(), None, TODAY)
+
+    assert engine.judge(result, ruleset, registry.checks().values(), TODAY) == []
+    assert found.is_ranked
+    assert (found.score.energy, found.score.energy_j, found.score.energy_source) == (None, None, "none")
+    assert leaderboard("v1", "r" * 64, [found]).tables[0].rows[0].energy_place is None
+
+
+def test_idle_power_is_shown_and_never_ranked(tmp_path: Path) -> None:
+    """80 W by the baseline; without one, None, and nothing else changes."""
+    ruleset = fabricate.ruleset({})
+    folder = fabricate.write_result(tmp_path / "r", power="node")
+    with_idle = row(results.read_result(folder), ruleset, [], None, TODAY)
+    shutil.rmtree(folder / "power" / "idle")
+    without = row(results.read_result(folder), ruleset, [], None, TODAY)
+
+    assert with_idle.score.energy is not None
+    assert with_idle.score.energy.idle_w == pytest.approx(80, abs=0.5)
+    assert without.score.energy == replace(with_idle.score.energy, idle_w=None)
+
+
+def energy_over(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
+    found = score_energy(runs, **more)
+    assert found is not None
+    return found
+
+
+def test_the_factor_of_the_time_is_that_of_the_energy() -> None:
+    """100 +- 2 J become 150 +- 3 J; the watts of the runs do not change."""
+    found = energy_over([run_of(100.0, 2.0)], factor=1.5)
+
+    assert (found.low_j, found.joules, found.high_j, found.mean_w) == (147.0, 150.0, 153.0, 1.0)
+
+
+def test_an_interval_ends_at_zero_and_an_unknown_uncertainty_adds_nothing() -> None:
+    """10 +- 20 J are at least 0 J; an energy without uncertainty has an interval of no width."""
+    wide, sure = energy_over([run_of(10.0, 20.0)]), energy_over([replace(run_of(100.0), uncertainty_j=None)])
+
+    assert (wide.low_j, wide.high_j) == (0.0, 30.0)
+    assert (sure.low_j, sure.joules, sure.high_j) == (100.0, 100.0, 100.0)
+
+
+@pytest.mark.parametrize("other", [None, run_of(None)])
+def test_joules_of_some_runs_give_no_mean(other: RunEnergy | None) -> None:
+    """Neither interval nor watts; a run that was not metered is the reason."""
+    found = energy_over([run_of(100.0), other])
+
+    assert (found.joules, found.low_j, found.high_j, found.mean_w) == (None, None, None, None)
+    assert found.void == (("unmetered",) if other is None else ())
+    assert (found.source, found.may_rank) == ("none", False)
+
+
+def test_watts_are_the_mean_of_the_runs_that_have_them() -> None:
+    """1 W and 3 W give 2 W; a run without watts does not count."""
+    runs = [run_of(100.0), run_of(300.0), replace(run_of(200.0), mean_w=None)]
+
+    assert energy_over(runs).mean_w == 2.0
+    assert energy_over(runs[2:]).mean_w is None
+
+
+def test_the_share_that_is_estimated_is_of_the_joules() -> None:
+    """Half of 100 J and none of 300 J are an eighth; a run without joules adds none; without any joules, the worst
+    share counts."""
+    assert energy_over([run_of(100.0, share=0.5), run_of(300.0)]).share_estimated == 0.125
+    assert energy_over([run_of(100.0, share=0.5), run_of(None, share=1.0)]).share_estimated == 0.5
+    assert energy_over([run_of(None, share=0.25), run_of(None, share=1.0)]).share_estimated == 1.0
+    assert energy_over([run_of(0.5, share=0.5), run_of(0.0, share=1.0)]).share_estimated == 0.5
+
+
+def test_a_source_is_measured_estimated_or_none() -> None:
+    """By the weakest meter of the averaged runs."""
+    assert energy_over([run_of(1.0), run_of(1.0, meter_class="D")]).source == "measured"
+    assert energy_over([run_of(1.0), run_of(1.0, meter_class="E")]).source == "estimated"
+    assert energy_over([run_of(None, meter_class="E")]).source == "none"

@@ -1,0 +1,114 @@
+"""The writer of run logs when the disk does not play along, and the clock it writes by."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.base.clock import MonotonicClock
+from harness.errors import OutputError
+from harness.log import run_log
+from harness.log.writer import LogWriter
+from tests.scripted import FakeClock
+
+
+def test_log_that_is_there_is_never_written_over(tmp_path: Path) -> None:
+    """Not a byte of it is touched."""
+    path = tmp_path / "result_0.txt"
+    path.write_text("another run")
+
+    with pytest.raises(OutputError, match=r"result_0\.txt: exists already; a run never overwrites another"):
+        LogWriter(path, FakeClock())
+
+    assert path.read_text() == "another run"
+
+
+def test_log_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    """Before anything is trained: the folder is gone."""
+    with pytest.raises(OutputError, match=r"gone/result_0\.txt: cannot be created: No such file or directory"):
+        LogWriter(tmp_path / "gone" / "result_0.txt", FakeClock())
+
+
+def test_line_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """write(2) may take less than it was given; the reader and the chain see whole lines."""
+    write = os.write
+    writer = LogWriter(tmp_path / "log", FakeClock())
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
+    for number in range(3):
+        writer.event("seed", number, {"text": "x" * 500})
+    monkeypatch.undo()
+    writer.close()
+
+    log = run_log.read(tmp_path / "log")
+    assert log.defects == ()
+    assert [event.value for event in log.events] == [0, 1, 2]
+
+
+def test_disk_that_fills_up_in_mid_line_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a line was taken: it is cut off again, so that what there is of the run can be read."""
+    write = os.write
+    writer = LogWriter(tmp_path / "log", FakeClock())
+    writer.event("seed", 1)
+    written: list[int] = []
+
+    def fills_up(fd: int, data: bytes) -> int:
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(write(fd, data[:20]))
+        return 20
+
+    monkeypatch.setattr(os, "write", fills_up)
+    with pytest.raises(OutputError, match="cannot be written: No space left on device; the run is not complete"):
+        writer.event("seed", 2)
+    monkeypatch.undo()
+    writer.close()
+
+    assert written == [20]
+    log = run_log.read(tmp_path / "log")
+    assert (log.defects, [event.value for event in log.events]) == ((), [1])
+
+
+def test_log_that_does_not_reach_the_disk_is_said_and_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsync fails where a disk does: a run is not called finished by it, and a second close does nothing."""
+    writer = LogWriter(tmp_path / "log", FakeClock())
+    descriptors: list[int] = []
+
+    def failing(fd: int) -> None:
+        descriptors.append(fd)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OutputError, match="cannot be flushed to the disk: Input/output error"):
+        writer.close()
+    writer.close()
+
+    (descriptor,) = descriptors
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_step_of_the_wall_clock_is_told_and_reaches_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is set back by an hour during the run: the drift shows it, and the run's wall time continues."""
+    clock = MonotonicClock()
+    before_ms = clock.time_ms(clock.elapsed_ns())
+    assert abs(clock.wall_drift_ms()) < 1000
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000)
+
+    assert clock.wall_drift_ms() == pytest.approx(-3_600_000, abs=1000)
+    assert 0 <= clock.time_ms(clock.elapsed_ns()) - before_ms < 10_000
+
+
+def test_zero_of_the_clock_is_on_the_systems_own() -> None:
+    """Power logs are laid over the run by it: other processes of the machine read the same clock."""
+    clock = MonotonicClock()
+
+    before_ns = time.clock_gettime_ns(clock.clock_id())
+    now_ns = clock.origin_ns + clock.elapsed_ns()
+
+    assert before_ns <= now_ns <= time.clock_gettime_ns(clock.clock_id())
+    assert 1 <= clock.resolution_ns < 1_000_000_000
