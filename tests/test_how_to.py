@@ -1,3 +1,46 @@
+"""What a how-to guide shows works: its module of the open division is run as printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.base import typed_yaml
+from harness.base.files import sha256_of
+from harness.cli import main
+from harness.log import run_log
+from harness.ruleset import catalog
+from harness.run import workloads
+from harness.submission import module as open_module
+
+PAGE = (Path(__file__).parents[1] / "docs/how-to/bring-your-own-module.md").read_text()
+
+
+def example() -> tuple[str, list[str]]:
+    """The module and the arguments of the command below it."""
+    [text] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    [command] = re.findall(r"```bash\ntta (.*?)\n```", PAGE, re.DOTALL)
+    return text, shlex.split(command)
+
+
+def easy_rules(folder: Path) -> Path:
+    """The rules of v1 for one workload, with a target that its first evaluation reaches."""
+    folder.mkdir()
+    source = catalog.ruleset_folder("v1")
+    for name in ("ruleset.yaml", "prices.yaml"):
+        (folder / name).write_text((source / name).read_text())
+    content = typed_yaml.load_yaml(source / "image_classification.yaml")
+    del content["suites"]["standard"]
+    content["suites"]["mini"].update(target=0.05, eval_every_samples=1024, num_runs=1, drop=0, reference_convergence=[])
+    (folder / "image_classification.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
 def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
     """Its text defines two parts."""
     text, arguments = example()
