@@ -102,7 +102,7 @@ def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
     if there is no such majority, all but the longest.
     """
     begin = next(point.position or 0.0 for point in run.curve if point.position is not None)
-    kept = [_demanded(run, sorted([begin, *distances]))]  # the first may be one distance from the beginning
+    kept = [_permitted(run, sorted([begin, *distances]))]  # the first may be one distance from the beginning
     if len(distances) >= rule["min_evaluations"]:
         usual = distances[(len(distances) - 1) // 2]
         alike = [distance for distance in distances if abs(distance - usual) <= rule["max_longer"] * usual]
@@ -110,12 +110,12 @@ def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
     return min((2 * some[-1] - some[0] for some in kept if some), default=float("inf")) * (1 + rule["max_longer"])
 
 
-def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
+def _permitted(run: RunFacts, distances: list[float]) -> list[float]:
     """The distances that meet the constraint of the round's rules; none if the log counts in another unit."""
-    demand = run.standard.distance
-    if demand is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
+    constraint = run.standard.distance
+    if constraint is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
         return []
-    return [found for found in distances if demand.holds(Line(found, earlier={keys.GLOBAL_BATCH_SIZE: run.batch}))]
+    return [found for found in distances if constraint.holds(Line(found, earlier={keys.GLOBAL_BATCH_SIZE: run.batch}))]
 
 
 def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
@@ -148,18 +148,18 @@ def _usual(run: RunFacts, rule: SignalRule) -> float | None:
 
 
 def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    demand, usual = run.standard.distance, _usual(run, rule)
-    assert demand is not None
-    if usual is None or _demanded(run, [usual]):
+    constraint, usual = run.standard.distance, _usual(run, rule)
+    assert constraint is not None
+    if usual is None or _permitted(run, [usual]):
         return
     yield trace(
         run.path,
         run.curve[0].line,
-        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules require {demand.text} of this value "
+        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules require {constraint.text} of this value "
         f"(batch size {'not stated' if run.batch is None else f'{run.batch:g}'})",
         1.0,
         usual=usual,
-        demand=demand.text,
+        demand=constraint.text,
     )
 
 
