@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,46 +20,15 @@ from harness.checker.report import text
 from harness.errors import InputError, SubmissionError, UsageError
 from harness.findings import Rule
 from harness.ruleset import catalog, load
-from harness.ruleset.detect import Auto, given
+from harness.ruleset.detect import Auto
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
 
 if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
     from concurrent.futures import Future
 
-AUTO = "auto"  # stands for the ruleset that the results point to
 _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
-
-
-def auto_of(paths: Iterable[Path]) -> Auto:
-    """What finds the ruleset of results at or below `paths` among those that come with the harness."""
-    rounds = load.round_candidates(catalog.ruleset_folders())
-    own = {name for name, _ in catalog.ruleset_folders()}.difference(one.name for one in rounds)
-    return Auto(frozenset(own), tuple(rounds), given(paths))
-
-
-def held_to_one(results: Iterator[Result], paths: Iterable[Path]) -> tuple[Auto, Iterator[Result]]:
-    """What the results at or below `paths` are to be judged by, and the same results.
-
-    Raises:
-        UsageError: they point to two rulesets; also while what is returned is read.
-    """
-    kept, auto = auto_of(paths).decided(results)
-    return auto, _held(deque(kept), results, auto)
-
-
-def _held(kept: deque[Result], results: Iterator[Result], auto: Auto) -> Iterator[Result]:
-    while kept:
-        yield kept.popleft()  # nothing of it is kept here
-    for result in results:
-        auto.refuse_other(result)
-        yield result
-
-
-def say(auto: Auto) -> None:
-    """Which ruleset was taken, and why."""
-    print(f"tta: judging by ruleset {auto.name}{auto.why}", file=sys.stderr)
 
 
 Said: TypeAlias = text.Judged | InputError | UsageError  # of one result
