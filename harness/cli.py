@@ -89,10 +89,8 @@ def parser(verbs: Container[str] = VERBS) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"tta {__version__}")
     choices = top.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
     for name, verb in VERBS.items():
-        listed = {"help": verb.summary} if verb.is_listed else {}
-        one = choices.add_parser(
-            name, description=verb.summary, epilog=EXIT_STATUSES, allow_abbrev=False, **listed
-        )
+        one = choices.add_parser(name, help=verb.summary) if verb.is_listed else choices.add_parser(name)
+        one.description, one.epilog, one.allow_abbrev = verb.summary, EXIT_STATUSES, False
         if name in verbs:
             module = importlib.import_module(verb.module)
             module.add_arguments(one)

@@ -56,7 +56,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         findings=tuple(findings),
         bill=scoring_cost.bill_of(result, ruleset.prices),
         electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
-        signer=signature.verdict(result, ruleset).signer,
+        signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
     )
 
 

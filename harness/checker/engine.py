@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.errors import RulesError, unknown_name
 from harness.findings import Fault, Finding, Rule, Severity, sort_key
-from harness.mlperf import score
+from harness.mlperf.score import excused
 from harness.ruleset import waivers
 from harness.ruleset.model import BenchmarkRules, RuleSet, Waiver
 from harness.submission.result import Result
@@ -57,14 +57,15 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
         else:
             faults = list(rule.check(result, benchmark, ruleset))
         found += [_finding(rule, fault, severity, ruleset, tree, today) for fault in faults]
-    if ruleset.round is not None:
-        found = [_of_a_round(item, score.excused(result, ruleset.round)) for item in found]
+    if ruleset.round is not None and result.kind != "log":
+        may_fail = {str(log.path) for log in excused(result.runs, ruleset.round)}
+        found = [_of_a_round(item, may_fail) for item in found]
     return sorted(found, key=sort_key)
 
 
-def _of_a_round(finding: Finding, excused: Container[str]) -> Finding:
+def _of_a_round(finding: Finding, may_fail: Container[str]) -> Finding:
     """As it is; a warning where it says that a run did not converge that the olympic mean leaves out."""
-    if finding.code not in _NOT_CONVERGED or finding.path not in excused or not finding.counts:
+    if finding.code not in _NOT_CONVERGED or finding.path not in may_fail or not finding.counts:
         return finding
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
 

@@ -28,10 +28,13 @@ class Parser(argparse.ArgumentParser):
 
 def add_results(parser: Parser, what: str, default_ruleset: str = "v1", has_auto: bool = False) -> None:
     """Add PATH … and --ruleset. has_auto: --ruleset may be `auto`."""
-    parser.add_argument("paths", nargs="+", type=path, metavar="PATH", help=what)
+    parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help=what)
     auto = ", or auto: the one named by the logs, or the MLPerf round they were made for" if has_auto else ""
     parser.add_argument(
-        "--ruleset", default=default_ruleset, metavar="NAME", help=f"the ruleset to judge by{auto} (default: %(default)s)"
+        "--ruleset",
+        default=default_ruleset,
+        metavar="NAME",
+        help=f"the ruleset to judge by{auto} (default: %(default)s)",
     )
 
 
@@ -51,9 +54,12 @@ def add_benchmark(parser: Parser, is_optional: bool = False) -> None:
     parser.add_argument("workload", nargs=nargs, metavar="WORKLOAD", help="for example image_classification")
     add_suite(parser)
     add_ruleset(parser, "the ruleset")
-    parser.add_argument("--data", type=path, metavar="DIR", help="the cache of prepared data (default: $TTA_DATA)")
+    parser.add_argument("--data", type=as_path, metavar="DIR", help="the cache of prepared data (default: $TTA_DATA)")
     parser.add_argument(
-        "--source", type=path, metavar="DIR", help="data you already have, in a layout that the workload's card names"
+        "--source",
+        type=as_path,
+        metavar="DIR",
+        help="data you already have, in a layout that the workload's card names",
     )
 
 
@@ -64,7 +70,7 @@ def add_suite(parser: Parser) -> None:
 # Kinds of values.
 
 
-def path(text: str) -> Path:
+def as_path(text: str) -> Path:
     """The path as typed, resolved up to its last `..`, because the names above a result say what it is.
 
     An empty path would mean the current folder: what a script forgot to name would be judged, or written to.
@@ -76,25 +82,25 @@ def path(text: str) -> Path:
     return Path(Path(*names[:end]).resolve(), *names[end:]) if end else Path(text)
 
 
-def positive(text: str) -> int:
+def as_positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number of at least 1")
     return int(text)
 
 
-def index(text: str) -> int:
+def as_index(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 6:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 0 to 999999")
     return int(text)
 
 
-def seed(text: str) -> int:
+def as_seed(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= 2**31:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 0 to 2147483647")
     return int(text)
 
 
-def number(text: str, low: float = -1e9, high: float = 1e9) -> float:
+def as_number(text: str, low: float = -1e9, high: float = 1e9) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -104,11 +110,11 @@ def number(text: str, low: float = -1e9, high: float = 1e9) -> float:
     return value
 
 
-def seconds(text: str) -> float:
-    return number(text, 0.0, 86_400.0)
+def as_seconds(text: str) -> float:
+    return as_number(text, 0.0, 86_400.0)
 
 
-def throughput(text: str) -> float:
+def as_throughput(text: str) -> float:
     """Samples per second."""
     try:
         value = float(text)
@@ -119,6 +125,6 @@ def throughput(text: str) -> float:
     return value
 
 
-def today() -> date:
+def utc_today() -> date:
     """The day in UTC, by which waivers expire."""
     return datetime.now(UTC).date()

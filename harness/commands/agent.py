@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from harness.commands._arguments import Parser, positive, seconds
+from harness.commands._arguments import Parser, as_positive, as_seconds
 from harness.errors import ExitStatus, UsageError
 from harness.log.power_format import TOKEN_VARIABLE
 from harness.metering import agent
@@ -16,11 +16,15 @@ def add_arguments(parser: Parser) -> None:
         "--connect", required=True, metavar="HOST:PORT", help="the address given to the referee as --power-listen"
     )
     parser.add_argument(
-        "--node", required=True, type=positive, metavar="I", help="the number of this node; the referee's own node is 0"
+        "--node",
+        required=True,
+        type=as_positive,
+        metavar="I",
+        help="the number of this node; the referee's own node is 0",
     )
     parser.add_argument(
         "--patience",
-        type=seconds,
+        type=as_seconds,
         default=300.0,
         metavar="SECONDS",
         help="how long to wait for the referee (default: %(default)g)",

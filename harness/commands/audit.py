@@ -18,7 +18,7 @@ from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
 from harness.checker.report import html, sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, path, today
+from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Group, alone, record, together
 from harness.ruleset import catalog, load
@@ -31,17 +31,15 @@ FORMATS = ("text", "json", "sarif", "html")
 
 
 def add_arguments(parser: Parser) -> None:
-    add_results(
-        parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True
-    )
+    add_results(parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True)
     add_format(parser, "sarif", "html")
     parser.add_argument(
-        "--mirror", type=path, metavar="FILE", help="MLflow's SQLite file, with which the logs are compared"
+        "--mirror", type=as_path, metavar="FILE", help="MLflow's SQLite file, with which the logs are compared"
     )
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, today(), arguments.mirror)
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror)
 
 
 def run(

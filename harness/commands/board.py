@@ -12,7 +12,7 @@ from harness.board.index import Board, read_board
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.site import refuse_foreign, write_site
 from harness.checker import registry
-from harness.commands._arguments import Parser, add_ruleset, path, today
+from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
 from harness.errors import ExitStatus, MissingDependencyError, UsageError
 from harness.ruleset import catalog, load
 from harness.submission.result import Result
@@ -22,8 +22,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "action", choices=("build", "serve"), help="build: write a static site; serve: serve it over HTTP"
     )
-    parser.add_argument("tree", type=path, metavar="TREE", help="a tree of submissions")
-    parser.add_argument("--out", type=path, metavar="SITE", help="build: the folder of the site")
+    parser.add_argument("tree", type=as_path, metavar="TREE", help="a tree of submissions")
+    parser.add_argument("--out", type=as_path, metavar="SITE", help="build: the folder of the site")
     parser.add_argument("--host", default="127.0.0.1", help="serve: the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8765, help="serve: the port (default: %(default)s)")
     add_ruleset(parser)
@@ -34,7 +34,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         return serve(arguments.tree, arguments.host, arguments.port, arguments.ruleset)
     if arguments.out is None:
         raise UsageError("tta board build: name the folder for the pages with --out SITE")
-    return build(arguments.tree, arguments.out, arguments.ruleset, today())
+    return build(arguments.tree, arguments.out, arguments.ruleset, utc_today())
 
 
 def build(tree: Path, site: Path, ruleset_name: str, today: date) -> ExitStatus:

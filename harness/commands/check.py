@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, positive, today
+from harness.commands._arguments import Parser, add_format, add_results, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
 from harness.findings import Rule, alike
 from harness.ruleset import catalog, load
@@ -20,22 +20,21 @@ FORMATS = ("text", "json", "sarif", "html")
 
 
 def add_arguments(parser: Parser) -> None:
-    add_results(
-        parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True
-    )
+    add_results(parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True)
     add_format(parser, "sarif", "html")
     parser.add_argument(
         "--verbose", action="store_true", help="text: also why each check that found something matters, and what to do"
     )
     parser.add_argument(
-        "--jobs", type=positive, metavar="N", help="number of processes (default: one per core if there are many logs)"
+        "--jobs",
+        type=as_positive,
+        metavar="N",
+        help="number of processes (default: one per core if there are many logs)",
     )
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(
-        arguments.paths, arguments.ruleset, arguments.format, today(), arguments.verbose, arguments.jobs
-    )
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.verbose, arguments.jobs)
 
 
 def run(

@@ -24,11 +24,11 @@ from harness.board.leaderboard import Leaderboard, Row
 from harness.board.mlperf_table import RoundRow
 from harness.checker import engine, registry
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, path, today
+from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, UsageError, printable
-from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import Round
+from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
@@ -56,18 +56,16 @@ class Derivation:
 
 
 def add_arguments(parser: Parser) -> None:
-    add_results(
-        parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True
-    )
+    add_results(parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True)
     add_format(parser)
-    parser.add_argument("--tree", type=path, metavar="TREE", help="the results among which these are ranked")
+    parser.add_argument("--tree", type=as_path, metavar="TREE", help="the results among which these are ranked")
     parser.add_argument(
-        "--against", type=path, metavar="BOARD.json", help="the data of a published board, to compare with"
+        "--against", type=as_path, metavar="BOARD.json", help="the data of a published board, to compare with"
     )
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, arguments.tree, arguments.against, today())
+    return run(arguments.paths, arguments.ruleset, arguments.format, arguments.tree, arguments.against, utc_today())
 
 
 def run(
@@ -137,7 +135,7 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
     claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
-    score = mlperf_score.of(result, round_)
+    score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
     numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))

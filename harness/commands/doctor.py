@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.commands._arguments import Parser, add_format, path
+from harness.commands._arguments import Parser, add_format, as_path
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
 from harness.metering.meters import Survey, survey
 from harness.run import machine as node
-from harness.run.preflight import Report, examine, looks
+from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description
 
 FORMATS = ("text", "json")
@@ -22,7 +22,10 @@ FORMATS = ("text", "json")
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "--out", type=path, metavar="FILE", help="write the system description here; an existing file is never changed"
+        "--out",
+        type=as_path,
+        metavar="FILE",
+        help="write the system description here; an existing file is never changed",
     )
     parser.add_argument("--submitter", metavar="NAME", help="the submitter in the system description")
     parser.add_argument("--system-name", metavar="NAME", help="the system's name in the system description")
@@ -64,7 +67,7 @@ def run(
         print(as_text(report))
         if output is not None:
             print(f"\nsystem description written to {printable(output, 1000)}")
-    return ExitStatus.FINDINGS if check and any(looks(report)) else ExitStatus.OK
+    return ExitStatus.FINDINGS if check and any(lines_with_advice(report)) else ExitStatus.OK
 
 
 def as_text(report: Report) -> str:
@@ -77,7 +80,7 @@ def as_text(report: Report) -> str:
             shown.append(f"  {'ok  ' if line.advice is None else 'look'}  {line.name:<{width}}  {line.value}")
             if line.advice is not None:
                 shown.append(f"        {'':<{width}}  -> {line.advice}")
-    count = len(looks(report))
+    count = len(lines_with_advice(report))
     shown.append(f"\n{count} thing{'s want' if count != 1 else ' wants'} a look" if count else "\nnothing wants a look")
     return "\n".join(shown)
 

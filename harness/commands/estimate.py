@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.text_table import aligned
-from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, path, positive, throughput
+from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, as_path, as_positive, as_throughput
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
 from harness.log import keys
@@ -37,14 +37,18 @@ def add_arguments(parser: Parser) -> None:
     )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
-        "--throughput", type=throughput, metavar="SAMPLES_PER_S", help="in training, all nodes together"
+        "--throughput", type=as_throughput, metavar="SAMPLES_PER_S", help="in training, all nodes together"
     )
-    pace.add_argument("--from", dest="result", type=path, metavar="RESULT", help="a result to take the throughput from")
+    pace.add_argument(
+        "--from", dest="result", type=as_path, metavar="RESULT", help="a result to take the throughput from"
+    )
     parser.add_argument(
-        "--batch-size", type=positive, metavar="N", help="global (default: that of the result, or of the rules)"
+        "--batch-size", type=as_positive, metavar="N", help="global (default: that of the result, or of the rules)"
     )
-    parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--gpus-per-node", type=positive, metavar="N", help="for prices of a single accelerator")
+    parser.add_argument(
+        "--nodes", type=as_positive, default=1, metavar="N", help="number of nodes (default: %(default)s)"
+    )
+    parser.add_argument("--gpus-per-node", type=as_positive, metavar="N", help="for prices of a single accelerator")
     parser.add_argument("--book", metavar="FILE|DIGEST", help="another price book (default: the one in force)")
     add_format(parser)
 

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands._arguments import Parser, index, number, path, seconds
+from harness.commands._arguments import Parser, as_index, as_number, as_path, as_seconds
 from harness.errors import ExitStatus, LogError, OutputError, UsageError, printable
 from harness.log import run_log
 from harness.log.power_csv import node_log, read_csv, spec_for
@@ -35,11 +35,15 @@ class Request:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("action", choices=("import",), help="write the readings as a power log of the result")
-    parser.add_argument("result", type=path, metavar="RESULT", help="a folder that `tta run` wrote")
-    parser.add_argument("--run", required=True, type=index, metavar="K", help="the run: result_<K>.txt")
-    parser.add_argument("--node", type=index, default=0, metavar="I", help="the node (default: %(default)s)")
+    parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("--run", required=True, type=as_index, metavar="K", help="the run: result_<K>.txt")
+    parser.add_argument("--node", type=as_index, default=0, metavar="I", help="the node (default: %(default)s)")
     parser.add_argument(
-        "--csv", required=True, type=path, metavar="FILE", help="the readings, with a header and one reading per line"
+        "--csv",
+        required=True,
+        type=as_path,
+        metavar="FILE",
+        help="the readings, with a header and one reading per line",
     )
     parser.add_argument(
         "--time-column", required=True, metavar="NAME", help="ISO 8601 with a time zone, or epoch seconds"
@@ -63,11 +67,11 @@ def add_arguments(parser: Parser) -> None:
         "--scope", choices=("ac", "dc"), default="ac", help="the side of the power supply (default: %(default)s)"
     )
     parser.add_argument(
-        "--offset", type=number, default=0.0, metavar="SECONDS", help="to add to the times of the file (default: 0)"
+        "--offset", type=as_number, default=0.0, metavar="SECONDS", help="to add to the times of the file (default: 0)"
     )
     parser.add_argument(
         "--clock-error",
-        type=seconds,
+        type=as_seconds,
         default=0.4,
         metavar="SECONDS",
         help="how far the meter's clock may still be off (default: %(default)g)",
@@ -116,7 +120,7 @@ def import_readings(request: Request) -> ExitStatus:
 
 
 def _accuracy(text: str) -> float:
-    return number(text, 0.01, 100.0)
+    return as_number(text, 0.01, 100.0)
 
 
 def _write(output: Path, data: bytes) -> None:

@@ -13,11 +13,11 @@ from harness.board.export import leaderboard_document
 from harness.board.text import leaderboard_text
 from harness.checker import engine, registry
 from harness.checker.results import open_results
-from harness.commands._arguments import Parser, add_format, add_results, today
+from harness.commands._arguments import Parser, add_format, add_results, utc_today
 from harness.errors import ExitStatus, UsageError
 from harness.findings import Rule
-from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import Round
+from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import layout
@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, today())
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today())
 
 
 def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -> ExitStatus:
@@ -80,7 +80,7 @@ def _print_round(
         num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
         has_claim = layout.SCALING_NAME in result.files
         claimed = layout.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
-        rows.append(mlperf_table.RoundRow(path, mlperf_score.of(result, round_), num_errors, claimed))
+        rows.append(mlperf_table.RoundRow(path, round_score(result.runs, round_), num_errors, claimed))
     if output_format == "json":
         document = mlperf_table.document(ruleset.version, ruleset.digest, rows)
         print(json.dumps(document, allow_nan=False, indent=2))

@@ -1,4 +1,4 @@
-"""`tta submit`: make a submission of a result: gather its files, check them as the organiser would, place them whole."""
+"""`tta submit`: turn a result into a submission: gather its files, check them as the organiser would, place them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.board import leaderboard
 from harness.checker import engine, registry
 from harness.checker.report import text
-from harness.commands._arguments import Parser, add_ruleset, path, today
+from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
 from harness.log import keys
 from harness.ruleset import catalog, load
@@ -39,8 +39,8 @@ class Request:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("result", type=path, metavar="RESULT", help="a folder that `tta run` wrote")
-    parser.add_argument("--to", type=path, required=True, metavar="TREE", help="a shared folder or a git checkout")
+    parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("--to", type=as_path, required=True, metavar="TREE", help="a shared folder or a git checkout")
     parser.add_argument(
         "--submitter", metavar="NAME", help="must be the one in the system description (default: that one)"
     )
@@ -50,7 +50,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--notes", default="", help="a line for readers of the leaderboard")
     add_ruleset(parser)
     parser.add_argument(
-        "--sign", type=path, metavar="KEY", help="an SSH key to sign the manifest with; a public key means the SSH agent's"
+        "--sign",
+        type=as_path,
+        metavar="KEY",
+        help="an SSH key to sign the manifest with; a public one is looked up in the SSH agent",
     )
     parser.add_argument("--dry-run", action="store_true", help="do everything except place it")
 
@@ -67,7 +70,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
             is_dry=arguments.dry_run,
             sign=arguments.sign,
         ),
-        today(),
+        utc_today(),
     )
 
 
@@ -97,7 +100,7 @@ def run(request: Request, today: date) -> ExitStatus:
             return ExitStatus.FINDINGS
         pack.refuse_second(request.tree, claim)  # else it would be ranked against itself
         if request.sign is not None:
-            print(signature.verdict(staged, ruleset).sentence)
+            print(signature.verdict(staged, ruleset.allowed_signers, ruleset.version).sentence)
         print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
             print(f"dry run: it would be placed at {request.tree / pack.places(claim).result}", file=sys.stderr)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.checker import engine, registry
-from harness.commands._arguments import Parser, path
+from harness.commands._arguments import Parser, as_path
 from harness.errors import ExitStatus, printable
 from harness.log import keys
 from harness.submission.layout import SYSTEM_NAME
@@ -18,7 +18,7 @@ from harness.tracking.store import Store
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("paths", nargs="+", type=path, metavar="PATH", help="a results folder or a tree of them")
+    parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help="a results folder or a tree of them")
     parser.add_argument(
         "--mlflow", metavar="URI", help="tracking URI (default: the one MLflow is configured with, or ./mlflow.db)"
     )

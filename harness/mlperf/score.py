@@ -22,7 +22,6 @@ from harness.mlperf.compliance import Kind
 from harness.mlperf.formula import Line
 from harness.mlperf.model import Join, Round, RoundBenchmark
 from harness.mlperf.rcp import RoundVerdict, judge
-from harness.submission.result import Result
 
 # What MLCommons' checker refuses a log for: MLP001 to MLP010 without MLP005, which is a warning there as well.
 _REFUSED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
@@ -80,19 +79,19 @@ def minutes(seconds: float) -> float:
     return seconds / 60
 
 
-def of(result: Result, round_: Round) -> RoundScore:
-    """The score of `result` in `round_`; computed once, kept with its first log."""
-    memo = next((log.memo for log in result.runs), {})
+def round_score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
+    """The score in `round_` of a result with these logs; computed once and kept with the first log."""
+    memo = next((log.memo for log in logs), {})
     kept = memo.get("roundscore")
-    if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in result.runs):
+    if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in logs):
         found: RoundScore = kept[2]
         return found
-    score = _of(result.runs, round_)
-    memo["roundscore"] = (round_, tuple(log.path for log in result.runs), score)
+    score = _score(logs, round_)
+    memo["roundscore"] = (round_, tuple(log.path for log in logs), score)
     return score
 
 
-def _of(logs: Sequence[RunLog], round_: Round) -> RoundScore:
+def _score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
     name = next((log.value("submission_benchmark") for log in logs if log.first("submission_benchmark")), None)
     division = next((log.value("submission_division") for log in logs if log.first("submission_division")), None)
     benchmark = round_.benchmark(name)
@@ -142,29 +141,25 @@ def run_of(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> Roun
     amount = amount_of(log, benchmark) if status == "success" else None
     return RoundRun(
         log=log,
-        complies=complies(log, round_),
+        complies=not refusals(log, round_),
         seconds=seconds_of(log),
         amount=amount if amount is not None and abs(amount) <= _MAX_AMOUNT else None,
         status=status if isinstance(status, str) else None,
     )
 
 
-def excused(result: Result, round_: Round) -> frozenset[str]:
-    """The logs of the runs that failed and may: not more than the mean leaves out, and for not having ended well only.
+def excused(logs: Sequence[RunLog], round_: Round) -> list[RunLog]:
+    """The logs of failed runs that do not invalidate the result.
 
-    What the round refuses such a log for by itself does not refuse the result.
+    There are at most as many as the mean leaves out at either end, and each failed only by not converging or not
+    ending.
     """
-    score = of(result, round_)
+    score = round_score(logs, round_)
     benchmark = round_.benchmark(score.benchmark)
     failed = [run.log for run in score.runs if not run.complies]
-    if benchmark is None or len(failed) > benchmark.drop or result.kind == "log":
-        return frozenset()
-    return frozenset(str(log.path) for log in failed if UNFINISHED.issuperset(refusals(log, round_)))
-
-
-def complies(log: RunLog, round_: Round) -> bool:
-    """Whether the round accepts the log by itself."""
-    return not refusals(log, round_)
+    if benchmark is None or len(failed) > benchmark.drop:
+        return []
+    return [log for log in failed if UNFINISHED.issuperset(refusals(log, round_))]
 
 
 def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:

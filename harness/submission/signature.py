@@ -18,7 +18,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import MissingDependencyError, SubmissionError, UsageError, printable
-from harness.ruleset.model import RuleSet
 from harness.submission.claim import MANIFEST_NAME, SIGNATURE_NAME, Envelope
 from harness.submission.layout import NAME_PATTERN
 from harness.submission.result import Result
@@ -98,10 +97,13 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
     return data[4:end], data[end:]
 
 
-def verdict(result: Result, ruleset: RuleSet) -> Verdict:
-    """What the signature of `result` is worth under `ruleset`; asked for twice, it is verified once."""
+def verdict(result: Result, allowed_signers: bytes | None, ruleset: str) -> Verdict:
+    """Return what the signature of `result` is worth; the same signature is verified once.
+
+    allowed_signers: the file of that name in the ruleset called `ruleset`; None where it has none.
+    """
     submitter = None if result.claim is None else result.claim.submitter
-    return _verdict(result.envelope, submitter, ruleset.allowed_signers, ruleset.version)
+    return _verdict(result.envelope, submitter, allowed_signers, ruleset)
 
 
 @lru_cache(maxsize=64)

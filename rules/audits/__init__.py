@@ -1,0 +1,1 @@
+"""The audit: suspicions, never a verdict."""

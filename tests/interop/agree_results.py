@@ -69,7 +69,7 @@ class Mine:
     def opinion(self, result: Result, today: date) -> Opinion:
         findings = engine.judge(result, self.ruleset, self.checks, today)
         codes = sorted({item.code for item in findings if item.counts})
-        score = mlperf_score.of(result, self.round)
+        score = mlperf_score.round_score(result.runs, self.round)
         verdict = score.code
         return Opinion(
             package=REFUSE if any(SHARED.fullmatch(code) for code in codes) else ACCEPT,

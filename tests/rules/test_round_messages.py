@@ -70,4 +70,4 @@ def test_a_round_is_timed_by_the_clock_of_its_logs(tmp_path: Path) -> None:
         find(log, "run_stop").metadata["elapsed_ns"] = 1_000_000_000
     assert box.ruleset.round is not None
 
-    assert score.of(box.result(), box.ruleset.round).raw_seconds == pytest.approx(1321.0)
+    assert score.round_score(box.result().runs, box.ruleset.round).raw_seconds == pytest.approx(1321.0)

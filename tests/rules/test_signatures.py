@@ -17,14 +17,12 @@ import pytest
 from harness import cli
 from harness.errors import MissingDependencyError, RulesError, SubmissionError, UsageError
 from harness.ruleset import catalog, load
-from harness.ruleset.model import RuleSet
 from harness.submission import claim, signature
 from harness.submission import result as submission_result
 from harness.submission.claim import Envelope
 from harness.submission.result import Result
 from tests import fabricate
 from tests.rules import signing
-from tests.rules.box import codes
 from tests.rules_folder import write_ruleset
 
 
@@ -34,16 +32,12 @@ def signed(place: Path, name: str = "acme") -> Result:
     return submission_result.read_result(folder)
 
 
-def law(allowed: bytes | None) -> RuleSet:
-    return replace(fabricate.ruleset(codes()), allowed_signers=allowed)
-
-
 def test_a_listed_key_is_valid_and_named(tmp_path: Path) -> None:
     """The submitter and the key's fingerprint, as ssh-keygen shows it."""
     result = signed(tmp_path)
     fingerprint = signing.ssh_keygen("-l", "-f", str(signing.key("acme").with_suffix(".pub"))).decode().split()[1]
 
-    verdict = signature.verdict(result, law(signing.allowed("acme", "acme")))
+    verdict = signature.verdict(result, signing.allowed("acme", "acme"), "v1")
 
     assert (verdict.state, verdict.signer) == ("valid", "acme")
     assert verdict.sentence == f"signed by acme with ssh-ed25519 {fingerprint}"
@@ -54,7 +48,7 @@ def test_a_key_for_another_namespace_is_not_valid(tmp_path: Path) -> None:
     result = signed(tmp_path)
 
     states = {
-        options: signature.verdict(result, law(signing.allowed("acme", "acme", options=options))).state
+        options: signature.verdict(result, signing.allowed("acme", "acme", options=options), "v1").state
         for options in ('namespaces="git"', 'namespaces="tta-submission"', "cert-authority")
     }
 
@@ -70,7 +64,7 @@ def test_a_name_that_is_no_name_is_never_valid(tmp_path: Path, name: str) -> Non
     assert result.claim is not None
     result = replace(result, claim=replace(result.claim, submitter=name))
 
-    verdict = signature.verdict(result, law(signing.allowed("*", "acme")))
+    verdict = signature.verdict(result, signing.allowed("*", "acme"), "v1")
 
     assert verdict.state == "not_allowed"
     assert verdict.sentence.isprintable()
@@ -82,7 +76,7 @@ def test_without_ssh_keygen_nothing_is_valid(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path))
     signature._verdict.cache_clear()
 
-    verdict = signature.verdict(result, law(allowed))
+    verdict = signature.verdict(result, allowed, "v1")
 
     assert verdict.sentence.endswith("not verifiable here: ssh-keygen is not installed")
     with pytest.raises(MissingDependencyError, match="openssh-client"):
@@ -111,7 +105,7 @@ def test_an_ssh_keygen_that_does_not_work_accuses_nobody(
     monkeypatch.setattr(signature, "_VERIFY_S", 1)
     signature._verdict.cache_clear()
 
-    verdict = signature.verdict(result, law(b""))
+    verdict = signature.verdict(result, b"", "v1")
 
     assert verdict.state == "unverifiable"
     assert why in verdict.why
@@ -283,7 +277,7 @@ def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
         'Good "tta-submission" signature for acme',
         'Good "tta-submission" signature',
     ]
-    assert signature.verdict(submission_result.read_result(folder), law(line.encode())).state == "valid"
+    assert signature.verdict(submission_result.read_result(folder), line.encode(), "v1").state == "valid"
     lines = shell(chain).splitlines()
     previous, digests = lines[::2], lines[1::2]
     assert previous[0] == f'"prev": "{"0" * 64}"'

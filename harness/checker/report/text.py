@@ -67,7 +67,7 @@ def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]
             yield name.capitalize(), said
     yield "Logs", f"{len(result.runs):,}"
     if ruleset is not None and result.envelope != Envelope():
-        yield "Signature", verdict(result, ruleset).sentence
+        yield "Signature", verdict(result, ruleset.allowed_signers, ruleset.version).sentence
 
 
 def as_text(results: Sequence[Judged], ruleset: RuleSet, explained: Mapping[str, Rule] | None = None) -> str:

@@ -1,1 +1,1 @@
-"""One log of an MLPerf round, held against that round's rules."""
+"""One log of an MLPerf round: its lines and values, held against that round's rules."""

@@ -44,7 +44,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     benchmark = ruleset.round.benchmark(result.benchmark)
     if benchmark is None:
         return
-    runs = score.of(result, ruleset.round).runs
+    runs = score.round_score(result.runs, ruleset.round).runs
     failed = [run.log.path.name for run in runs if not run.complies]
     if len(failed) > benchmark.drop:
         message = f"{len(failed)} of {len(runs)} runs failed ({', '.join(failed[:4])}); at most {benchmark.drop} may"

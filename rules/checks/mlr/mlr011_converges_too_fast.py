@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.mlperf import score as mlperf_score
+from harness.mlperf.score import round_score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
@@ -33,7 +33,7 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if ruleset.round is None:
         return
-    score = mlperf_score.of(result, ruleset.round)
+    score = round_score(result.runs, ruleset.round)
     if score.code is None or score.code.status != "fail":
         return
     verdict = score.code

@@ -34,6 +34,6 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if ruleset.round is None or result.kind == "log":
         return
-    verdict = score.of(result, ruleset.round).code
+    verdict = score.round_score(result.runs, ruleset.round).code
     if verdict is not None and verdict.status in ("missing", "unknown"):
         yield Fault(str(result.path), None, f"convergence cannot be compared: {verdict.why}")

@@ -38,7 +38,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     path = result.path / layout.SCALING_NAME
     claimed, why = layout.claimed_factor(path)
-    factor = score.of(result, ruleset.round).factor
+    factor = score.round_score(result.runs, ruleset.round).factor
     if claimed is None:
         yield Fault(str(path), None, f"no factor can be read from it: {printable(why)}; the logs give {factor:.6f}")
     elif abs(claimed - factor) > _TOLERANCE * factor:

@@ -30,6 +30,6 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    found = verdict(result, ruleset)
+    found = verdict(result, ruleset.allowed_signers, ruleset.version)
     if found.state == "unreadable":
         yield Fault(str(result.path / SIGNATURE_NAME), None, f"no SSH signature can be read from it: {found.why}")

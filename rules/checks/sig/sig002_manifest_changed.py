@@ -31,6 +31,6 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    found = verdict(result, ruleset)
+    found = verdict(result, ruleset.allowed_signers, ruleset.version)
     if found.state == "changed":
         yield Fault(str(result.path / SIGNATURE_NAME), None, found.why)

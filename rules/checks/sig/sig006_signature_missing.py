@@ -31,7 +31,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    found = verdict(result, ruleset)
+    found = verdict(result, ruleset.allowed_signers, ruleset.version)
     if result.kind == "submission" and ruleset.requires_signature and found.state in ("unsigned", "unverifiable"):
         yield Fault(
             str(result.path), None, f"these rules demand a signature ({SIGNATURE_NAME}); it is {found.sentence}"

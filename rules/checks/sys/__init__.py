@@ -1,1 +1,1 @@
-"""The system description, and whether the runs match it."""
+"""The system description: whether it is complete, and whether the runs match it."""

@@ -15,7 +15,7 @@ from harness.board.mlperf_table import RoundRow
 from harness.commands import derive, score
 from harness.errors import ExitStatus, UsageError
 from harness.findings import Finding, Severity
-from harness.mlperf import score as mlperf_score
+from harness.mlperf.score import round_score
 from tests import mlperflog
 from tests.mlperflog import Entry, find
 from tests.rules.box import TODAY
@@ -24,7 +24,7 @@ from tests.rules.roundbox import ROUND, RoundBox
 
 def row_of(box: RoundBox, claimed: float | None = None) -> RoundRow:
     assert box.ruleset.round is not None
-    return RoundRow(box.folder, mlperf_score.of(box.result(), box.ruleset.round), 2, claimed)
+    return RoundRow(box.folder, round_score(box.result().runs, box.ruleset.round), 2, claimed)
 
 
 def test_a_number_of_a_round_names_its_lines_and_files(tmp_path: Path) -> None:

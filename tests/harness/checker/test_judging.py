@@ -14,7 +14,7 @@ from harness.errors import RulesError
 from harness.findings import Fault, Finding, Rule, Severity
 from harness.log import run_log
 from harness.ruleset.model import RuleSet, Waiver
-from harness.submission.result import Result
+from harness.submission.result import Result, read_result
 from tests import fabricate, mlperflog
 from tests.rules.box import TODAY
 from tests.rules.roundbox import RoundBox
@@ -224,6 +224,8 @@ def test_a_run_of_a_round_that_may_fail_is_a_warning(tmp_path: Path) -> None:
         ("MLP003", failed),
         ("MLP007", failed),
     }
+    alone = judge(read_result(box.log(1)), replace(rules, waivers=()), checks, TODAY)
+    assert {item.severity for item in alone} == {Severity.ERROR}  # there is no mean that could leave it out
 
 
 def test_a_finding_that_is_no_error_needs_no_excuse(tmp_path: Path) -> None:
