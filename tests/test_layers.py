@@ -74,7 +74,7 @@ def files(folder: str) -> list[Path]:
 
 
 def noun(module: str) -> str:
-    """`harness.board.pages.pages.build` -> `board`; the package itself is an empty text."""
+    """`harness.board.pages.render` -> `board`; the package itself is an empty text."""
     parts = module.split(".")
     if len(parts) < 2 or parts[1].startswith("__"):
         return ""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.base.values import is_whole
 from harness.energy.accounting import run_energy
 from harness.energy.plausibility import outside_run, unattributed
 from harness.energy.run_energy import EnergyLimits, RunEnergy
@@ -68,7 +69,7 @@ def window_ns(log: RunLog) -> tuple[int, int] | None:
     origin_ns = 0
     if any(node.dialect == "tta" for node in log.nodes):
         mono_ns = log.field(keys.TTA_CLOCK, "mono_ns")
-        if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
+        if not is_whole(mono_ns):
             return None
         edges, origin_ns = [start.elapsed_ns, stops[-1].elapsed_ns], mono_ns
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.cost.price_book import whole_number
+from harness.base.values import positive_int
 from harness.energy.clock_offset import node_clock
 from harness.energy.meter_selection import PARTS
 from harness.energy.run_energy import EnergyPart
@@ -96,7 +96,7 @@ def missing_devices(
     for node in (node for node in nodes if not node.is_switch):
         devices: list[str] = [part.component for part in parts if _is_metered(part, node)]
         for name, component in _DESCRIBED:
-            described, found = whole_number(system.get(name)), devices.count(component)
+            described, found = positive_int(system.get(name)), devices.count(component)
             is_asked = found > 0 or (component == "gpu" and devices)
             if described is not None and is_asked and found < described:
                 yield Missing(node, name, described, found)

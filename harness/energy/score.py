@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import trimmed_interval
+from harness.base.stats import rank_bands, trimmed_interval
 from harness.energy.meter_selection import CLASSES
 from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
 from harness.log.power_format import MeterClass
@@ -77,22 +77,19 @@ def rank(energies: Sequence[RunEnergy]) -> list[Place | None]:
 def rank_standings(standings: Sequence[Standing | None]) -> list[Place | None]:
     """The place of each, in their order; None for None.
 
-    As on the board of times: the most frugal leads the first rank, whoever ties with the leader shares its rank, and
-    the first who does not leads the next, whose number is 1 plus how many are ahead.
+    As in the ranking by time, the lowest energy of a board and scope leads the first rank, and a standing that ties
+    with the leader of a rank shares it.
     """
     places: list[Place | None] = [None] * len(standings)
-    groups: dict[tuple[Board, str], list[tuple[float, int]]] = {}
+    groups: dict[tuple[Board, str], list[tuple[int, Standing]]] = {}
     for index, standing in enumerate(standings):
         if standing is not None:
-            groups.setdefault((standing.board, standing.scope), []).append((standing.joules, index))
+            groups.setdefault((standing.board, standing.scope), []).append((index, standing))
     for (board, scope), group in groups.items():
-        leader: tuple[Standing, Place] | None = None
-        for ahead, (_, index) in enumerate(sorted(group)):
-            mine = standings[index]
-            assert mine is not None
-            if leader is None or not is_tie(leader[0], mine):
-                leader = mine, Place(board, scope, ahead + 1)
-            places[index] = leader[1]
+        group.sort(key=lambda item: item[1].joules)
+        ranks = rank_bands([standing for _, standing in group], lambda item, leader: not is_tie(leader, item))
+        for (index, _), rank in zip(group, ranks, strict=True):
+            places[index] = Place(board, scope, rank)
     return places
 
 

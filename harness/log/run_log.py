@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.base.values import is_whole
 from harness.errors import LogError
 from harness.log.events import TOKEN, Event
 
@@ -224,7 +225,7 @@ class Collector:
                 return
             for lineno in self.unchained:
                 self.defect("unchained", lineno, _UNCHAINED)
-        if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
+        if not is_whole(seq) or elapsed_ns is None or not isinstance(prev, str):
             self.defect("unchained", event.lineno, _UNCHAINED)
             return
         expected = 0 if self.seq is None else self.seq + 1

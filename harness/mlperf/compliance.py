@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.base.values import is_number
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
 from harness.log.events import Event
@@ -54,7 +55,7 @@ def _in_words(demand: str) -> str:
 
 def of_target(key: str, target: Formula, values: Sequence[Any]) -> str:
     """That none of `values` reaches `target`."""
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [value for value in values if is_number(value)]
     span = f"they lie from {min(numbers):g} to {max(numbers):g}" if numbers else f"the last is {shown(values[-1])}"
     what = "evaluation" if key == EVAL_ACCURACY else key
     return f"none of {len(values)} {what}s reaches the target, {target.text}; {span}"
@@ -292,7 +293,7 @@ def place_of(event: Event) -> float | None:
     """Where in training a line says that it is: samples, else epochs, else steps; None: it does not say."""
     for name in _PLACES:
         place = event.metadata.get(name)
-        if isinstance(place, int | float) and not isinstance(place, bool):
+        if is_number(place):
             return place
     return None
 

@@ -18,13 +18,17 @@ Source: MLPerf training rules, "Reference Convergence Points" and its appendix; 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.base.stats import kept, student_quantile, trimmed_mean
+from harness.base.values import is_whole
 from harness.mlperf.compliance import shown
 from harness.mlperf.model import RoundBenchmark, RoundReference
+
+Definition = Literal["code", "rules"]
+DEFINITIONS: tuple[Definition, ...] = ("code", "rules")
 
 CONFIDENCE = 0.95  # one-sided; the rules' p-value of 0.05
 ROUNDING = 1e-9  # relative: an interpolated mean is not exact, and equal to the limit passes
@@ -43,6 +47,25 @@ class Point:
     num_points: int
 
 
+def reference_points(samples: Mapping[int, Sequence[float]], drop: int, definition: Definition) -> list[Point]:
+    """One point per batch size, ascending, of the samples to target of its runs.
+
+    A batch size of which fewer than two runs are kept is left out.
+    """
+    return [
+        _point(batch_size, values, drop, definition)
+        for batch_size, values in sorted(samples.items())
+        if len(values) - 2 * drop >= 2
+    ]
+
+
+def _point(batch_size: int, values: Sequence[float], drop: int, definition: Definition) -> Point:
+    spread_over = values if definition == "code" else kept(values, drop)
+    centre = math.fsum(spread_over) / len(spread_over)
+    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
+    return Point(batch_size, trimmed_mean(values, drop), spread, len(values) - 2 * drop)
+
+
 def prune(points: Sequence[Point]) -> list[Point]:
     """The points without those that a neighbouring batch size makes implausible.
 
@@ -50,6 +73,8 @@ def prune(points: Sequence[Point]) -> list[Point]:
     what is slower than the line between its neighbours goes, in one sweep from small to large. The sweep
     does not go back, so what is left need not be convex; rcp_checker does the same.
     """
+    if not points:
+        return []
     fastest = min(points, key=lambda point: point.mean)
     rest = [point for point in points if point.batch_size >= fastest.batch_size]
     i = 1
@@ -68,6 +93,12 @@ def interpolate(low: Point, high: Point, batch_size: int, num_points: int) -> Po
     return Point(batch_size, mean, low.spread + (high.spread - low.spread) * share, num_points)
 
 
+def neighbours(points: Sequence[Point], batch_size: int) -> tuple[Point | None, Point | None]:
+    """The last point at or below `batch_size` and the first at or above it; both are the point of that size itself."""
+    low = next((point for point in reversed(points) if point.batch_size <= batch_size), None)
+    return low, next((point for point in points if point.batch_size >= batch_size), None)
+
+
 def acceptable_mean(point: Point, num_submitted: int) -> float:
     """The smallest mean of `num_submitted` kept runs that is not significantly below the reference's, in samples.
 
@@ -78,10 +109,17 @@ def acceptable_mean(point: Point, num_submitted: int) -> float:
     return max(0.0, point.mean - quantile * point.spread * math.sqrt(1 / point.num_points + 1 / num_submitted))
 
 
-Definition = Literal["code", "rules"]
-Basis = Literal["exact", "interpolated", "larger", "none"]
-DEFINITIONS: tuple[Definition, ...] = ("code", "rules")
+def is_acceptable(mean: float, limit: float) -> bool:
+    """Whether a mean is not below the acceptable one."""
+    return mean >= limit * (1 - ROUNDING)
 
+
+def normalisation(point: Point, mean: float) -> float:
+    """The factor, at least 1, that takes convergence faster than the reference's mean back."""
+    return max(1.0, point.mean / mean) if mean > 0 else 1.0
+
+
+Basis = Literal["exact", "interpolated", "larger", "none"]
 # Of Llama 3.1 405B; the program asks for 5.0.0 or later.
 _ALLOWANCE = {"llama31_405b": ("5.0.0", 46_080.0)}
 
@@ -128,7 +166,7 @@ def judge(
     """
     if isinstance(batch_size, float) and batch_size.is_integer():
         batch_size = int(batch_size)  # 256.0: to MLCommons' program it is 256
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool):
+    if not is_whole(batch_size):
         why = f"global_batch_size is {shown(batch_size)}; it must be a whole number"
         if batch_size is None:
             why = "the logs have no global_batch_size, or not all the same"
@@ -139,40 +177,28 @@ def judge(
     if len(amounts) <= 2 * benchmark.drop:
         return RoundVerdict("unknown", "none", f"{len(amounts)} runs are too few to leave out the extremes")
     mean = trimmed_mean([math.inf if amount is None else amount for amount in amounts], benchmark.drop)
-    known = points(benchmark.convergence, benchmark.drop, definition)
+    known = round_points(benchmark.convergence, benchmark.drop, definition)
     if not known:
         return RoundVerdict("missing", "none", f"round {version} has no reference of {benchmark.name}", mean=mean)
-    lower = [point for point in known if point.batch_size < batch_size]
-    higher = known[len(lower) :]  # the first of them may be the batch size itself
-    if higher and higher[0].batch_size == batch_size:
-        return _compare(higher[0], mean, benchmark, version, definition, "exact")
-    if lower and higher:
-        between = interpolate(lower[-1], higher[0], batch_size, 2 * benchmark.num_runs)
+    low, high = neighbours(known, batch_size)
+    if low is not None and low is high:
+        return _compare(low, mean, benchmark, version, definition, "exact")
+    if low is not None and high is not None:
+        between = interpolate(low, high, batch_size, 2 * benchmark.num_runs)
         return _compare(between, mean, benchmark, version, definition, "interpolated")
-    if higher:
-        verdict = _compare(higher[0], mean, benchmark, version, definition, "larger")
+    words = f"above the largest, {known[-1].batch_size}"
+    if high is not None:
+        words = f"below the smallest, {high.batch_size}"
+        verdict = _compare(high, mean, benchmark, version, definition, "larger")
         if verdict.status == "pass":
             return verdict
-    words = f"below the smallest, {higher[0].batch_size}" if higher else f"above the largest, {lower[-1].batch_size}"
     why = f"no reference runs at batch size {batch_size}, {words} of the reference's"
     return RoundVerdict("missing", "none", why, mean=mean)
 
 
-def points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
-    """The reference by batch size, ascending, pruned: what larger or neighbouring batch sizes rule out is not there."""
-    found = [
-        _point(item, drop, definition)
-        for item in sorted(references, key=lambda item: item.global_batch_size)
-        if len(item.points) - 2 * drop >= 2
-    ]
-    return prune(found) if found else []
-
-
-def _point(item: RoundReference, drop: int, definition: Definition) -> Point:
-    spread_over = list(item.points) if definition == "code" else kept(item.points, drop)
-    centre = math.fsum(spread_over) / len(spread_over)
-    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
-    return Point(item.global_batch_size, trimmed_mean(item.points, drop), spread, len(item.points) - 2 * drop)
+def round_points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
+    """The reference of a round by batch size, pruned."""
+    return prune(reference_points({item.global_batch_size: item.points for item in references}, drop, definition))
 
 
 def _compare(
@@ -184,7 +210,7 @@ def _compare(
         since, allowance = _ALLOWANCE[benchmark.name]
         if _numbers(version) >= _numbers(since):
             limit = max(0.0, limit - allowance)
-    is_slow_enough = mean >= limit * (1 - ROUNDING)
+    is_slow_enough = is_acceptable(mean, limit)
     words = {"exact": "at", "interpolated": "between its batch sizes at", "larger": "at the larger"}[basis]
     return RoundVerdict(
         status="pass" if is_slow_enough else "fail",
@@ -193,7 +219,7 @@ def _compare(
         reference_mean=point.mean,
         acceptable_mean=limit,
         mean=mean,
-        factor=max(1.0, point.mean / mean) if is_slow_enough and mean > 0 else 1.0,
+        factor=normalisation(point, mean) if is_slow_enough else 1.0,
     )
 
 

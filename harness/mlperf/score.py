@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.base import values as base_values
 from harness.base.stats import trimmed_mean
+from harness.base.values import finite_number
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import UNREAD, RunLog
@@ -189,7 +189,7 @@ def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
         return _first_passing(log, benchmark, benchmark.join, stop)
     amount = evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
-        amount = base_values.number(last_value(log, TRAIN_SAMPLES))
+        amount = finite_number(last_value(log, TRAIN_SAMPLES))
     return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
 
 
@@ -199,7 +199,7 @@ def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
     lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
     unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    return base_values.number(last.metadata.get(unit)) if last is not None else None
+    return finite_number(last.metadata.get(unit)) if last is not None else None
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:
@@ -207,7 +207,7 @@ def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmar
 
     Some logs of BERT do, and say in train_samples how many it took; rcp_checker has --bert_train_samples for them.
     """
-    batch_size = base_values.number(last_value(log, keys.GLOBAL_BATCH_SIZE))
+    batch_size = finite_number(last_value(log, keys.GLOBAL_BATCH_SIZE))
     in_samples = any(item.unit == "samples" for item in benchmark.convergence)
     return in_samples and amount is not None and batch_size is not None and amount < batch_size
 
@@ -216,7 +216,7 @@ def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Eve
     target = benchmark.target()
     passing = []
     for line in compliance.joined(log, join):
-        where = base_values.number(line.value.get(join.by))
+        where = finite_number(line.value.get(join.by))
         if line.lineno < stop.lineno and where is not None and target is not None and target.holds(Line(line.value)):
             passing.append(where)
     return min(passing, default=None)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.base.files import small_file
-from harness.base.values import mapping
+from harness.base.values import mapping_or_empty
 from harness.cost.price_book import PriceBook
 from harness.errors import InputError, LogError, OutputError, RulesError
 from harness.log.keys import PRICES_FIELD
@@ -219,7 +219,7 @@ class Follower:
         book = _prices(picture)
         if COST_LIST not in known and book is not None and self.system is not None and picture.seconds is not None:
             with contextlib.suppress(InputError, ValueError, RecursionError):  # whoever judges it says what is wrong
-                cost = book.cost(mapping(json.loads(small_file(self.system))), picture.seconds)
+                cost = book.cost(mapping_or_empty(json.loads(small_file(self.system))), picture.seconds)
                 if cost is not None:
                     add_cost(picture, cost)
         if COST_BILLED not in known and ruleset is not None:

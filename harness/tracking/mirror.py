@@ -13,7 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from harness.base.processes import python_environment
+
 # One thread each, and no accelerator: the machine belongs to the run.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -65,7 +66,6 @@ class Mirror:
 
 def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
     """Starts to mirror the logs that are in `folder` or will appear there; returns at once."""
-    path = os.pathsep.join(entry for entry in (str(_ROOT), os.environ.get("PYTHONPATH")) if entry)
     command = [sys.executable, "-P", "-m", "harness.tracking", str(folder.absolute())]
     command += [f"--tracking-uri={tracking_uri(chosen_uri)}", f"--parent-pid={os.getpid()}"]
     try:
@@ -73,7 +73,7 @@ def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,  # standard output belongs to the verb
-            env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
+            env={**python_environment(), **_ENVIRONMENT},
             start_new_session=True,  # Ctrl-C is for the run; the mirror is told how that ended
         )
     except OSError as error:

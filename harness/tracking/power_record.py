@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from harness.base.values import mapping, number, whole
+from harness.base.values import finite_number, is_whole, mapping_or_empty, storable_int
 from harness.cost.price_book import PriceBooks
 from harness.energy.from_logs import energy_of
 from harness.energy.integral import MeterIntegral
@@ -108,14 +108,14 @@ class PowerPicture:
             if node.chosen is None and len(node.specs) < MAX_METERS:
                 node.specs.setdefault(spec.id, spec)
         elif event.key == power_format.CLOCK_OFFSET and node.offset_ns is None:
-            offset_ns = mapping(event.value).get("offset_ns")
+            offset_ns = mapping_or_empty(event.value).get("offset_ns")
             if isinstance(offset_ns, int) and abs(offset_ns) < 1 << 63:
                 node.offset_ns = offset_ns
         elif event.key in (POWER_READING, power_format.ENERGY_COUNTER):
             self._reading(node, event, picture)
 
     def _reading(self, node: _Node, event: Event, picture: MlflowRun) -> None:
-        meter, value = event.metadata.get("meter", _MLPERF), number(event.value)
+        meter, value = event.metadata.get("meter", _MLPERF), finite_number(event.value)
         if node.chosen is None:
             node.chosen = {name: _Series() for name in _chosen(node.specs)} or {_MLPERF: _Series()}
         series = node.chosen.get(meter) if isinstance(meter, str) else None
@@ -150,7 +150,7 @@ class PowerPicture:
             by_node[name] = math.fsum(item for item in watts if item is not None) if is_whole else None
         if second < 0 or (second >= _FINE_S and second % (10 if second < _COARSE_S else 100)):
             return
-        time_ms = whole(picture.clock.wall_ms + 1000 * second + 500)
+        time_ms = storable_int(picture.clock.wall_ms + 1000 * second + 500)
         if time_ms is None:
             return
         known = {name: watts for name, watts in by_node.items() if watts is not None}
@@ -167,9 +167,9 @@ def _seconds(event: Event, node: _Node, picture: MlflowRun) -> float | None:
         return None
     mono_ns = event.metadata.get("mono_ns")
     if mono_ns is None:
-        at_ms = number(event.time_ms)
+        at_ms = finite_number(event.time_ms)
         return None if at_ms is None else (at_ms - picture.clock.wall_ms) / 1e3
-    if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
+    if not is_whole(mono_ns):
         return None
     at_s = (mono_ns - (node.offset_ns or 0) - picture.clock.mono_ns) / 1e9
     return at_s if abs(at_s) < 1e8 else None

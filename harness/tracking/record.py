@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from harness.base.values import mapping, number, whole
+from harness.base.values import finite_number, mapping_or_empty, storable_int
 from harness.cost.price_book import Cost
 from harness.energy.run_energy import RunEnergy
 from harness.log import keys
@@ -140,16 +140,16 @@ class MlflowRun:
     def take(self, event: Event) -> None:
         """Adds what one event says. Events that say nothing to MLflow are passed over."""
         if self.start_ms is None:
-            self.start_ms = whole(event.time_ms)
-        self.end_ms = whole(event.time_ms)
-        if (samples := whole(event.samples_count)) is not None:
+            self.start_ms = storable_int(event.time_ms)
+        self.end_ms = storable_int(event.time_ms)
+        if (samples := storable_int(event.samples_count)) is not None:
             self._samples = samples
         take = _TAKERS.get(event.key)
         if take is not None:
             take(self, event)
 
     def _format(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         run_id = value.get("run_id")
         if isinstance(run_id, str) and _RUN_ID.fullmatch(run_id):
             self.tags.setdefault("tta.run_id", run_id)
@@ -158,7 +158,7 @@ class MlflowRun:
         self._param("harness.version", value.get("harness"))
 
     def _clock(self, event: Event) -> None:
-        mono_ns, wall_ms = mapping(event.value).get("mono_ns"), number(event.time_ms)
+        mono_ns, wall_ms = mapping_or_empty(event.value).get("mono_ns"), finite_number(event.time_ms)
         if isinstance(mono_ns, int) and abs(mono_ns) < 1 << 63 and event.elapsed_ns is not None and wall_ms is not None:
             self.clock = self.clock or ClockZero(mono_ns, wall_ms - event.elapsed_ns / 1e6)
 
@@ -166,7 +166,7 @@ class MlflowRun:
         self.is_initialised = True
 
     def _rules(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (keys.PRICES_FIELD,) * 2):
             self.tag(tag, value.get(name))
         self.ruleset = self.tags.get("tta.rules_version", "")
@@ -197,7 +197,7 @@ class MlflowRun:
                 self._param(f"resolved.{name}", value)
 
     def _system(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         self._param("system.name", value.get("name"))
         self._param("system.digest", value.get("digest"))
 
@@ -210,16 +210,16 @@ class MlflowRun:
             self._param(f"versions.{name}", value)
 
     def _data(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         if isinstance(value.get("digest"), str):
-            num_files, num_bytes = whole(value.get("num_files")), whole(value.get("num_bytes"))
+            num_files, num_bytes = storable_int(value.get("num_files")), storable_int(value.get("num_bytes"))
             self.data = DataSet(self.tags.get("tta.benchmark", "?"), clean(value["digest"])[:100], num_files, num_bytes)
 
     def _started(self, event: Event) -> None:
         self._run_start_ns = event.elapsed_ns
 
     def _tracked(self, event: Event) -> None:
-        for name, value in mapping(event.value).items():
+        for name, value in mapping_or_empty(event.value).items():
             if name in _TRACKED:
                 self._add(_TRACKED[name], value, event)
 
@@ -227,7 +227,7 @@ class MlflowRun:
         self._add(f"eval/{self.metric}", event.value, event)
         self._add("eval/target", self.target, event)
         self._add("eval/elapsed_s", self._seconds(event), event)
-        self._quality = number(event.value)
+        self._quality = finite_number(event.value)
 
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
@@ -257,11 +257,11 @@ class MlflowRun:
 
     def _energy(self, event: Event) -> None:
         """Of logs that have power logs, `measured` says it; older ones have this alone."""
-        if "method" not in mapping(event.value):
-            self._total(ENERGY, mapping(event.value).get("energy_j"), event)
+        if "method" not in mapping_or_empty(event.value):
+            self._total(ENERGY, mapping_or_empty(event.value).get("energy_j"), event)
 
     def _ledger(self, event: Event) -> None:
-        for name, value in mapping(event.value).items():
+        for name, value in mapping_or_empty(event.value).items():
             if name in PHASES:
                 self._total(f"ledger/{name}", value, event)
 
@@ -291,7 +291,7 @@ class MlflowRun:
 
     def _add(self, name: str, value: object, event: Event, step: int | None = None) -> None:
         """Adds a point, unless the value is absent, no number or not finite, or the metric has very many."""
-        finite, time_ms = number(value), whole(event.time_ms)
+        finite, time_ms = finite_number(value), storable_int(event.time_ms)
         count = self._counts.get(name, 0)
         if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
             self._counts[name] = count + 1

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
@@ -43,7 +43,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 def _faults(value: Mapping[str, object]) -> Iterator[str]:
     energy_j, source = value.get("energy_j"), value.get("source")
-    joules = values.number(energy_j)
+    joules = finite_number(energy_j)
     if source not in ("measured", "estimated", "none"):
         yield f"its source is {printable(source, 40)!r}; it must be measured, estimated or none"
     elif energy_j is None:
@@ -61,7 +61,7 @@ def _faults(value: Mapping[str, object]) -> Iterator[str]:
     elif (meter_class == "N") != (energy_j is None):
         yield f"its class is {meter_class}, and energy_j is {printable(energy_j, 40)}; N is for what was not measured"
     for name, most in (("u95_j", float("inf")), ("coverage", 1.0)):
-        number = values.number(value.get(name))
+        number = finite_number(value.get(name))
         if value.get(name) is not None and (number is None or not 0 <= number <= most):
             yield f"{name} is {printable(value.get(name), 40)}; it must be null or a number from 0 up to {most:g}"
     for name in ("void", "meters"):

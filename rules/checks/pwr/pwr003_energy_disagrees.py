@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.energy.meter_selection import CLASSES
 from harness.findings import Fault
 from harness.log import keys
@@ -36,7 +36,7 @@ RELATIVE = 0.001
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in metered(result, ruleset):
-        stated = values.number(run.log.field(keys.TTA_ENERGY, "energy_j"))
+        stated = finite_number(run.log.field(keys.TTA_ENERGY, "energy_j"))
         if stated is None:
             continue  # power logs may be laid beside a run that the referee did not meter
         joules, claimed = run.energy.joules, run.log.field(keys.TTA_ENERGY, "class")

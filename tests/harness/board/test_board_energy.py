@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.stats import ranks
+from harness.base.stats import rank_bands
 from harness.board.charts.power import component_chart, quality_and_power
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
@@ -21,8 +21,8 @@ from harness.board.index import Board
 from harness.board.pages.cost_view import CostView, cost_view, is_dearer, usd_interval
 from harness.board.pages.energy_view import EnergyView, energy_view
 from harness.board.pages.energy_words import CLASS_WORDS
-from harness.board.pages.pages import pages
 from harness.board.pages.power_trace import NUM_STEPS, PowerLine, PowerTrace, Step, binned, power_trace
+from harness.board.pages.render import render_pages
 from harness.board.pages.time_view import table_view
 from harness.checker import registry
 from harness.energy import run_energy as energy_run_energy
@@ -44,7 +44,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
 
 @pytest.fixture(scope="module")
 def made(board: Board) -> Mapping[str, bytes]:
-    return dict(pages(board))
+    return dict(render_pages(board))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     submit(tree, "fir", "with-a-gap", power="node", block_s=4.0, damage=gap)
     installed = {**RULES, "PWR005": registry.checks()["PWR005"]}
-    made = dict(pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
+    made = dict(render_pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
 
     for path in ("benchmarks/toy_mini--energy.html", "results/fir--with-a-gap--toy_mini.html"):
         assert "../rules/pwr005.html" in Page(made[path].decode()).links
@@ -183,8 +183,8 @@ def test_intervals_are_drawn_and_cut_at_a_logarithmic_edge() -> None:
 
 def test_ranks_share_and_skip() -> None:
     """As on the board of times: 1, 1, 3."""
-    assert ranks([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
-    assert ranks([], lambda item, leader: True) == []
+    assert rank_bands([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
+    assert rank_bands([], lambda item, leader: True) == []
 
 
 def test_the_interval_of_a_cost_is_that_of_its_time(board: Board) -> None:

@@ -13,12 +13,12 @@ from harness.submission import result as results
 from rules.checks.pwr._metered import NOT_RANKED
 from tests import powertrace
 from tests.rules.box import Box, Case
-from tests.rules.fixtures import attack_ours, pwr, pwr_judged, pwr_limits
+from tests.rules.fixtures import pwr, pwr_attacks, pwr_judged, pwr_limits
 
 REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_nobody"}
 CASES = [
     case
-    for module in (attack_ours, pwr, pwr_judged, pwr_limits)
+    for module in (pwr_attacks, pwr, pwr_judged, pwr_limits)
     for case in module.CASES
     if case.code.startswith("PWR")
 ]

@@ -17,7 +17,8 @@ from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.ruleset.model import Timing
 from harness.scoring import timeline
-from harness.scoring.run_result import RunResult, derive_ledger, first_reached, run_result
+from harness.scoring.run_result import RunResult, derive_ledger, run_result
+from harness.scoring.timeline import first_reached
 from harness.submission.result import read_result
 from tests import fabricate, mlperflog
 from tests.fabricate import METRIC, Step, benchmark_rules

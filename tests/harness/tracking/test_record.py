@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from harness.base.values import whole
 from harness.cost.price_book import Cost
 from harness.log.events import Event
 from harness.tracking.record import COLORS, MAX_PARAM_CHARS, ClockZero, MlflowRun, Point, add_billed, add_cost
@@ -132,14 +131,6 @@ def test_totals_are_of_runs_that_have_ended() -> None:
 def test_text_is_made_such_that_every_store_holds_it(value: object, text: str) -> None:
     """No control characters, no halves of characters; a line end may stay."""
     assert clean(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "count"), [(5, 5), (5.9, 5), (-1, None), (2**53, None), (True, None), ("5", None), (float("nan"), None)]
-)
-def test_count_is_one_that_every_store_holds(value: object, count: int | None) -> None:
-    """From 0 to 2^53: beyond it a float in a browser is another number."""
-    assert whole(value) == count
 
 
 def test_two_names_never_become_one() -> None:

@@ -37,7 +37,7 @@ CONTENT_POLICY = (
 )
 
 
-def pages(board: Board) -> Iterator[tuple[str, bytes]]:
+def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
     """Every file of the site but the copies of submitted files: path and content."""
     render = _Renderer(board)
     tables = [_aspects(board, table) for table in board.leaderboard.tables]
