@@ -1,6 +1,6 @@
 """Results judged by a ruleset, in order, by as many processes as there are cores.
 
-A small input stays in this process: to start the others costs what it takes to read some thousand lines.
+A small input stays in this process: starting others takes as long as reading some thousand lines.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from harness.ruleset.detect import Auto
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
 
-if TYPE_CHECKING:  # to import what starts processes takes longer than to judge a small result
+if TYPE_CHECKING:  # importing what starts processes takes longer than judging a small result
     from concurrent.futures import Future
 
 _MIN_BYTES = 16 << 20  # about half a second of one core
-_IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
+_IN_FLIGHT = 2  # results per process; a judged result waits for those before it
 
 
-Said: TypeAlias = text.Judged | InputError | UsageError  # of one result
+Outcome: TypeAlias = text.Judged | InputError | UsageError  # of one result
 
 
 class Judge:
-    """A ruleset with all checks, and the day they are applied; `auto` where the results were asked for it."""
+    """A ruleset with its checks, and the day they are applied. auto: how the results chose the ruleset, if they did."""
 
     def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Auto | None = None) -> None:
         self.ruleset, self.checks, self.today, self.auto = ruleset, checks, today, auto
 
-    def judged(self, path: Path) -> Said:
-        """What is found on the result at `path`; why it cannot be read; that it points to another ruleset."""
+    def judged(self, path: Path) -> Outcome:
+        """The findings on the result at `path`, or why it cannot be read or points to another ruleset."""
         try:
             result = read_result(path)
             if self.auto is not None:
@@ -51,23 +51,23 @@ class Judge:
         return self.of(result)
 
     def of(self, result: Result) -> text.Judged:
-        """What is found on `result`, which is not needed afterwards."""
+        """The findings on `result`, which must not be used afterwards."""
         findings = engine.judge(result, self.ruleset, self.checks.values(), self.today)
         judged = text.judged(result, findings, self.ruleset)
         for log in result.runs:
-            log.memo.clear()  # what checks share refers to the log: a cycle, and nobody searches for those
+            log.memo.clear()  # what checks share refers to the log: a cycle, and the garbage collector is off
         return judged
 
 
 def checks_of(ruleset: RuleSet) -> dict[str, Rule]:
-    """The checks in force; all there are, where one of those is not among them, so that it can be said."""
+    """The checks in force; every check if one of those does not exist, so that `judge` can name the nearest."""
     found = registry.checks(ruleset.codes)
     return found if len(found) == len(ruleset.codes) else registry.checks()
 
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """No search for cycles meanwhile: a log is a hundred thousand objects without one, searched again and again."""
+    """Turn the search for cycles off meanwhile: a log has a hundred thousand objects and no cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -78,16 +78,16 @@ def without_collector() -> Iterator[None]:
 
 
 def jobs_for(paths: Sequence[Path], jobs: int | None) -> int:
-    """Processes to judge `paths` with: as asked for, else one a core where there is enough to do."""
+    """The number of processes to judge `paths` with: `jobs`, or else one per core if there is enough to do."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = min(jobs or cores, len(paths))
     return wanted if wanted < 2 or jobs is not None or _has_bytes(paths, _MIN_BYTES) else 1
 
 
-def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[Said]:
-    """What `judge` says of each path, in order; by `jobs` processes, each of which loads the ruleset itself.
+def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[Outcome]:
+    """The outcome of each path, in order, from `jobs` processes, each of which loads the ruleset itself.
 
-    A process that is killed costs nothing but the result that killed it, which cannot be read then.
+    A process that is killed costs only the result it was reading, which then counts as unreadable.
     """
     if jobs < 2:
         for path in paths:
@@ -97,9 +97,9 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
 
     done = 0
     try:
-        for said in _by_processes(paths, ruleset_name, judge, jobs):
+        for outcome in _by_processes(paths, ruleset_name, judge, jobs):
             done += 1
-            yield said
+            yield outcome
     except BrokenProcessPool:
         for path in paths[done:]:
             try:
@@ -108,7 +108,7 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
                 yield SubmissionError(f"{path}: the process that read it was killed; is there enough memory?")
 
 
-def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: int) -> Iterator[Said]:
+def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: int) -> Iterator[Outcome]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
@@ -117,7 +117,7 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
     pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, judge.today, judge.auto))
     before = set(multiprocessing.active_children())
     try:
-        waiting: deque[Future[Said]] = deque()
+        waiting: deque[Future[Outcome]] = deque()
         for path in paths:
             if len(waiting) >= jobs * _IN_FLIGHT:
                 yield waiting.popleft().result()
@@ -125,7 +125,7 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
         while waiting:
             yield waiting.popleft().result()
     except BaseException:
-        # Interrupted, or nobody wants more: what the others are at is of no use.
+        # Interrupted, or the caller stopped: what the other processes are doing is no longer needed.
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
         raise
@@ -139,19 +139,19 @@ _judge: list[Judge] = []  # of this process, once it is one of the pool
 def _start(ruleset_name: str, today: date, auto: Auto | None) -> None:
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     gc.disable()
     _judge[:] = [Judge(ruleset, checks_of(ruleset), today, auto)]
 
 
-def _judged(path: Path) -> Said:
+def _judged(path: Path) -> Outcome:
     return _judge[0].judged(path)
 
 
 def _has_bytes(paths: Sequence[Path], num_bytes: int) -> bool:
-    """Whether the files at and directly in `paths` have as many bytes; where logs lie, one level deep."""
+    """Whether the files at `paths` and directly in them have that many bytes; logs are no deeper than that."""
     found = 0
     for path in paths:
         with contextlib.suppress(OSError):

@@ -62,7 +62,7 @@ def run(
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
     rules, signals = load_audit(registry.audit_file()), registry.signals()
-    rules.fits(signals)
+    rules.refuse_unknown(signals)
     ruleset = None if ruleset_name == AUTO else _load(ruleset_name)
     store = () if mirror is None else read_mirror(mirror)
     logs = dict(read.find(paths))
@@ -117,7 +117,7 @@ def _load(name: str) -> RuleSet:
 def as_text(
     audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
 ) -> str:
-    """The ten most suspicious things, then every result with what is suspicious about it; what was not audited."""
+    """The ten most suspicious things, then every result with its suspicions, then what was not audited."""
     top = engine.worst(audited)
     blocks = []
     if top:
@@ -132,20 +132,20 @@ def as_text(
         lines = [f"    {printable(part.path, 1000)}: {printable(part.message, 500)}" for part in missed]
         blocks.append("\n".join(["Not audited:", *lines]))
     counts = Counter(item.finding.severity.value for one in audited for item in one.suspicions)
-    said = ", ".join(
+    totals = ", ".join(
         f"{number} {name}{'' if number == 1 else 's'}" for name, number in sorted(counts.items(), reverse=True)
     )
     num_sound = sum(not one.suspicions for one in audited)
     results = "1 result" if len(audited) == 1 else f"{len(audited)} results"
     blocks.append(
-        f"{results}, {num_sound} with nothing suspicious; {said or 'no findings'}; audit rules "
-        f"{printable(rules.version)} ({rules.digest[:12]}); {_law(ruleset)}"
+        f"{results}, {num_sound} with nothing suspicious; {totals or 'no findings'}; audit rules "
+        f"{printable(rules.version)} ({rules.digest[:12]}); {_ruleset_line(ruleset)}"
     )
     return "\n\n".join(blocks) + "\n"
 
 
-def _law(ruleset: RuleSet | None) -> str:
-    """The ruleset whose targets and limits were taken."""
+def _ruleset_line(ruleset: RuleSet | None) -> str:
+    """The ruleset that targets and limits were taken from."""
     return "no ruleset" if ruleset is None else f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]})"
 
 
@@ -161,7 +161,7 @@ def _report(
     ruleset: RuleSet | None,
     missed: Sequence[Unreadable],
 ) -> html.Report:
-    """The ten most suspicious things, then every result; the signals' documents say why and what to do."""
+    """The ten most suspicious things, then every result, with why each signal matters and what to do."""
     parts = []
     for one in audited:
         num = len(one.suspicions)
@@ -172,18 +172,18 @@ def _report(
     return html.Report(
         title="Audit of results",
         noun="signal",
-        law=(f"audit rules {rules.version}", rules.digest),
+        rules=(f"audit rules {rules.version}", rules.digest),
         parts=parts,
         documents=documents,
         today=today,
         worst=[html.Worst(item.finding, item.score) for item in engine.worst(audited)],
-        standard=_law(ruleset),
+        standard=_ruleset_line(ruleset),
         missed=[(str(part.path), part.message) for part in missed],
     )
 
 
 def _grouped(one: Audited) -> list[str]:
-    """One line a signal: the strongest finding, and how many more there are like it."""
+    """One line per signal: its strongest finding, and how many more it has."""
     groups: dict[str, list[Suspicion]] = {}
     for item in one.suspicions:
         groups.setdefault(item.finding.code, []).append(item)
@@ -205,8 +205,8 @@ def _line(item: Suspicion) -> str:
 def as_json(
     audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
 ) -> str:
-    """One document: the audit's rules and the ruleset with their digests, the worst, and per result all findings with
-    their scores, those that are alike as one, by the highest score among them; what was not audited, and why.
+    """One JSON document: the audit's rules and the ruleset with their digests; the most suspicious things; all findings
+    of each result with their scores, those alike as one with their highest score; what was not audited, and why.
     """
     results = []
     for one in audited:
@@ -231,16 +231,16 @@ def as_sarif(
     ruleset: RuleSet | None,
     missed: Sequence[Unreadable],
 ) -> str:
-    """The same as a SARIF log; the score is the rank."""
+    """The same as a SARIF log, with the score as the rank."""
     levels = {code: rule.severity.value for code, rule in rules.signals.items()}
-    law = {"auditRules": rules.version, "auditRulesDigest": rules.digest, "notAudited": _missed_records(missed)}
+    properties = {"auditRules": rules.version, "auditRulesDigest": rules.digest, "notAudited": _missed_records(missed)}
     if ruleset is not None:
-        law |= {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
+        properties |= {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
     found = [group for one in audited for group in _alike(one.suspicions)]
-    return sarif.as_sarif(found, (signal.as_rule for signal in signals.values()), levels, law, Path.cwd())
+    return sarif.as_sarif(found, (signal.as_rule for signal in signals.values()), levels, properties, Path.cwd())
 
 
 def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:
-    """The groups with the highest score in each, the worst first."""
+    """The groups, each with its highest score, the worst first."""
     groups = together(suspicions, lambda item: item.finding)
     return [(Group(tuple(item.finding for item in members)), members[0].score) for members in groups]

@@ -101,15 +101,15 @@ def _document(
             return text.as_json(judged, ruleset, checks, today)
         case "sarif":
             groups = [(group, None) for item in judged for group in alike(item.findings)]
-            law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
-            return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
+            properties = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
+            return sarif.as_sarif(groups, checks.values(), ruleset.codes, properties, Path.cwd())
         case "html":
             from harness.checker.report import html  # jinja2 takes a while
 
             return html.as_html(
                 html.Report(
                     title="Check of results by the rules",
-                    law=(f"ruleset {ruleset.version}", ruleset.digest),
+                    rules=(f"ruleset {ruleset.version}", ruleset.digest),
                     parts=[html.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,

@@ -259,7 +259,7 @@ def test_audit_rules_have_a_form(text: str, said: str, tmp_path: Path) -> None:
 
 def test_a_signal_is_carried_out_by_the_audit_only() -> None:
     """As a check it only explains itself."""
-    rule = registry.check("AUD001")
+    rule = registry.signals()["AUD001"].as_rule
 
     with pytest.raises(AssertionError):
         rule.check()
@@ -313,7 +313,7 @@ def test_rules_of_signals_that_are_not_there_are_refused(change: Any, message: s
     odd = dataclasses.replace(rules(), signals=change(rules().signals))
 
     with pytest.raises(RulesError, match=message):
-        odd.fits(registry.signals())
+        odd.refuse_unknown(registry.signals())
 
 
 def test_a_log_full_of_seeds_and_dates_is_kept_within_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
