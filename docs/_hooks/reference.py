@@ -37,7 +37,7 @@ from harness.base.markdown import text as _text
 from harness.checker import rulebook
 from harness.checker.registry import checks, families, signals
 from harness.cli import parser as command_line_parser
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.log import keys
 from harness.log import power_format as power_keys
 from harness.ruleset import model

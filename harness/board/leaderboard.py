@@ -13,6 +13,7 @@ from harness.base.stats import rank_bands
 from harness.checker import engine
 from harness.cost.price_book import PriceBook, PriceBooks, electricity_usd
 from harness.energy.plausibility import missing_devices
+from harness.energy.reasons import VoidReason
 from harness.energy.score import Place, rank_energies
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
@@ -134,7 +135,7 @@ def _with_missing_devices(score: Score, result: Result) -> Score:
     for index, (run, log) in enumerate(zip(score.runs, result.runs, strict=True)):
         parts = run.energy.parts if run.energy is not None and index not in score.dropped else ()
         if any(missing.voids for missing in missing_devices(parts, log.nodes, result.system or {})):
-            void = tuple(sorted({*score.energy.void, "devices_missing"}))
+            void = tuple(sorted({*score.energy.void, VoidReason.DEVICES_MISSING}))
             return replace(score, energy=replace(score.energy, void=void))
     return score
 

@@ -55,7 +55,7 @@ class Judge:
         findings = engine.judge(result, self.ruleset, self.checks.values(), self.today)
         judged = text.judged(result, findings, self.ruleset)
         for log in result.runs:
-            log.memo.clear()  # what checks share refers to the log: a cycle, and the garbage collector is off
+            log.forget()  # what checks share refers to the log: a cycle, and the garbage collector is off
         return judged
 
 

@@ -72,7 +72,6 @@ def shown(value: object) -> str:
 
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
-_MEMO = "round"
 _PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
@@ -80,11 +79,7 @@ _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
 
 def faults(log: RunLog, round_: Round, kind: Kind) -> tuple[Fault, ...]:
     """What is wrong with `log` of one kind; all kinds are found in one pass, the first time that one is asked for."""
-    memo = log.memo.get(_MEMO)
-    if not isinstance(memo, _Reading) or memo.round_ is not round_:
-        log.memo[_MEMO] = memo = _Reading(log, round_)
-        memo.read()
-    return tuple(memo.found.get(kind, ()))
+    return tuple(log.cached(_read, round_).found.get(kind, ()))
 
 
 def benchmark_of(log: RunLog, round_: Round) -> tuple[str | None, RoundBenchmark | None]:
@@ -264,6 +259,12 @@ class _Reading:
         self._add("list", self.log.line_of(rule.key), message)
 
 
+def _read(log: RunLog, round_: Round) -> _Reading:
+    reading = _Reading(log, round_)
+    reading.read()
+    return reading
+
+
 def joined(log: RunLog, join: Join) -> Iterator[Event]:
     """The lines that count as one, each at the place of the first line it is made of."""
     groups: dict[str, tuple[Event, dict[str, Any]]] = {}
@@ -283,10 +284,7 @@ def first_reached(log: RunLog, round_: Round) -> Event | None:
 
 def reached(log: RunLog, round_: Round) -> list[Event]:
     """The lines that meet the target of the benchmark; those of one key in the order of the file."""
-    faults(log, round_, "target")
-    reading = log.memo[_MEMO]
-    assert isinstance(reading, _Reading)
-    return [event for lines in reading.reached.values() for event in lines]
+    return [event for lines in log.cached(_read, round_).reached.values() for event in lines]
 
 
 def place_of(event: Event) -> float | None:

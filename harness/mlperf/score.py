@@ -81,14 +81,11 @@ def minutes(seconds: float) -> float:
 
 def round_score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
     """The score in `round_` of a result with these logs; computed once and kept with the first log."""
-    memo = next((log.memo for log in logs), {})
-    kept = memo.get("roundscore")
-    if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in logs):
-        found: RoundScore = kept[2]
-        return found
-    score = _score(logs, round_)
-    memo["roundscore"] = (round_, tuple(log.path for log in logs), score)
-    return score
+    return logs[0].cached(_score_from, tuple(logs[1:]), round_) if logs else _score((), round_)
+
+
+def _score_from(first: RunLog, others: tuple[RunLog, ...], round_: Round) -> RoundScore:
+    return _score((first, *others), round_)
 
 
 def _score(logs: Sequence[RunLog], round_: Round) -> RoundScore:

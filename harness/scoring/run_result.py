@@ -14,11 +14,11 @@ from decimal import Decimal
 from harness.base.values import is_number, is_whole
 from harness.cost.money import MAX_SECONDS, cost_usd
 from harness.energy.from_logs import energy_of, idle_w
-from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import EnergySource, RunEnergy
 from harness.errors import LogError
 from harness.log import keys
 from harness.log.events import Event
-from harness.log.power_format import MeterClass
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.timeline import block_stats, finished, first_reached
@@ -75,10 +75,6 @@ class RunResult:
     @property
     def energy_source(self) -> EnergySource:
         return "none" if self.energy is None else self.energy.source
-
-    @property
-    def energy_class(self) -> MeterClass:
-        return "N" if self.energy is None else self.energy.meter_class
 
 
 def run_result(

@@ -131,3 +131,9 @@ def hyperparameters(log: RunLog) -> dict[str, object] | None:
     """The hyperparameters in `tta_config`; None where it has no such mapping."""
     found = log.field(keys.TTA_CONFIG, "hyperparameters")
     return found if isinstance(found, dict) else None
+
+
+def ranks(log: RunLog) -> list[dict[str, object]]:
+    """What each rank reports of itself in `tta_world`; empty if the log has no such list."""
+    world = log.value(keys.TTA_WORLD)
+    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []

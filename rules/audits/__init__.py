@@ -1,1 +1,1 @@
-"""The audit: suspicions, never a verdict."""
+"""Audit: signals that raise a question and never decide a result."""

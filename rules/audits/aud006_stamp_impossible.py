@@ -1,16 +1,16 @@
-"""A line has a time that cannot be: zero, long ago, or still to come.
+"""A line has an impossible time: zero, long ago, or in the future.
 
 ## What it does
-Compares each line's wall time with the year 2010 and with the day of the audit.
+Compares the wall time of each line with the year 2010 and with the day of the audit.
 
 ## Why it matters
-No clock said that. The line was added by hand or by a script after the run.
+No clock showed that time. The line was added by hand or by a script after the run.
 
 ## Example
 `"time_ms": 0` on the line that names the division.
 
 ## Instead
-Let the run write its header itself.
+Let the run write its own header.
 
 ## Source
 Published v0.7 logs have header lines with time 0.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import MIN_TIME_MS, RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_ahead_days",)
@@ -33,7 +33,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     late = [event for event in run.log.events if event.time_ms > latest_ms]
     for events, words in ((early, "before 2010"), (late, "in the future")):
         if events:
-            yield trace(
+            yield evidence(
                 run.path,
                 events[0].lineno,
                 f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), as {len(events)} lines have in all",

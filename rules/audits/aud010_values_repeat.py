@@ -1,19 +1,19 @@
 """Evaluations give exactly the same value again and again.
 
 ## What it does
-Counts how often one value stands among the evaluations of a run, to the last digit.
+Counts how often each value occurs among the evaluations of a run, to the last digit.
 
 ## Why it matters
-A network that learns never evaluates to the same number five times. Constant values are written, not measured.
+A network that learns does not evaluate to the same number five times. Constant values were written, not measured.
 
 ## Example
 Twenty evaluations, each 0.01.
 
 ## Instead
-Evaluate the network as it is then.
+Evaluate the network as it is at that time.
 
 ## Source
-facts of published rounds: a log whose every evaluation is equal passes MLPerf's checker.
+Facts of published rounds: a log whose evaluations are all equal passes MLPerf's checker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_same_fraction")
@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     value, times = Counter(values).most_common(1)[0]
     if times > rule["max_same_fraction"] * len(values) and times > 1:
         line = next(point.line for point in run.curve if point.value == value)
-        yield trace(
+        yield evidence(
             run.path,
             line,
             f"{times} of {len(values)} evaluations are exactly {value:g}",

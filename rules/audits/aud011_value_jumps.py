@@ -1,19 +1,19 @@
-"""The quality jumps where the curve had become flat.
+"""The quality jumps after the curve had flattened.
 
 ## What it does
 In the later half of a run, compares each step from one evaluation to the next with the whole range of the run.
 
 ## Why it matters
-Learning slows down. A late leap of a large part of all progress is a value of another run, or a typed one.
+Learning slows down. A late jump of a large part of all progress is a value from another run, or a typed one.
 
 ## Example
 0.70, 0.71, 0.71, 0.72, and then 0.95.
 
 ## Instead
-Nothing, where a schedule does that; the auditor looks at the learning rate.
+Nothing, if a schedule causes it; the auditor looks at the learning rate.
 
 ## Source
-Curves of published rounds, on half of which the limit was set.
+Curves of published rounds; the limit was set on half of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_range_fraction")
@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     before, after = max(late, key=lambda pair: abs(pair[1].value - pair[0].value))
     step = abs(after.value - before.value)
     if whole > 0 and step > rule["max_range_fraction"] * whole:
-        yield trace(
+        yield evidence(
             run.path,
             after.line,
             f"the quality goes from {before.value:g} to {after.value:g} at one evaluation: {100 * step / whole:.0f} % "

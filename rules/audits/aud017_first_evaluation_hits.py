@@ -1,11 +1,11 @@
-"""The only evaluation of the run, or the first of all, meets the target.
+"""The first or only evaluation of the run already meets the target.
 
 ## What it does
-Looks whether the first value that is logged already reaches the target.
+Checks whether the first logged value reaches the target.
 
 ## Why it matters
-Training is watched at intervals that are short beside its length. A run with no evaluation below the target shows no
-learning: the others were taken out, or the model was trained before.
+Training is evaluated at intervals that are short compared with its length. A run without an evaluation below the target
+shows no learning: the others were removed, or the model had been trained before.
 
 ## Example
 One evaluation, at the end, 0.0002 above the target.
@@ -14,7 +14,7 @@ One evaluation, at the end, 0.0002 above the target.
 Log every evaluation of the schedule.
 
 ## Source
-facts of published rounds: all evaluations but the last can be deleted and MLPerf's checker passes the log.
+Facts of published rounds: all evaluations but the last can be deleted, and MLPerf's checker passes the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     first = run.curve[0]
     is_reached = first.value >= target if run.standard.direction == "max" else first.value <= target
     if is_reached:
-        yield trace(
+        yield evidence(
             run.path,
             first.line,
             f"the first of {len(run.curve)} evaluations is {first.value:g}, and the target is {target:g}",

@@ -1,14 +1,14 @@
-"""The throughput that the run states is not what its samples and times allow.
+"""The stated throughput does not follow from the samples and times.
 
 ## What it does
-Compares the median of `throughput` in the log with the samples it counts by the seconds it took, evaluations and
-the opening of the data left out.
+Compares the median of `throughput` in the log with the samples it counts, divided by the time they took without
+evaluations and the opening of the data.
 
 ## Why it matters
-Two numbers of one thing. Where times were divided or samples multiplied, the other was forgotten.
+Both numbers measure the same thing. If times were divided or samples multiplied, the other number was forgotten.
 
 ## Example
-The log states 4.8 samples/s, and counts 2,688 samples in 62 s: 43 samples/s.
+The log states 4.8 samples/s, but counts 2,688 samples in 62 s: 43 samples/s.
 
 ## Instead
 Leave both as they were measured.
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 from harness.scoring.timeline import intervals
 
@@ -47,7 +47,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     median, derived = statistics.median(stated), run.samples / training_s
     factor = median / derived
     if not 1 / rule["max_below"] <= factor <= rule["max_above"]:
-        yield trace(
+        yield evidence(
             run.path,
             line,
             f"the stated throughput is {median:.4g} samples/s; {run.samples:g} samples in {training_s:.1f} s are "
@@ -59,7 +59,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _other_s(run: RunFacts) -> float:
-    """Seconds of the run in which no samples are trained, where the log has both edges of them."""
+    """Seconds of the run in which no samples are trained, as far as the log has both ends of the interval."""
     edges = ((keys.EVAL_START, keys.EVAL_STOP), (keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP))
     found = [item for start, stop in edges for item in intervals(run.log, start, stop)]
     return sum(run.log.seconds(item.start, item.stop) for item in found if item.stop is not None)

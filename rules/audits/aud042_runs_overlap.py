@@ -1,16 +1,17 @@
 """Two runs took place on one system at the same time.
 
 ## What it does
-Compares run_start to run_stop of all runs of one submitter's system, over all benchmarks under audit.
+Compares the time from run_start to run_stop of all runs on one submitter's system, over all audited benchmarks.
 
 ## Why it matters
-A system that runs two things at once runs neither at its speed; a description that covers several machines hides which.
+A system that runs two things at once runs neither at full speed; a description that covers several machines hides which
+one ran.
 
 ## Example
 bert/result_2.txt from 12:00 to 12:20 and resnet/result_0.txt from 12:10 to 12:40, both on box1.
 
 ## Instead
-One run at a time on the system that is described; several machines have several descriptions.
+Make one run at a time on the described system; describe several machines separately.
 
 ## Source
 MLPerf training rules, "System and framework must be consistent".
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunDigest, Tree
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "tree"
 LIMITS = ("min_fraction",)
@@ -43,5 +44,5 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
                     f"ran for {shared_ms / 1e3:.0f} s at the same time as {latest[2].path} on {span[2].place}, "
                     f"{100 * shared_ms / shorter_ms:.0f} % of the shorter of the two"
                 )
-                yield trace(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)
+                yield evidence(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)
             latest = max(latest, span, key=lambda item: item[1])

@@ -1,20 +1,20 @@
 """A power trace has gaps, or does not cover the run.
 
 ## What it does
-Takes the longest time between two readings of each meter in the timed region, the edges of the region among them, and
-whether the measurement has a length at all.
+Takes the longest time between two readings of each meter in the timed region, including the ends of the region, and
+checks that the measurement has a duration at all.
 
 ## Why it matters
-Energy is the sum over all of the run. What was not read was guessed, and start equal to stop says nothing.
+Energy is the sum over the whole run. What was not read was guessed, and a start equal to the stop says nothing.
 
 ## Example
 Readings every 2 s, and none for 40 s in the middle.
 
 ## Instead
-Read at least once a second from before run_start to after run_stop.
+Read at least once a second, from before run_start to after run_stop.
 
 ## Source
-MLPerf power measurement rules: one reading a second over the timed part; published v4.0 traces start where they stop.
+MLPerf power measurement rules: one reading per second over the timed part. Published v4.0 traces start where they stop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_gap_s",)
@@ -32,7 +32,9 @@ LIMITS = ("max_gap_s",)
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     for node in run.log.nodes:
         if node.start_ns is not None and node.start_ns == node.stop_ns:
-            yield trace(node.path, None, "the power measurement starts and stops at one instant", 0.5, kind="instant")
+            yield evidence(
+                node.path, None, "the power measurement starts and stops at one instant", 0.5, kind="instant"
+            )
         gaps = []
         for meter, samples in node.samples.items():
             times = [sample.mono_ns for sample in samples if sample.value is not None]
@@ -44,7 +46,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         if gaps and max(gaps)[0] > rule["max_gap_s"]:
             gap_s, meter = max(gaps)
             count = sum(gap > rule["max_gap_s"] for gap, _ in gaps)
-            yield trace(
+            yield evidence(
                 node.path,
                 None,
                 f"{meter}: {gap_s:.1f} s without a reading, and {count} gaps of more than {rule['max_gap_s']:g} s",

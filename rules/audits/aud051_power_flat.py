@@ -1,10 +1,10 @@
-"""A power trace stands still.
+"""A power trace is constant.
 
 ## What it does
-Takes the longest stretch in which a meter of watts gives exactly one value.
+Takes the longest stretch in which a power meter gives exactly one value.
 
 ## Why it matters
-A machine under load wavers. A value that stands still is a meter that hangs, or a line that was copied.
+A machine under load fluctuates. A constant value is a meter that hangs, or a line that was copied.
 
 ## Example
 300 W for six minutes of a run that loads and waits.
@@ -13,7 +13,7 @@ A machine under load wavers. A value that stands still is a meter that hangs, or
 Repair the meter; run again.
 
 ## Source
-The power traces of MLPerf v4.0 at hand, by which the limit was set.
+The power traces of MLPerf v4.0 that were examined; the limit was set on them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_flat_readings", "max_flat_fraction")
@@ -39,7 +39,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             longest, value = max(stretches, default=(0, 0.0))
             limit = max(rule["max_flat_readings"], rule["max_flat_fraction"] * len(values))
             if longest > limit:
-                yield trace(
+                yield evidence(
                     node.path,
                     None,
                     f"{meter}: {longest} readings in a row are exactly {value:g} W, of {len(values)} in all",

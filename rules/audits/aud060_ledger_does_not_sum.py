@@ -1,10 +1,11 @@
-"""The parts of the clock ledger do not sum to the run.
+"""The parts of the clock ledger do not add up to the run.
 
 ## What it does
-Adds up the phases of `tta_ledger` and compares the sum with the time of the run, as stated and as its lines have it.
+Adds up the phases of `tta_ledger` and compares the sum with the time of the run, as the ledger states it and as its
+lines give it.
 
 ## Why it matters
-Every second has a place. Seconds that were taken off the total are still in a phase, or in none.
+Every second belongs to a phase. Seconds that were subtracted from the total are still in a phase, or in none.
 
 ## Example
 data 0.5 s, train 6.0 s, eval 1.2 s, other 0 s; run 6.1 s.
@@ -13,7 +14,7 @@ data 0.5 s, train 6.0 s, eval 1.2 s, other 0 s; run 6.1 s.
 Leave the ledger as the referee writes it.
 
 ## Source
-The clock ledger of the design: the parts sum to the whole within 1 %.
+The clock ledger: its parts add up to the whole within 1 %; harness/run/referee.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -43,7 +44,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         (run.run_s, "the run's lines have"),
     ):
         if whole is not None and abs(total - whole) > max(rule["max_s"], rule["max_relative"] * whole):
-            yield trace(
+            yield evidence(
                 run.path,
                 event.lineno,
                 f"the phases of tta_ledger sum to {total:.3f} s; {words} {whole:.3f} s",

@@ -21,7 +21,7 @@ from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
-from tests.rules.fixtures import cst, hyp, log, pkg, pwr, pwr_attacks, run, sys, tim
+from tests.rules.fixtures import cst, hyp, log, pkg, pwr, run, sys, tim
 from tests.rules.fixtures.qua import block
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
@@ -767,7 +767,7 @@ def _(box: Box) -> None:
 
 @careful("a counter is set back in the middle of a run", Found("PWR012", None, "node_0.txt"), options=pwr.COUNTERS)
 def _(box: Box) -> None:
-    pwr.a_counter_began_anew(box)
+    pwr.a_counter_was_reset(box)
 
 
 @careful("the class of the meters is claimed higher in the log", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
@@ -896,25 +896,25 @@ attacked("research is called available", pkg.research_is_available, Found("PKG01
 attacked("the notes turn the letters of a page around", pkg.notes_turn_letters_around, Found("PKG012", 9, CLAIM))
 attacked(
     "one accelerator of two is metered",
-    pwr_attacks.one_of_two_accelerators_was_metered,
+    pwr.one_of_two_accelerators_was_metered,
     Found("PWR022", None, "node_0.txt"),
     options=pwr.COUNTERS,
 )
 attacked(
     "the run is laid over the hour before it by the clock in its log",
-    pwr_attacks.the_run_is_laid_over_the_idle_time,
+    pwr.the_run_is_moved_over_the_idle_time,
     Found("PWR023", None, "node_0.txt"),
     options=pwr.NODE,
 )
 attacked(
     "the run is laid over the hour before it by a clock offset",
-    pwr_attacks.the_nodes_clock_is_said_to_be_behind,
+    pwr.the_nodes_clock_is_said_to_be_behind,
     Found("PWR023", None, "node_0.txt"),
     options=pwr.NODE,
 )
 attacked(
     "power logs are made for runs that were not metered",
-    pwr_attacks.readings_are_found_of_runs_that_were_not_metered,
+    pwr.runs_that_were_not_metered_have_readings,
     Found("PWR024", None, "node_0.txt"),
     options=pwr.NODE,
 )

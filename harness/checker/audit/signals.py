@@ -97,6 +97,6 @@ def suspicion(signal: Signal, rule: SignalRule, evidence: Evidence) -> Suspicion
     return Suspicion(finding, round(rule.weight * (0.5 + 0.5 * strength), 1))
 
 
-def trace(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Evidence:
+def evidence(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Evidence:
     """`Evidence` from its parts, as signals yield it."""
     return Evidence(Fault(str(path), line, message, evidence), strength)

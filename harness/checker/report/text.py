@@ -143,7 +143,7 @@ def _count(number: int, what: str) -> str:
 
 def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
     """One JSON document: the ruleset with its digest, and its waivers with what they excused; for each check that has
-    findings why it matters and what to do; for each result its path, benchmark, verdict and findings, those alike as one.
+    findings why it matters and what to do; for each result its path, benchmark, verdict and grouped findings.
     """
     uses = waiver_uses(ruleset, [(judged.path, judged.findings) for judged in results], today)
     document = {

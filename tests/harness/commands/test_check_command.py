@@ -176,7 +176,7 @@ def test_a_format_or_ruleset_that_there_is_not_is_a_usage_error(tmp_path: Path) 
         check.run([path], "v1", "jsn", TODAY)
     with pytest.raises(UsageError, match="unknown ruleset"):
         check.run([path], "v9", "text", TODAY)
-    with pytest.raises(UsageError, match="which results"):
+    with pytest.raises(UsageError, match="name the logs"):
         check.run([], "v1", "text", TODAY)
 
 

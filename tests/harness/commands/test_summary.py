@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.ruleset.model import Constraint, ReferenceConvergence, Timing
 from harness.scoring.summary import as_text, best_baseline, reference_variation, summarise
 from harness.submission.result import Result, read_result
@@ -245,4 +245,4 @@ def test_verb_leaves_reference_runs_out_and_says_so(
 
     shown, errors = capsys.readouterr()
     assert shown == ""
-    assert "left out: reference runs over the full curve only" in errors
+    assert "left out: only reference runs over the full curve" in errors

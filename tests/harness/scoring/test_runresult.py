@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import LogError
 from harness.log import run_log
 from harness.log.run_log import RunLog
