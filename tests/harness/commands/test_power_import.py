@@ -200,7 +200,7 @@ def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (folder / "power").write_text("")
 
     with pytest.raises(OutputError, match=r"cannot be written|exists already"):
-        power.bring(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
+        power.import_readings(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
 
 
 @pytest.mark.parametrize("place", ["folder", "nowhere.csv", "pipe"])
