@@ -156,7 +156,7 @@ def _call(argv: Sequence[str]) -> int:
         return _end(ExitStatus.USAGE, f"{place}{printable(error.strerror or error, 1000)}")
     except Exception:  # noqa: BLE001  (the last line of defence: whatever arrives here is a bug in tta)
         traceback.print_exc()
-        return _end(ExitStatus.BUG, "this is a bug in tta; please report it with the lines above")
+        return _end(ExitStatus.INTERNAL, "this is a bug in tta; please report it with the lines above")
 
 
 def _discard_unwritten() -> None:

@@ -19,7 +19,7 @@ from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
 from harness.energy.run_energy import RunEnergy
 from harness.energy.score import ScoreEnergy
-from harness.findings import Group, alike
+from harness.findings import Group, grouped
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.cost import Bill
 from harness.scoring.run_result import RunResult
@@ -116,7 +116,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "why_not": score.why_not,
         "dropped": list(score.dropped),
         "runs": [_run(run) for run in score.runs],
-        "findings": [_finding(group) for group in alike(row.findings)],
+        "findings": [_finding(group) for group in grouped(row.findings)],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
     }
 

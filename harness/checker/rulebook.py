@@ -75,7 +75,7 @@ def rulebook_pages(
         return {"heading": f"#### {line}", "item": f"- {line}"}.get(piece.kind, line)
 
     for family, found in members.items():
-        parts = [f"# {family}: {text(title(families[family]))}", text(families[family])]
+        parts = [f"# {family}: {text(title(families[family]))}", text(_capital(families[family].partition(": ")[2]))]
         parts.append(table(("code", "finds"), ((f"[{r.code}](#{r.code.lower()})", text(r.title)) for r in found)))
         for rule in found:
             parts.append(f"## {rule.code} `{rule.name}` {{ #{rule.code.lower()} }}")

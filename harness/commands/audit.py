@@ -20,7 +20,7 @@ from harness.checker.report import html, sarif, text
 from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
-from harness.findings import Group, alone, record, together
+from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset import catalog, load
 from harness.ruleset.detect import Auto
 from harness.ruleset.model import RuleSet
@@ -210,14 +210,14 @@ def as_json(
     """
     results = []
     for one in audited:
-        findings = [{**record(group), "score": score} for group, score in _alike(one.suspicions)]
+        findings = [{**group_object(group), "score": score} for group, score in _alike(one.suspicions)]
         results.append({"path": one.path, "benchmark": one.benchmark, "num_runs": one.num_runs, "findings": findings})
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
         "ruleset": None if ruleset is None else ruleset.version,
         "ruleset_digest": None if ruleset is None else ruleset.digest,
-        "most_suspicious": [{**alone(item.finding), "score": item.score} for item in engine.worst(audited)],
+        "most_suspicious": [{**finding_object(item.finding), "score": item.score} for item in engine.worst(audited)],
         "results": results,
         "not_audited": _missed_records(missed),
     }
@@ -242,5 +242,5 @@ def as_sarif(
 
 def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:
     """The groups, each with its highest score, the worst first."""
-    groups = together(suspicions, lambda item: item.finding)
+    groups = grouped_by(suspicions, lambda item: item.finding)
     return [(Group(tuple(item.finding for item in members)), members[0].score) for members in groups]

@@ -12,7 +12,7 @@ from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
-from harness.findings import Rule, alike
+from harness.findings import Rule, grouped
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 
@@ -100,7 +100,7 @@ def _document(
         case "json":
             return text.as_json(judged, ruleset, checks, today)
         case "sarif":
-            groups = [(group, None) for item in judged for group in alike(item.findings)]
+            groups = [(group, None) for item in judged for group in grouped(item.findings)]
             properties = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
             return sarif.as_sarif(groups, checks.values(), ruleset.codes, properties, Path.cwd())
         case "html":
