@@ -182,12 +182,12 @@ def test_storage_and_traffic_are_priced_by_the_book(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (WHOLE.replace("acme/net", "acme/nit"), "'acme/nit/here/on_demand' is no dated price of a gb"),
-        (WHOLE.replace("acme/net", "acme/disk"), "'acme/disk/here/on_demand' is no dated price of a gb"),
-        (WHOLE.replace("acme/net", "acme/old"), "'acme/old/here/on_demand' is no dated price of a gb"),
+        (WHOLE.replace("acme/net", "acme/nit"), "'acme/nit/here/on_demand' is not a dated price per gb"),
+        (WHOLE.replace("acme/net", "acme/disk"), "'acme/disk/here/on_demand' is not a dated price per gb"),
+        (WHOLE.replace("acme/net", "acme/old"), "'acme/old/here/on_demand' is not a dated price per gb"),
         (
             WHOLE.replace("acme/net", "acme/nit").replace("acme/disk", "acme/disc"),
-            "'acme/disc/here/on_demand' is no dated price of a gb-h",
+            "'acme/disc/here/on_demand' is not a dated price per gb-h",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_unknown_granularity_is_no_bill(tmp_path: Path, unknown: str) -> None:
     found = billed(tmp_path, f"attempts:\n{NODE}", replace(price("36"), **{unknown: None}))
 
     assert (found.usd, found.compute_usd, found.paid_usd) == (None, None, None)
-    assert found.why_not == "how the time of 'acme/box/here/on_demand' is billed is not known"
+    assert found.why_not == "the billing granularity of 'acme/box/here/on_demand' is not known"
 
 
 def test_no_price_is_no_bill(tmp_path: Path) -> None:
@@ -296,6 +296,4 @@ def test_score_shows_what_is_declared(tmp_path: Path, capsys: pytest.CaptureFixt
     main(["score", str(folder)])
 
     shown = capsys.readouterr().out
-    assert (
-        "declared: 1 times a node was held, spot, 2 interruptions; no list price: the system description has" in shown
-    )
+    assert "declared: 1 node allocation, spot, 2 interruptions; no list price: the system description has" in shown
