@@ -306,7 +306,7 @@ notes: one run was lost with its machine
 
 
 def energy_tree(tree: Path) -> Path:
-    """Results of one benchmark that differ in energy and cost: metered in every way or not at all, priced in many ways."""
+    """Results of one benchmark that differ in energy and cost: metered in every way or not at all and priced."""
     tree.mkdir(parents=True, exist_ok=True)
     own = "cloud/cellar/here/on_prem"
     small = "cloud/small-node/here/on_demand"

@@ -193,8 +193,6 @@ def test_statistics_that_cannot_be_compared_hide_no_others(tmp_path: Path) -> No
 
     expected = [("tracked_stats.throughput", 7.0, 1000.0, 7)]
     assert totals(subject_of(tmp_path, [START, *blocks[0], *blocks[1]])) == expected
-        ("tracked_stats.throughput", 7.0, 1000.0, 7)
-    ]
 
 
 def test_each_log_is_compared_with_its_own_run(tmp_path: Path) -> None:
