@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.log import run_log
-from harness.log import run_log as log_run_log
 from harness.log.events import TOKEN, Event
 from harness.log.parse import events_of, parse_line
 
@@ -111,10 +110,10 @@ def test_a_log_reads_the_same_without_the_fast_way(tmp_path: Path, monkeypatch: 
     lines: list[Any] = [GOOD, b"{}", GOOD.replace(b"[1]", b"NaN"), GOOD + b"\r", b"x", GOOD.replace(b'"a"', b'"b"')]
     text = b"".join(b"other\n" * (place % 3) + TOKEN.encode() + line + b"\n" for place, line in enumerate(lines * 40))
     (tmp_path / "log").write_bytes(text)
-    monkeypatch.setattr(log_run_log, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(run_log, "_PIECE_BYTES", 1000)
     fast = run_log.read(tmp_path / "log")
 
-    monkeypatch.setattr(log_run_log, "events_of", lambda texts, linenos: None)
+    monkeypatch.setattr(run_log, "events_of", lambda texts, linenos: None)
     strict = run_log.read(tmp_path / "log")
 
     assert [*map(record_of, fast.events)] == [*map(record_of, strict.events)]

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from harness.errors import LogError
 from harness.log import run_log
-from harness.log import run_log as log_run_log
 from harness.log.events import CHAIN_START, TOKEN, Event, format_line, line_digest
 from harness.log.parse import _plain, _strict, parse_line
 from harness.log.run_log import MAX_EVENTS_PER_KEY, MAX_LINE_BYTES, Collector, RunLog
@@ -686,7 +685,7 @@ def test_as_many_bytes_of_events_as_are_permitted(
 ) -> None:
     """The limit itself is permitted, in a log of ours and of another program; line ends do not count."""
     lines = [line for line in text.splitlines() if TOKEN in line]
-    monkeypatch.setattr(log_run_log, "MAX_KEPT_BYTES", sum(len(line[line.index(TOKEN) :]) for line in lines) - missing)
+    monkeypatch.setattr(run_log, "MAX_KEPT_BYTES", sum(len(line[line.index(TOKEN) :]) for line in lines) - missing)
     log = read_bytes(tmp_path, text)
 
     assert [kind for kind, _ in defects(log)] == ["too_many"] * missing
