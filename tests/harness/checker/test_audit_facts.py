@@ -246,7 +246,10 @@ def test_a_factor_that_cannot_be_read_changes_nothing(folder: Path) -> None:
         ("version: '1'\nsignals: 3\n", "'signals' must map"),
         ("version: '1'\nsignals: {AUD001: 3}\n", "severity and weight"),
         ("version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: 3\n", "'bands' must map"),
-        ("version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: {a: [2, 1]}\n", "the lower limit 2 is above the upper limit 1"),
+        (
+            "version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: {a: [2, 1]}\n",
+            "the lower limit 2 is above the upper limit 1",
+        ),
     ],
 )
 def test_audit_rules_have_a_form(text: str, said: str, tmp_path: Path) -> None:
