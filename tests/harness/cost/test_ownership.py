@@ -137,7 +137,7 @@ def test_command_shows_the_work_and_a_row_that_a_book_takes(tmp_path: Path, caps
 
 
 def test_command_refuses_a_bad_form_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence on standard error; also where the file is no YAML, or is not there."""
+    """One sentence on standard error, even if the file is not YAML or is missing."""
     for name, content in (("full.yaml", yaml_of(form(utilisation_fraction="1"))), ("bad.yaml", "a: [")):
         (tmp_path / name).write_text(content)
     for name in ("full.yaml", "bad.yaml", "gone.yaml"):

@@ -1,4 +1,4 @@
-"""Prices: exact, dated, and unknown rather than guessed; the books they stand in."""
+"""Price books and their prices: exact, dated, and unknown rather than guessed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def price(usd_per_hour: str = "3.60", sku: str = "box", purchase: str = "on_dema
     return Price("acme", sku, "here", purchase, Decimal(usd_per_hour), **fields)
 
 
-def asked(name: object = BOX, **more: Any) -> dict[str, Any]:
+def naming(name: object = BOX, **more: Any) -> dict[str, Any]:
     return {**SYSTEM, PRICE_KEY: name, **more}
 
 
@@ -153,7 +153,7 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
     """USD per hour is the row's times number_of_nodes, which MLPerf writes as a text."""
     book = PriceBook((price(),), "d" * 64)
 
-    assert book.usd_per_hour(asked(number_of_nodes=nodes)) == Decimal(usd)
+    assert book.usd_per_hour(naming(number_of_nodes=nodes)) == Decimal(usd)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
         pytest.param({PRICE_KEY: [BOX]}, "unknown", id="a list"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": "0"}, "uncounted", id="no nodes"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": "1.5"}, "uncounted", id="one and a half nodes"),
-        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is no number"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is not a number"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": True}, "uncounted", id="a truth value"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": None}, "uncounted", id="null"),
         pytest.param({PRICE_KEY: "acme/old/here/on_demand"}, "undated", id="no date"),
@@ -175,11 +175,11 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
         pytest.param({PRICE_KEY: "acme/gpu/here/on_demand"}, "unlisted", id="an accelerator without a host"),
         pytest.param({PRICE_KEY: "acme/host/here/spot"}, "unlisted", id="a spot host, none on demand"),
         pytest.param({PRICE_KEY: "acme/disk/here/on_demand"}, "unlisted", id="storage"),
-        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="accelerators that nobody counted"),
+        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="uncounted accelerators"),
     ],
 )
 def test_unknown_price_is_none(declared: dict[str, object], kind: str) -> None:
-    """Unknown is null: neither a typed number nor a guess stands in, and the reason has a name."""
+    """Unknown is null, never a typed number or a guess, and the reason has a name."""
     rows = (
         price(),
         price(sku="old", retrieved=None),
@@ -201,12 +201,12 @@ def test_a_price_of_one_accelerator_is_taken_as_often_as_there_are() -> None:
     """RunPod and Hyperstack rent accelerators with their share of a host: 8 x 3.99."""
     book = PriceBook((price("3.99", unit="gpu-h", num_accelerators=1),), "d" * 64)
 
-    assert book.usd_per_hour(asked(accelerators_per_node="8", number_of_nodes="2")) == Decimal("63.84")
+    assert book.usd_per_hour(naming(accelerators_per_node="8", number_of_nodes="2")) == Decimal("63.84")
 
 
 def test_cost_names_the_book_it_was_made_from() -> None:
     """A cost can be computed again: price, digest and day are in it."""
-    cost = PriceBook((price(),), "d" * 64).cost(asked(number_of_nodes="2"), 1800.0)
+    cost = PriceBook((price(),), "d" * 64).cost(naming(number_of_nodes="2"), 1800.0)
 
     assert cost is not None
     assert (str(cost.usd), str(cost.usd_per_hour)) == ("3.600000", "7.20")
@@ -230,7 +230,7 @@ def test_book_of_version_1_can_be_read() -> None:
     assert len(book.digest) == 64
     assert all(row.confidence in CONFIDENCES and row.source for row in book.prices)
     assert all(row.retrieved or row.confidence != "A" for row in book.prices)
-    assert book.usd_per_hour(asked("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
+    assert book.usd_per_hour(naming("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_ids_of_the_first_book_keep_working(name: str, usd: str | None) -> None:
     book = load_prices(V1 / PRICES_FILE)
 
     assert book.row(name) is not None
-    assert book.usd_per_hour(asked(name)) == (None if usd is None else Decimal(usd))
+    assert book.usd_per_hour(naming(name)) == (None if usd is None else Decimal(usd))
 
 
 def test_a_book_written_anew_says_the_same(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) 
 
 
 def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
-    """prices.yaml is the first; what lies in prices/ came later, and the last is in force."""
+    """prices.yaml is the oldest; those in prices/ are newer, and the newest is in force."""
     book_file(tmp_path, row())
     (tmp_path / "prices").mkdir()
     for day, amount in (("2027-02-01", '"4"'), ("2027-01-01", '"5"')):
@@ -365,7 +365,7 @@ def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
     books = load_books(tmp_path)
 
     assert [book.date for book in books.books] == ["2026-11-21", "2027-01-01", "2027-02-01"]
-    assert (books.current.usd_per_hour(asked()), books.first.usd_per_hour(asked())) == (Decimal(4), Decimal("3.60"))
+    assert (books.current.usd_per_hour(naming()), books.first.usd_per_hour(naming())) == (Decimal(4), Decimal("3.60"))
     assert books.named(books.books[1].digest) is books.books[1]
     assert books.named("f" * 64) is None
     assert books.matching("2027-01-01") is books.matching(books.books[1].digest[:8]) is books.books[1]
@@ -421,7 +421,7 @@ def test_energy_is_charged_on_ones_own_machine_only() -> None:
 
 
 def test_a_price_is_of_the_day_on_which_the_source_had_it() -> None:
-    """Else of the day since when it holds, as the source says; else of none."""
+    """Else the day from which it holds, as the source states it; else None."""
     dates = [("2026-01-01", "2026-11-09"), ("2026-01-01", None), (None, None)]
 
     assert [price(effective=since, retrieved=had).as_of for since, had in dates] == ["2026-11-09", "2026-01-01", None]
@@ -467,7 +467,7 @@ def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | Non
 
 
 def test_an_unknown_price_is_told_by_its_name() -> None:
-    """With the ids that are near it; what is no text is shown as it is."""
+    """With the nearest ids; anything but a text is shown verbatim."""
     book = PriceBook((price(),), "d" * 64)
     near, strange = book.quote("acme/bax/here/on_demand"), book.quote(3.6)
 

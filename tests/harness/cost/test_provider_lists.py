@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
@@ -18,11 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from harness.commands import prices
 from harness.cost import provider_lists
 from harness.cost.provider_lists import aws_prices, azure_prices
-from harness.errors import DataError
+from harness.errors import DataError, ExitStatus, OutputError
 from harness.ruleset.load import load_books, load_prices
-from scripts import refresh_prices
 
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
 CSV = "/offers/v1.0/aws/AmazonEC2/20261120000000/us-east-1/index.csv"
@@ -84,13 +84,13 @@ def azure_page(*items: Any, following: str | None = None) -> bytes:
 
 
 class Site:
-    """What is served: bodies by path (and query), or who answers in another way; and what was asked for."""
+    """The bodies served, by path (and query), or handlers that answer otherwise; and the requests received."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.lengths: dict[str, int] = {}
         self.cuts: dict[str, Callable[[Any], None]] = {}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.url = ""
 
     def put_aws(self, body: bytes) -> str:
@@ -107,7 +107,7 @@ def site() -> Iterator[Site]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
+            found.requested.append(self.path)
             if (answering := found.cuts.get(urlsplit(self.path).path)) is not None:
                 answering(self)
                 return
@@ -144,7 +144,7 @@ SKUS = ["p5.48xlarge", "m7i.large"]
 
 
 def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
-    """On demand and reserved without payment in advance, of the types that were asked for; the rest passes by."""
+    """On demand and reserved with no upfront cost, of the requested types; the rest is ignored."""
     index = site.put_aws(
         aws_csv(
             aws_row(),
@@ -276,7 +276,7 @@ def test_azure_pages_are_followed_to_the_end(site: Site) -> None:
         ("azure/Standard_ND96isr_H100_v5/eastus/on_demand", Decimal("98.32"), "2023-08-01"),
         ("azure/Standard_ND96isr_H100_v5/eastus/spot", Decimal("39.328"), "2023-08-01"),
     ]
-    query = parse_qs(urlsplit(site.asked[0]).query)
+    query = parse_qs(urlsplit(site.requested[0]).query)
     assert query["currencyCode"] == ["USD"]
     assert "armSkuName eq 'Standard_ND96isr_H100_v5'" in query["$filter"][0]
 
@@ -318,7 +318,7 @@ def test_azure_pages_without_end_are_left(site: Site) -> None:
 
     with pytest.raises(DataError, match="more than 50"):
         azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
-    assert len(site.asked) == provider_lists.MAX_PAGES
+    assert len(site.requested) == provider_lists.MAX_PAGES
 
 
 def test_azure_page_that_is_too_large_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,9 +360,11 @@ prices:
 """
 
 
-def refresh(site: Site, folder: Path, *more: str) -> int:
-    urls = ["--aws-index", site.url + INDEX, "--azure-prices", site.url + RETAIL]
-    return refresh_prices.main(["--ruleset", str(folder), *urls, *more], date(2026, 12, 1))
+def refresh(
+    site: Site, folder: Path, providers: Sequence[str] = prices.LISTING_PROVIDERS, out: Path | None = None
+) -> ExitStatus:
+    (folder / "ruleset.yaml").touch()
+    return prices.refresh(str(folder), providers, out, date(2026, 12, 1), site.url + INDEX, site.url + RETAIL)
 
 
 def test_refresh_writes_a_new_book_beside_the_old(
@@ -373,7 +375,7 @@ def test_refresh_writes_a_new_book_beside_the_old(
     site.put_aws(aws_csv(aws_row(), reserved("1yr", "40.5")))
     site.bodies[RETAIL] = azure_page(azure_item(skuName="ND96isr H100 v5 Spot", retailPrice=39.0))
 
-    assert refresh(site, tmp_path) == 0
+    assert refresh(site, tmp_path) is ExitStatus.OK
 
     assert (tmp_path / "prices.yaml").read_text() == OLD
     books = load_books(tmp_path)
@@ -387,38 +389,38 @@ def test_refresh_writes_a_new_book_beside_the_old(
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/spot"].usd_per_hour == 39
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].retrieved == "2026-11-09"
     assert rows["lambda/8x B200/any/on_demand"] == books.first.row("lambda/8x B200/any/on_demand")
-    said = capsys.readouterr()
-    assert "carried over as they were: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in said.err
-    assert books.current.digest in said.out
+    captured = capsys.readouterr()
+    assert "carried over unchanged: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in captured.err
+    assert books.current.digest in captured.out
 
-    assert refresh(site, tmp_path) == 2
-    assert "is there already; a price book is never edited" in capsys.readouterr().err
+    with pytest.raises(OutputError, match="exists already; a price book is never edited"):
+        refresh(site, tmp_path)
 
 
-def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One list is damaged: there is no new book, and the status is 2."""
+def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path) -> None:
+    """One list is damaged: no new book is made."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.put_aws(aws_csv(aws_row(Currency="CNY")))
     site.bodies[RETAIL] = azure_page(azure_item())
 
-    assert refresh(site, tmp_path) == 2
+    with pytest.raises(DataError, match="only USD is accepted"):
+        refresh(site, tmp_path)
 
-    assert list(tmp_path.iterdir()) == [tmp_path / "prices.yaml"]
-    assert "only USD is accepted; no book was written" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["prices.yaml", "ruleset.yaml"]
 
 
 def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -> None:
-    """`--provider azure --out FILE`: AWS is not asked at all."""
+    """`--provider azure --out FILE`: no request goes to AWS."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.bodies[RETAIL] = azure_page(azure_item(retailPrice=90.5))
     out = tmp_path / "elsewhere" / "book.yaml"
 
-    assert refresh(site, tmp_path, "--provider", "azure", "--out", str(out)) == 0
+    assert refresh(site, tmp_path, ["azure"], out) is ExitStatus.OK
 
     rows = {row.id: row for row in load_prices(out).prices}
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].usd_per_hour == Decimal("90.5")
     assert rows["aws/p5.48xlarge/us-east-1/on_demand"].usd_per_hour == Decimal("98.32")
-    assert all(path.startswith(RETAIL) for path in site.asked)
+    assert all(path.startswith(RETAIL) for path in site.requested)
 
 
 def cut(answer: bytes) -> Callable[[Any], None]:
@@ -441,7 +443,7 @@ def test_page_that_breaks_off_is_an_error_and_no_price(site: Site) -> None:
 
 
 def test_list_that_breaks_off_between_two_lines_is_an_error_and_no_price(site: Site) -> None:
-    """What came until then is not taken for the whole list; how much that was is said."""
+    """A partial list is not taken for a whole one; the message states its size."""
     body = aws_csv(aws_row())
     index = site.put_aws(body)
     site.cuts[CSV] = cut(body)

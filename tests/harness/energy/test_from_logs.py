@@ -308,15 +308,15 @@ def test_which_power_logs_are_of_another_run() -> None:
     """Logs in `tta`'s format have the run's id; MLPerf's have none, and an unreadable log has no say."""
     log = log_of(at("tta_format", 0, value={"run_id": "a"}))
     unnamed = log_of(at(RUN_START, 0))
-    ours, theirs, nobodys = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
+    own, other, nameless = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
     unreadable = powertrace.node(run_id=None, defect_counts={"unreadable": 1})
     damaged = powertrace.node(run_id="b", defect_counts={"malformed": 1})
 
-    judged = [from_logs.is_of_another_run(node, log) for node in (ours, theirs, nobodys, unreadable, damaged)]
+    judged = [from_logs.is_of_another_run(node, log) for node in (own, other, nameless, unreadable, damaged)]
 
     assert judged == [False, True, True, False, True]
     assert from_logs.is_of_another_run(powertrace.node(dialect="mlperf"), log) is False
-    assert from_logs.is_of_another_run(nobodys, unnamed) is True
+    assert from_logs.is_of_another_run(nameless, unnamed) is True
 
 
 def test_one_power_log_of_another_run_is_enough(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def joules(samples: tuple[Sample, ...], start_s: float = 0.0, stop_s: float = 12
         pytest.param(-3.0, "before the run", id="before the run"),
     ],
 )
-def test_02_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None:
+def test_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None:
     """300 W for 120 s are 36,000 J wherever the counter wraps; other libraries give -260,914 J."""
     first_j = RANGE_J - 300.0 * (wrap_at_s + 5.0)
     samples = counter(300.0, first_j=first_j, wrap_at_j=RANGE_J)
@@ -52,7 +52,7 @@ def test_02_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None
     assert (result.num_resets, result.num_unsure, result.num_failed) == (0, 0, 0)
 
 
-def test_02_counter_that_wraps_many_times_loses_nothing() -> None:
+def test_counter_that_wraps_many_times_loses_nothing() -> None:
     """AMD's range at 400 W wraps every 164 s; 20 minutes have seven wraps."""
     meter = package(wrap_at_j=65_533.0)
     samples = counter(400.0, to_s=1205.0, wrap_at_j=65_533.0)
@@ -67,7 +67,7 @@ def test_02_counter_that_wraps_many_times_loses_nothing() -> None:
     watts=st.floats(0.1, 450.0), first_j=st.floats(0.0, RANGE_J - 1), start_s=st.floats(0.0, 30.0),
     stop_s=st.floats(31.0, 119.0), step_s=st.sampled_from([0.1, 0.5, 1.0, 2.0]),
 )  # fmt: skip
-def test_02_constant_power_is_exact_whatever_the_counter_shows(
+def test_constant_power_is_exact_whatever_the_counter_shows(
     watts: float, first_j: float, start_s: float, stop_s: float, step_s: float
 ) -> None:
     """Any phase of the wrap, any edge between two ticks."""
@@ -83,7 +83,7 @@ def test_02_constant_power_is_exact_whatever_the_counter_shows(
     steps_j=st.lists(st.floats(0, 499), min_size=3, max_size=60), first_j=st.floats(0, 262_000),
     lost=st.sets(st.integers(1, 58), max_size=20),
 )  # fmt: skip
-def test_02_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_j: float, lost: set[int]) -> None:
+def test_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_j: float, lost: set[int]) -> None:
     """A load that changes every second, with wraps anywhere and failed reads anywhere between the first and last."""
     total_j, samples = first_j, [Sample(0, first_j)]
     for index, step_j in enumerate(steps_j, 1):
@@ -101,7 +101,7 @@ def test_02_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_
 # 4 Ranges that cannot be read
 
 
-def test_04_without_a_range_a_wrap_gives_no_energy() -> None:
+def test_without_a_range_a_wrap_gives_no_energy() -> None:
     """max_energy_range_uj unreadable: a step down is a reset, and the joules are None, never negative."""
     samples = counter(300.0, first_j=RANGE_J - 300 * 60, wrap_at_j=RANGE_J)
 
@@ -111,7 +111,7 @@ def test_04_without_a_range_a_wrap_gives_no_energy() -> None:
     assert (result.num_wraps, result.num_resets) == (0, 1)
 
 
-def test_04_meter_that_never_answers_has_no_energy() -> None:
+def test_meter_that_never_answers_has_no_energy() -> None:
     """energy_uj unreadable: None, with the failed reads counted, never 0."""
     samples = tuple(Sample(sample.mono_ns, None) for sample in counter(300.0))
 
@@ -125,7 +125,7 @@ def test_04_meter_that_never_answers_has_no_energy() -> None:
 
 
 @pytest.mark.parametrize("garbage_j", [None, 0.0, 17.0, 1e12])
-def test_05_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) -> None:
+def test_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) -> None:
     """The next good read covers it; other libraries give 263,143 J instead of 1,000."""
     samples = list(counter(300.0))
     samples[60] = Sample(samples[60].mono_ns, garbage_j)
@@ -137,7 +137,7 @@ def test_05_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) 
     assert result.longest_gap_s == pytest.approx(2.0)
 
 
-def test_05_garbage_next_to_a_wrap_changes_nothing() -> None:
+def test_garbage_next_to_a_wrap_changes_nothing() -> None:
     """A 0 two ticks before the wrap is garbage; the wrap remains a wrap."""
     samples = list(counter(300.0, first_j=RANGE_J - 300 * 65, wrap_at_j=RANGE_J))
     samples[63] = Sample(samples[63].mono_ns, 0.0)
@@ -148,7 +148,7 @@ def test_05_garbage_next_to_a_wrap_changes_nothing() -> None:
     assert (result.num_failed, result.num_wraps, result.num_resets) == (1, 1, 0)
 
 
-def test_05_gap_that_can_hide_a_wrap_voids_the_counter() -> None:
+def test_gap_that_can_hide_a_wrap_voids_the_counter() -> None:
     """At the device's maximum of 500 W, a range of 262,143 J takes 524 s: 400 s can hide no wrap, 1,000 s can."""
     short = tuple(sample for sample in counter(50.0, to_s=1205.0) if not ns(100) < sample.mono_ns < ns(500))
     long = tuple(sample for sample in counter(50.0, to_s=1205.0) if not ns(100) < sample.mono_ns < ns(1100))
@@ -162,7 +162,7 @@ def test_05_gap_that_can_hide_a_wrap_voids_the_counter() -> None:
     assert (lost.num_unsure, lost.longest_gap_s) == (1, 1000.0)
 
 
-def test_05_failed_reads_within_power_are_bridged_and_counted() -> None:
+def test_failed_reads_within_power_are_bridged_and_counted() -> None:
     """A power meter that fails for three seconds leaves a gap of four, which is interpolated."""
     samples = [
         Sample(sample.mono_ns, None) if 50 <= index < 53 else sample for index, sample in enumerate(power(300.0))
@@ -177,7 +177,7 @@ def test_05_failed_reads_within_power_are_bridged_and_counted() -> None:
 # 6 Resets
 
 
-def test_06_reset_is_not_a_wrap() -> None:
+def test_reset_is_not_a_wrap() -> None:
     """The driver is reloaded at 60 s: from 19,000 J to 0. No device draws a whole range in a second: void."""
     before = counter(300.0, to_s=60.0)
     after = counter(300.0, from_s=61.0, first_j=0.0)
@@ -188,7 +188,7 @@ def test_06_reset_is_not_a_wrap() -> None:
     assert (result.num_resets, result.num_wraps, result.num_failed) == (1, 0, 0)
 
 
-def test_06_counter_without_a_range_is_reset_by_any_step_down() -> None:
+def test_counter_without_a_range_is_reset_by_any_step_down() -> None:
     """NVML's counter does not wrap: a step down means that the driver was reloaded."""
     samples = counter(300.0, to_s=60.0) + counter(300.0, from_s=61.0, first_j=5.0)
 
@@ -196,7 +196,7 @@ def test_06_counter_without_a_range_is_reset_by_any_step_down() -> None:
 
 
 @pytest.mark.parametrize(("at_s", "resets"), [(-3.0, 0), (0.5, 1), (119.5, 1), (123.0, 0)])
-def test_06_reset_outside_the_run_does_not_matter(at_s: float, resets: int) -> None:
+def test_reset_outside_the_run_does_not_matter(at_s: float, resets: int) -> None:
     """What the counter did before run_start and after run_stop changes nothing."""
     samples = counter(300.0, to_s=math.floor(at_s)) + counter(300.0, from_s=math.ceil(at_s), first_j=0.0)
 
@@ -206,7 +206,7 @@ def test_06_reset_outside_the_run_does_not_matter(at_s: float, resets: int) -> N
     assert (result.joules is None) == bool(resets)
 
 
-def test_06_reset_near_the_end_of_the_range_looks_like_a_wrap() -> None:
+def test_reset_near_the_end_of_the_range_looks_like_a_wrap() -> None:
     """A known limit: within what the device can draw in a tick, a reset passes for a wrap."""
     samples = (Sample(ns(0), RANGE_J - 100), Sample(ns(1), 50.0))
 
@@ -218,7 +218,7 @@ def test_06_reset_near_the_end_of_the_range_looks_like_a_wrap() -> None:
 # 8 Signals whose integral is known
 
 
-def test_08_constant_power_is_watts_times_seconds() -> None:
+def test_constant_power_is_watts_times_seconds() -> None:
     """300 W for 120 s are 36,000 J by every formula."""
     result = integrate_meter(spec(), power(300.0), 0, ns(120))
 
@@ -229,14 +229,14 @@ def test_08_constant_power_is_watts_times_seconds() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.1, 1.0, 2.5])
-def test_08_ramp_is_exact_at_any_rate_and_the_edges_are_interpolated(step_s: float) -> None:
+def test_ramp_is_exact_at_any_rate_and_the_edges_are_interpolated(step_s: float) -> None:
     """P = 10 t from 2.75 s to 7.3 s: 5 (7.3^2 - 2.75^2) J."""
     samples = power(lambda at_s: 10 * (at_s + 5), step_s=step_s)
 
     assert joules(samples, -2.25, 2.3) == pytest.approx(5 * (7.3**2 - 2.75**2))
 
 
-def test_08_step_is_a_ramp_between_its_two_readings() -> None:
+def test_step_is_a_ramp_between_its_two_readings() -> None:
     """100 W until 4 s, 200 W from 5 s on, over 10 s: 400 + 150 + 1,000 J; the right sum has 200 W from 4 s."""
     samples = power(lambda at_s: 100.0 if at_s < 4.5 else 200.0)
 
@@ -246,7 +246,7 @@ def test_08_step_is_a_ramp_between_its_two_readings() -> None:
     assert result.right_riemann_j == pytest.approx(1600.0)
 
 
-def test_08_sine_is_within_the_uncertainty() -> None:
+def test_sine_is_within_the_uncertainty() -> None:
     """A sine with a period of 10 s, read once a second, is 0.8 % too flat; the uncertainty covers it."""
     exact = 300.0 * 115 + 100 * 10 / (2 * math.pi) * (1 - math.cos(2 * math.pi * 11.5))
     result = integrate_meter(
@@ -257,7 +257,7 @@ def test_08_sine_is_within_the_uncertainty() -> None:
     assert abs((result.joules or 0) - exact) < result.u_sampling_j
 
 
-def test_08_right_riemann_is_mlperfs_sum_within_the_run() -> None:
+def test_right_riemann_is_mlperfs_sum_within_the_run() -> None:
     """sum(P_i x (t_i - t_before)), cut readings as far as they are in the run."""
     samples = tuple(Sample(ns(at_s), watts) for at_s, watts in [(0.0, 9.0), (2.0, 10.0), (5.0, 20.0), (6.0, 30.0)])
 
@@ -266,7 +266,7 @@ def test_08_right_riemann_is_mlperfs_sum_within_the_run() -> None:
     assert result.right_riemann_j == 1 * 10 + 3 * 20 + 0.5 * 30
 
 
-def test_08_counter_is_cut_at_the_edges_between_two_readings() -> None:
+def test_counter_is_cut_at_the_edges_between_two_readings() -> None:
     """100 J in the first second, 300 J in the second: from 0.5 s to 1.5 s they are 50 + 150 J."""
     samples = (Sample(ns(0), 0.0), Sample(ns(1), 100.0), Sample(ns(2), 400.0))
 
@@ -281,7 +281,7 @@ def test_08_counter_is_cut_at_the_edges_between_two_readings() -> None:
     a=st.floats(0, 1000), slope=st.floats(0, 10), start_s=st.floats(-5, 59), length_s=st.floats(0.5, 60),
     step_s=st.sampled_from([0.25, 0.5, 1.0, 2.0]),
 )  # fmt: skip
-def test_08_linear_power_is_exact(a: float, slope: float, start_s: float, length_s: float, step_s: float) -> None:
+def test_linear_power_is_exact(a: float, slope: float, start_s: float, length_s: float, step_s: float) -> None:
     """Whatever the slope, the edges and the rate."""
     samples = power(lambda at_s: a + slope * (at_s + 5), step_s=step_s)
     exact = a * length_s + slope * ((start_s + 5 + length_s) ** 2 - (start_s + 5) ** 2) / 2
@@ -292,7 +292,7 @@ def test_08_linear_power_is_exact(a: float, slope: float, start_s: float, length
 # 10 What real readings are like
 
 
-def test_10_duplicates_are_dropped_by_time_never_by_value() -> None:
+def test_duplicates_are_dropped_by_time_never_by_value() -> None:
     """Two readings with one time count as the first; equal values at two times are two readings."""
     samples = [*power(300.0)[:50], *power(300.0)[49:]]
     samples[50] = replace(samples[50], value=9999.0)
@@ -302,7 +302,7 @@ def test_10_duplicates_are_dropped_by_time_never_by_value() -> None:
     assert (result.joules, result.num_duplicates, result.num_samples) == (36_000.0, 1, 121)
 
 
-def test_10_reading_that_goes_back_is_left_out_and_counted() -> None:
+def test_reading_that_goes_back_is_left_out_and_counted() -> None:
     """-259 ms: no time counts twice or negatively."""
     samples = [*power(300.0)]
     samples[50] = replace(samples[50], mono_ns=samples[49].mono_ns - 259_000_000)
@@ -312,7 +312,7 @@ def test_10_reading_that_goes_back_is_left_out_and_counted() -> None:
     assert (result.joules, result.num_backwards, result.longest_gap_s) == (36_000.0, 1, 2.0)
 
 
-def test_10_edges_without_readings_are_held_and_reported() -> None:
+def test_edges_without_readings_are_held_and_reported() -> None:
     """Readings from 12 s to 90 s of 120: coverage 0.65, the first and last watts are held, with an uncertainty."""
     samples = power(lambda at_s: 300.0 + at_s, 12.0, 90.0)
 
@@ -324,7 +324,7 @@ def test_10_edges_without_readings_are_held_and_reported() -> None:
     assert result.u_gap_j == pytest.approx((390 - 312) / 2 * math.hypot(12, 30))
 
 
-def test_10_counter_that_begins_late_is_held_too() -> None:
+def test_counter_that_begins_late_is_held_too() -> None:
     """A counter read from 12 s on at 300 W: 36,000 J by its mean power, and a coverage of 0.9."""
     result = integrate_meter(gpu(), counter(300.0, from_s=12.0), 0, ns(120))
 
@@ -332,7 +332,7 @@ def test_10_counter_that_begins_late_is_held_too() -> None:
     assert result.coverage == pytest.approx(0.9)
 
 
-def test_10_two_second_period_and_a_gap_of_23_seconds() -> None:
+def test_two_second_period_and_a_gap_of_23_seconds() -> None:
     """The median step and the longest gap show both."""
     samples = [sample for sample in power(300.0, step_s=2.0) if not ns(40) < sample.mono_ns < ns(63)]
 
@@ -352,7 +352,7 @@ def test_10_two_second_period_and_a_gap_of_23_seconds() -> None:
         pytest.param(((10.0, 100.0), (13.0, 100.0)), 0.0, 10.0, 1, id="one at the stop"),
     ],
 )
-def test_10_too_few_readings_have_no_energy(
+def test_too_few_readings_have_no_energy(
     samples: tuple[tuple[float, float], ...], coverage: float, gap_s: float, num_samples: int
 ) -> None:
     """None, never 0."""
@@ -385,7 +385,7 @@ def test_run_without_duration_is_refused() -> None:
 
 
 @pytest.mark.parametrize("idle_s", [1.0, 60.0, 3600.0])
-def test_11_idle_before_and_after_changes_nothing(idle_s: float) -> None:
+def test_idle_before_and_after_changes_nothing(idle_s: float) -> None:
     """A minute of 40 W on both sides changes no field; MLPerf's published formula fails this."""
     run = power(lambda at_s: 250.0 + at_s % 3)
     padded = power(40.0, -5.0 - idle_s, -6.0) + run + power(40.0, 126.0, 125.0 + idle_s)
@@ -393,7 +393,7 @@ def test_11_idle_before_and_after_changes_nothing(idle_s: float) -> None:
     assert integrate_meter(spec(), padded, ns(0.25), ns(119.5)) == integrate_meter(spec(), run, ns(0.25), ns(119.5))
 
 
-def test_11_idle_before_and_after_changes_no_counter() -> None:
+def test_idle_before_and_after_changes_no_counter() -> None:
     """The same for a counter that wraps in the idle time."""
     run = counter(300.0, first_j=3000.0)
     padded = counter(50.0, -65.0, -6.0, first_j=RANGE_J - 20.0, wrap_at_j=RANGE_J) + run
@@ -405,7 +405,7 @@ def test_11_idle_before_and_after_changes_no_counter() -> None:
 
 
 @pytest.mark.parametrize("sync_s", [0.0, 0.2, 0.8])
-def test_12_clock_error_is_in_the_uncertainty(sync_s: float) -> None:
+def test_clock_error_is_in_the_uncertainty(sync_s: float) -> None:
     """The error at either edge times the power there."""
     result = integrate_meter(spec(), power(lambda at_s: 300.0 + at_s), 0, ns(100), sync_s=sync_s)
 

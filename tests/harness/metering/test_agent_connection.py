@@ -95,13 +95,13 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     """A node and its agent, with timeouts for a busy machine."""
     for name in ("OPEN_S", "ROUND_TRIP_S", "ANSWER_S"):
         monkeypatch.setattr(agent_connection, name, 30.0)
-    ours, theirs = socket.socketpair()
-    agent = Agent(theirs)
-    node = AgentConnection(ours, ours.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
+    own, other = socket.socketpair()
+    agent = Agent(other)
+    node = AgentConnection(own, own.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
     yield Line(node, agent)
     node.close()
     agent.thread.join()
-    theirs.close()
+    other.close()
 
 
 def test_run_is_recorded_with_its_stop(line: Line, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_every_name_opens_its_meter() -> None:
         meter.close()
 
 
-def test_01_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
+def test_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
     """Without a counter, a driver or a controller, each says why, and none reads zero."""
     for meter in (PowercapMeter(tmp_path), NvmlMeter(None), EstimateMeter(SYSTEM, tmp_path)):
         reason = meter.probe()

@@ -75,7 +75,7 @@ class Nvml:
 A, B = "GPU-aaaa-1", "GPU-bbbb-2"
 
 
-def test_07_counter_and_power_are_read_side_by_side() -> None:
+def test_counter_and_power_are_read_side_by_side() -> None:
     """Both have an id of their own and the device's UUID; the counter is class C, sampled power class D."""
     meter = NvmlMeter(Nvml(Device(A)), visible="0")
 
@@ -87,7 +87,7 @@ def test_07_counter_and_power_are_read_side_by_side() -> None:
     assert {spec.device for spec in specs.values()} == {A}
 
 
-def test_07_device_without_a_counter_has_its_power_only() -> None:
+def test_device_without_a_counter_has_its_power_only() -> None:
     """Before Volta, and on some virtual devices."""
     meter = NvmlMeter(Nvml(Device(A, energy_mj=None)), visible="0")
 

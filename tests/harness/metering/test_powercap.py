@@ -35,7 +35,7 @@ def server(root: Path) -> None:
     zone(root, "dtpm", "dtpm", 5)
 
 
-def test_03_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> None:
+def test_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> None:
     """Core and uncore are inside a package, psys is all of them, the memory-mapped zone is package 0 again."""
     server(tmp_path)
 
@@ -74,7 +74,7 @@ def test_memory_mapped_zone_counts_if_it_is_the_only_one(tmp_path: Path) -> None
     assert PowercapMeter(tmp_path).read() == {"powercap:package-0": 3.0}
 
 
-def test_04_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> None:
+def test_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> None:
     """Root ignores file modes, so the refusal is simulated. Half of the packages would look like a frugal machine."""
     server(tmp_path)
 
@@ -90,7 +90,7 @@ def test_04_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> Non
     assert "powercap:package-0" in meter.read()
 
 
-def test_04_unreadable_range_allows_no_wrap(tmp_path: Path) -> None:
+def test_unreadable_range_allows_no_wrap(tmp_path: Path) -> None:
     """Without a range, it is unknown where the counter wraps."""
     zone(tmp_path, "intel-rapl:0", "package-0", 5, range_uj=None)
 
@@ -100,7 +100,7 @@ def test_04_unreadable_range_allows_no_wrap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("garbage", ["", "nonsense", "-5", "1.5", "\u0661"])
-def test_05_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str) -> None:
+def test_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str) -> None:
     """One bad answer is one failed reading, whatever its content."""
     place = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
     meter = PowercapMeter(tmp_path)

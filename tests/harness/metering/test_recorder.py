@@ -211,9 +211,7 @@ LIMITS = EnergyLimits(min_samples=5)  # of runs of a second
 
 
 @pytest.mark.usefixtures("environment")
-def test_13_energies_of_two_nodes_are_added_and_a_lost_one_voids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_energies_of_two_nodes_are_added_and_a_lost_one_voids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes as nodes of 100 and 250 W on two machines; then one is killed."""
     roots = [tree(tmp_path / name, watts) for name, watts in (("own", 100.0), ("other", 250.0))]
     monkeypatch.setenv("TREE", str(roots[0]))
@@ -251,7 +249,7 @@ def test_13_energies_of_two_nodes_are_added_and_a_lost_one_voids(
 
 
 @pytest.mark.usefixtures("environment")
-def test_13_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent of node 1 runs on node 0's machine: found by the machine's id, added once, void."""
     root = tree(tmp_path / "tree", 200.0)
     monkeypatch.setenv("TREE", str(root))
@@ -276,7 +274,7 @@ def test_13_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypa
 
 
 @pytest.mark.usefixtures("environment")
-def test_02_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A counter of 300 W that wraps about 50 ms before the run stops, through the real agent."""
     root = tree(tmp_path / "tree", 0.0)
     counter = root / "sys/class/powercap/intel-rapl:0/energy_uj"

@@ -200,7 +200,7 @@ def absent(name: str) -> Any:
     raise ImportError(name)
 
 
-def test_07_zeus_reads_the_counters_of_amd_devices() -> None:
+def test_zeus_reads_the_counters_of_amd_devices() -> None:
     """Millijoules since the driver was loaded; a failed read is None, and the next is good."""
     first, second = AMDGPU(), AMDGPU(mj=7_000.0)
     meter = ZeusMeter(zeus([first, second]))
@@ -261,7 +261,7 @@ def test_apple_has_parts_and_jetson_a_whole() -> None:
         (zeus(None, Chip(cpu_total_mj=None, gpu_mj=None)), "no energy counter here"),
     ],
 )
-def test_01_zeus_without_a_device_is_a_reason_and_not_a_zero(load: Any, reason: str) -> None:
+def test_zeus_without_a_device_is_a_reason_and_not_a_zero(load: Any, reason: str) -> None:
     """zeus would silently give 0 J, which wins every ranking."""
     meter = ZeusMeter(load)
 
