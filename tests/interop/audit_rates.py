@@ -52,16 +52,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, metavar="FILE", help="put the table into docs/audit.md, between its marks")
     arguments = parser.parse_args()
     rules, signals = load_audit(registry.audit_file()), registry.signals()
-    rules.fits(signals)
+    rules.refuse_unknown(signals)
     totals: Counter[tuple[str, str]] = Counter()
     alarms: Counter[tuple[str, str, str]] = Counter()
     bands: dict[str, list[float]] = {}
     spoken: list[str] = []
     for folder in sorted(path for path in arguments.place.iterdir() if path.is_dir()):
-        law, tree, found = ruleset(folder.name), Tree(), {}
+        round_rules, tree, found = ruleset(folder.name), Tree(), {}
         for path, logs in read.find([folder]):
             try:
-                subject = read.subject(read.read(path, logs), law, rules.bands, TODAY)
+                subject = read.subject(read.read(path, logs), round_rules, rules.bands, TODAY)
             except TtaError as error:
                 print(f"{path}: {error}", file=sys.stderr)
                 continue

@@ -87,17 +87,17 @@ def test_an_unknown_check_in_force_is_an_error(tmp_path: Path) -> None:
 def test_a_field_of_a_file_that_cannot_be_read_has_no_line(tmp_path: Path) -> None:
     """No file, a folder, bytes that are not text; and a field that is absent."""
     (tmp_path / "bytes.json").write_bytes(b'{"cooling": "\xff"}')
-    (tmp_path / "sound.json").write_text('{\n"cooling": "air"}')
+    (tmp_path / "valid.json").write_text('{\n"cooling": "air"}')
 
     assert [line_of(tmp_path / name, "cooling") for name in ("gone.json", ".", "bytes.json")] == [None] * 3
-    assert [line_of(tmp_path / "sound.json", name) for name in ("cooling", "heating")] == [2, None]
+    assert [line_of(tmp_path / "valid.json", name) for name in ("cooling", "heating")] == [2, None]
 
 
 def test_a_malformed_manifest_is_reported_briefly(tmp_path: Path) -> None:
     """The first faults by their lines, the rest by their number; a repeated line is a fault like others."""
     path = tmp_path / "MANIFEST.sha256"
-    sound = f"{'a' * 64}  result_0.txt\n"
-    path.write_text(sound + sound + "rubbish\n" * 5000)
+    valid = f"{'a' * 64}  result_0.txt\n"
+    path.write_text(valid + valid + "rubbish\n" * 5000)
     unreadable: list[Unreadable] = []
 
     assert read_manifest(path, unreadable) == ({"result_0.txt": "a" * 64}, {"result_0.txt": 1})

@@ -163,7 +163,7 @@ def test_the_price_book_in_force_is_named(tmp_path: Path) -> None:
     """The newest before the day of the runs, 21 November, whichever is named."""
     middle = PriceBook(ROWS[:1], "3" * 64, "2025-06-01")
     rules: dict[str, Any] = {"prices": PriceBooks((FIRST, middle, SECOND))}
-    early, late = Box(tmp_path / "early", law=rules), Box(tmp_path / "late", law=rules)
+    early, late = Box(tmp_path / "early", ruleset=rules), Box(tmp_path / "late", ruleset=rules)
     priced(early, "box", book=FIRST.digest)
     late.wall_starts_ms = [start_ms - 40 * DAY_MS for start_ms in late.wall_starts_ms]
     priced(late, "box", book=SECOND.digest)
@@ -184,12 +184,12 @@ def test_the_price_book_in_force_is_named(tmp_path: Path) -> None:
         ("MLP022-three_starts", "occurs 3 times, the last 10.250 s after the first;"),
         ("MLP024-the_target_is_reached_an_hour_after_the_stop", " 3600.0 s after run_stop; at most 1 s"),
         ("MLP025-a_clock_is_set_back_by_a_millisecond_more", "eval_accuracy is 1.001 s earlier"),
-        ("MLP025-the_largest_of_two_steps_back_is_told", "eval_stop is 3.000 s earlier"),
+        ("MLP025-the_largest_of_two_steps_back_is_found", "eval_stop is 3.000 s earlier"),
         ("MLP026-evaluations_run_backwards_twice", " is at 2 after one at 3, one of 2 such steps"),
         ("MLP029-a_millisecond_more_passes_before_the_clock_starts", "600.0 s passed from init_stop"),
         ("MLP031-caches_are_cleared_after_the_stop", " 1302.0 s after run_start"),
         ("MLP034-three_statistics_are_enough", " 10.00 times as fast "),
-        ("MLR002-the_first_of_two_odd_names_is_told", "<number>.txt, and 1 more"),
+        ("MLR002-the_first_of_two_odd_names_is_found", "<number>.txt, and 1 more"),
         ("MLR011-faster_than_the_reference_allows", " by the rules' text "),
         ("MLR015-a_hole_in_the_numbers_of_the_nodes", "node_<k>.txt"),
     ],
