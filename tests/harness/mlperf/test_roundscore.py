@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import score
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, LogError
 from harness.log import run_log
 from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import RoundBenchmark, RoundReference
@@ -222,9 +222,9 @@ def test_what_cannot_be_read_hides_nothing(tmp_path: Path, capsys: pytest.Captur
     box.write()
     (tmp_path / "none.txt").write_text("nothing of MLPerf's\n")
 
-    assert score.run([tmp_path / "none.txt", box.folder], ROUND, "text", TODAY) is ExitStatus.USAGE
+    with pytest.raises(LogError, match=r"none\.txt"):
+        score.run([tmp_path / "none.txt", box.folder], ROUND, "text", TODAY)
     captured = capsys.readouterr()
-    assert "none.txt" in captured.err
     assert "22.017" in captured.out
 
 

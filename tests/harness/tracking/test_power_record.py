@@ -17,7 +17,7 @@ from harness.submission import result as results
 from harness.tracking.power_record import PowerFollower, PowerRecord, billed_usd, power_files, read_energy
 from harness.tracking.record import ClockZero, MlflowRun
 from tests import fabricate
-from tests.harness.board.test_board_trees import BILL, SKU, prices
+from tests.harness.board.test_index import BILL, SKU, prices
 from tests.powertrace import package, spec
 
 MONO_NS = 5_000_000_000

@@ -20,7 +20,7 @@ from harness.tracking.power_record import PowerFollower, PowerRecord
 from harness.tracking.record import MlflowRun, Point
 from harness.tracking.store import Store
 from tests import fabricate
-from tests.harness.board.test_board_trees import BILL, SKU, prices
+from tests.harness.board.test_index import BILL, SKU, prices
 from tests.harness.tracking.test_tracking import content, migrated, only_run, uri
 
 mlflow = pytest.importorskip("mlflow")
