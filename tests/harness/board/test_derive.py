@@ -393,7 +393,7 @@ def test_the_text_shows_each_number_with_formula_and_lines(
 def test_a_number_without_a_formula_is_never_skipped() -> None:
     """It is in the output without a formula, and the command does not succeed."""
     assert formula_of("score.guess") is None
-    assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_well  # type: ignore[arg-type]
+    assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_consistent  # type: ignore[arg-type]
 
 
 def test_a_ruleset_of_the_harness_has_its_files(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:

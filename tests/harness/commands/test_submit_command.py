@@ -206,11 +206,11 @@ def test_result_without_a_description_is_told_where_it_was_looked_for(
     systems = result.parents[2] / "systems/box1.json"
     claimed = (
         f"tta: {result}: has a submission.yaml, so it is a submission already, and the description of its system "
-        f"belongs at {systems}, where there is none; without submission.yaml it is taken from system.json beside the "
-        f"logs"
+        f"belongs at {systems}, which does not exist; without submission.yaml it is taken from system.json next to "
+        f"the logs"
     )
     assert said[0][1].startswith(f"tta: {result}/system.json: no system description can be read from it: ")
-    assert said[1][1] == f"tta: {result}: has no system.json; `tta run` puts one there"
+    assert said[1][1] == f"tta: {result}: has no system.json; `tta run` writes one there"
     assert said[2][1] == said[3][1] == claimed
     assert [status for status, _ in said] == [2, 2, 2, 2, 0]  # a claim that cannot be read is written anew
 

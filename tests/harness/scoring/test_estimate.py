@@ -187,9 +187,9 @@ def test_table_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["estimate", "image_classification", "--throughput", "5000", "--sku", *skus]) == 0
 
     shown = capsys.readouterr().out
-    assert "left out, because their length is not known: evaluations, opening the data, initialisation" in shown
-    assert "one throughput is taken for several machines" in shown
-    assert "not in it: storage, traffic, licences, tax, failed attempts" in shown
+    assert "left out, because their duration is unknown: evaluations, opening the data, initialisation" in shown
+    assert "one throughput is used for several machines" in shown
+    assert "not included: storage, traffic, licences, tax, failed attempts" in shown
     assert "aws/p5en.48xlarge/us-east-1/spot: information only" in shown
     assert "aws/m7i.large/us-east-1/on_demand: information only" in shown
     assert "aws/x/y/on_demand: unknown price" in shown
@@ -211,8 +211,8 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
     [
         (["image_classification", "--suite", "standard", "--sku", P5], "no reference convergence points"),
         (["image_classification", "--sku", P5], "its throughput is unknown"),
-        (["image_classification", "--sku", f"{P5}@fast"], "no throughput above 0"),
-        (["image_classification", "--sku", f"{P5}@nan"], "no throughput above 0"),
+        (["image_classification", "--sku", f"{P5}@fast"], "not a throughput above 0"),
+        (["image_classification", "--sku", f"{P5}@nan"], "not a throughput above 0"),
         (["image_classification", "--sku", P5, "--throughput", "0"], "is not a number above 0"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--from", "x"], "not allowed with"),
         (["image_classification", "--sku", P5, "--from", "/nowhere"], "there is no such file or folder"),
@@ -220,7 +220,7 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
             ["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"],
             "one at 64, 128, 256",
         ),
-        (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number from 1"),
+        (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number of at least 1"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--book", "abc"], "neither a file nor"),
         (["image_clasification", "--sku", P5, "--throughput", "9"], "did you mean 'image_classification'"),
         (["image_classification", "--throughput", "9"], "--sku"),
