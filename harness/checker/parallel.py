@@ -20,7 +20,7 @@ from harness.checker.report import text
 from harness.errors import InputError, SubmissionError, UsageError
 from harness.findings import Rule
 from harness.ruleset import catalog, load
-from harness.ruleset.detect import Auto, given
+from harness.ruleset.detect import Detector, with_parents
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
 
@@ -32,24 +32,24 @@ _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results asked for, for each process; what is judged waits for those before it
 
 
-def auto_of(paths: Iterable[Path]) -> Auto:
+def auto_of(paths: Iterable[Path]) -> Detector:
     """What finds the ruleset of results at or below `paths` among those that come with the harness."""
     rounds = load.round_candidates(catalog.ruleset_folders())
     own = {name for name, _ in catalog.ruleset_folders()}.difference(one.name for one in rounds)
-    return Auto(frozenset(own), tuple(rounds), given(paths))
+    return Detector(frozenset(own), tuple(rounds), with_parents(paths))
 
 
-def held_to_one(results: Iterator[Result], paths: Iterable[Path]) -> tuple[Auto, Iterator[Result]]:
+def held_to_one(results: Iterator[Result], paths: Iterable[Path]) -> tuple[Detector, Iterator[Result]]:
     """What the results at or below `paths` are to be judged by, and the same results.
 
     Raises:
         UsageError: they point to two rulesets; also while what is returned is read.
     """
-    kept, auto = auto_of(paths).decided(results)
+    kept, auto = auto_of(paths).decide(results)
     return auto, _held(deque(kept), results, auto)
 
 
-def _held(kept: deque[Result], results: Iterator[Result], auto: Auto) -> Iterator[Result]:
+def _held(kept: deque[Result], results: Iterator[Result], auto: Detector) -> Iterator[Result]:
     while kept:
         yield kept.popleft()  # nothing of it is kept here
     for result in results:
@@ -57,7 +57,7 @@ def _held(kept: deque[Result], results: Iterator[Result], auto: Auto) -> Iterato
         yield result
 
 
-def say(auto: Auto) -> None:
+def say(auto: Detector) -> None:
     """Which ruleset was taken, and why."""
     print(f"tta: judging by ruleset {auto.name}{auto.why}", file=sys.stderr)
 
@@ -68,7 +68,7 @@ Said: TypeAlias = text.Judged | InputError | UsageError  # of one result
 class Judge:
     """A ruleset with all checks, and the day they are applied; `auto` where the results were asked for it."""
 
-    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Auto | None = None) -> None:
+    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Detector | None = None) -> None:
         self.ruleset, self.checks, self.today, self.auto = ruleset, checks, today, auto
 
     def judged(self, path: Path) -> Said:
@@ -167,7 +167,7 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
 _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
-def _start(ruleset_name: str, today: date, auto: Auto | None) -> None:
+def _start(ruleset_name: str, today: date, auto: Detector | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the first process ends the others

@@ -66,7 +66,7 @@ def _judged(
                 unreadable = _told(unreadable, error)
 
     if ruleset is None:
-        undecided, auto = parallel.auto_of(paths).decided(first())
+        undecided, auto = parallel.auto_of(paths).decide(first())
         if undecided:
             parallel.say(auto)
             ruleset_name = auto.name

@@ -26,6 +26,7 @@ from harness.board.mlperf_table import RoundRow
 from harness.checker import engine, parallel, registry
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, InputError, UsageError, printable
+from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
@@ -150,7 +151,7 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
     score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
-    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))
+    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
     return Derivation(result, tuple(numbers), tuple(typed_in_round(result, row)))
 
 
@@ -168,7 +169,7 @@ def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subjec
         for file in files
         if isinstance(book, PriceBook) and file.exists() and load.load_prices(file).digest == book.digest
     ]
-    rules_path = str(folder / (load.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
+    rules_path = str(folder / (RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
     return Subject(result, row, rules, rules_path, prices[0] if prices else None)
 
 

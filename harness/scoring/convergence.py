@@ -1,13 +1,11 @@
-"""Reference convergence points: did a submission need significantly fewer samples than the reference? Pure.
+"""Did a result need significantly fewer samples than the reference runs? Pure.
 
-Reference runs at some batch sizes give the samples to target that are honest there. A submission whose mean
-lies below the acceptable one converged faster than the task allows; one between the acceptable and the
-reference's mean had luck, which `factor` takes back.
+The reference runs at some batch sizes show how many samples the target honestly takes there. A result whose mean is
+below the acceptable one converged faster than the task allows; one between the acceptable mean and the reference's
+was lucky, and `factor` takes the luck back. The statistics are those of `harness.mlperf.rcp`, which also says where
+the two definitions of the spread, "code" and "rules", differ.
 
 Source: MLPerf training rules, "Reference Convergence Points" and its appendix; MLCommons' rcp_checker.
-The two disagree on the spread. Rules ("text"): the standard deviation of the points that are averaged.
-Program ("code"): that of all points, the cut ones too, which is larger and forgives more: in the rules' own
-example a speed-up of 6.56 % instead of 3.53 %. Both take the population's (divided by n, not n - 1).
 """
 
 from __future__ import annotations
@@ -17,20 +15,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import kept, trimmed_mean
-from harness.mlperf.rcp import ROUNDING, Point, acceptable_mean, interpolate, prune
+from harness.base.stats import trimmed_mean
+from harness.mlperf import rcp
+from harness.mlperf.rcp import Definition, Point
 from harness.ruleset.model import ReferenceConvergence
-
-Spread = Literal["code", "text"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the reference says of a submission's convergence.
+    """How the convergence of a result compares with the reference.
 
     status: "pass", "fail" (faster than acceptable), or "missing" (nothing to compare with; `how` says why).
     reference_mean, acceptable_mean, submission_mean: trimmed means in samples to target; None where there is none.
-    max_speedup: reference_mean / acceptable_mean, at least 1; None where not even zero samples would be too few.
+    max_speedup: reference_mean / acceptable_mean, at least 1; None if no number of samples would be too small.
     factor: at least 1; the score is multiplied by it. 1 where the submission needed no fewer samples than the
         reference, or nothing could be compared. how: which reference was used, in words.
     """
@@ -44,23 +41,15 @@ class Verdict:
     how: str
 
 
-def reference_points(reference: Iterable[ReferenceConvergence], drop: int = 1, spread: Spread = "code") -> list[Point]:
-    """One point a batch size, ascending; a batch size of which fewer than two runs are kept is left out."""
+def reference_points(
+    reference: Iterable[ReferenceConvergence], drop: int = 1, definition: Definition = "code"
+) -> list[Point]:
+    """Return one point a batch size, ascending; a batch size with fewer than two kept runs is left out."""
     by_batch_size: dict[int, list[int]] = {}
     for item in reference:
         by_batch_size.setdefault(item.global_batch_size, []).extend(item.samples_to_target)
-    return [
-        _point(batch_size, values, drop, spread)
-        for batch_size, values in sorted(by_batch_size.items())
-        if len(values) - 2 * drop >= 2
-    ]
-
-
-def _point(batch_size: int, values: list[int], drop: int, spread: Spread) -> Point:
-    spread_over = values if spread == "code" else kept(values, drop)
-    centre = math.fsum(spread_over) / len(spread_over)
-    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
-    return Point(batch_size, trimmed_mean(values, drop), deviation, len(values) - 2 * drop)
+    points = [rcp.reference_point(size, values, drop, definition) for size, values in sorted(by_batch_size.items())]
+    return [point for point in points if point is not None]
 
 
 def judge_convergence(
@@ -68,13 +57,12 @@ def judge_convergence(
     batch_size: int,
     reference: Sequence[ReferenceConvergence],
     drop: int = 1,
-    spread: Spread = "code",
+    definition: Definition = "code",
 ) -> Verdict:
-    """Compares the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
+    """Compare the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
 
-    The reference is the point of that batch size; else the line between the next smaller and the next larger,
-    which counts as twice as many values as runs were submitted. Beyond the largest it is missing. Below
-    the smallest that one is taken: who is not too fast for it is not too fast; who is, misses a reference.
+    Below the smallest reference batch size, a result that is not too fast for that one passes; one that is too fast
+    for it has no reference, and neither has a result above the largest.
     """
     missed = sum(value is None for value in samples)
     num_submitted = len(samples) - 2 * drop
@@ -83,43 +71,41 @@ def judge_convergence(
     if missed > drop:
         return _missing(f"{missed} of {len(samples)} runs missed the target", None)
     mean = trimmed_mean([math.inf if value is None else value for value in samples], drop)
-    points = reference_points(reference, drop, spread)
+    points = rcp.prune(reference_points(reference, drop, definition))
     if not points:
         return _missing("there are no reference convergence points", mean)
-    points = prune(points)
-    lower = [point for point in points if point.batch_size < batch_size]
-    higher = points[len(lower) :]  # the first of them may be the batch size itself
-    if higher and higher[0].batch_size == batch_size:
-        return _compare(higher[0], mean, num_submitted, f"reference at batch size {batch_size}")
-    if lower and higher:
-        point = interpolate(lower[-1], higher[0], batch_size, 2 * len(samples))
-        how = f"reference between the batch sizes {lower[-1].batch_size} and {higher[0].batch_size}"
-        return _compare(point, mean, num_submitted, how)
-    if lower:
+    point, basis = rcp.reference_at(points, batch_size, len(samples))
+    if point is None:
         return _missing(
-            f"batch size {batch_size} is larger than the reference's largest, {lower[-1].batch_size}: "
+            f"batch size {batch_size} is larger than the reference's largest, {points[-1].batch_size}: "
             "reference runs at this batch size are needed",
             mean,
         )
-    verdict = _compare(higher[0], mean, num_submitted, f"reference at the larger batch size {higher[0].batch_size}")
-    if verdict.status == "pass":
+    lower, upper = rcp.neighbours(points, batch_size)
+    how = f"reference at batch size {batch_size}"
+    if lower is not None and upper is not None and basis == "interpolated":
+        how = f"reference between the batch sizes {lower.batch_size} and {upper.batch_size}"
+    if basis == "larger":
+        how = f"reference at the larger batch size {point.batch_size}"
+    verdict = _compare(point, mean, num_submitted, how)
+    if basis != "larger" or verdict.status == "pass":
         return verdict
     return _missing(
-        f"batch size {batch_size} is smaller than the reference's smallest, {higher[0].batch_size}, and the result is "
+        f"batch size {batch_size} is smaller than the reference's smallest, {point.batch_size}, and the result is "
         "too fast for that one: reference runs at this batch size are needed",
         mean,
     )
 
 
 def _compare(point: Point, mean: float, num_submitted: int, how: str) -> Verdict:
-    limit = acceptable_mean(point, num_submitted)
+    limit = rcp.acceptable_mean(point, num_submitted)
     return Verdict(
-        status="pass" if mean >= limit * (1 - ROUNDING) else "fail",
+        status="pass" if rcp.is_acceptable(mean, limit) else "fail",
         reference_mean=point.mean,
         acceptable_mean=limit,
         submission_mean=mean,
         max_speedup=point.mean / limit if limit > 0 else None,
-        factor=max(1.0, point.mean / mean) if mean > 0 else 1.0,
+        factor=rcp.normalisation_factor(point, mean),
         how=how,
     )
 

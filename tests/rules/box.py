@@ -19,7 +19,8 @@ from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.log import run_log
 from harness.log.events import digest_of
-from harness.ruleset import catalog, load
+from harness.mlperf import load
+from harness.ruleset import catalog
 from harness.ruleset.model import RuleSet
 from harness.scoring.run_result import derive_ledger
 from harness.submission import claim as submission_claim

@@ -110,7 +110,7 @@ def test_epochs_of_a_reference_in_samples_are_not_held_against_its_schedule(tmp_
 
 
 def test_a_log_without_a_batch_size_is_told_so(tmp_path: Path) -> None:
-    """The schedule cannot be worked out, which is no excuse."""
+    """The schedule cannot be evaluated, which is no excuse."""
 
     def without(run: list[Row]) -> None:
         run.remove(of(run, "global_batch_size"))

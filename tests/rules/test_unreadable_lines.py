@@ -133,8 +133,8 @@ def test_what_is_missing_from_a_log_that_can_be_read_is_told_key_by_key(tmp_path
     box.write()
 
     assert [finding.message for finding in of(box.judge(), "MLP003")] == [
-        "init_stop must be there once; it is not there",
-        "run_stop must be there once; it is not there",
+        "init_stop must occur once; it does not occur",
+        "run_stop must occur once; it does not occur",
     ]
 
 

@@ -43,7 +43,7 @@ KEYS = (
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in KEYS:
         lines = log.all(name)
-        places = compliance.places_of(lines)
+        places = compliance.progress_of_each(lines)
         numbers = [place for place in places if place is not None]
         if numbers == sorted(numbers):
             continue

@@ -41,7 +41,7 @@ _NAMES = (
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if ruleset.round is None:
         return
-    for name, values in score.differing(result.runs, _NAMES).items():
+    for name, values in score.differing_values(result.runs, _NAMES).items():
         (first, _), (second, log) = list(values.items())[:2]
         message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
         yield Fault(str(log.path), log.line_of(name), message)

@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None:
         return
     names = sorted({name for log in result.runs for name in log.counts if name.startswith("opt_")})
-    for name, values in score.differing(result.runs, [*names, "gradient_accumulation_steps"]).items():
+    for name, values in score.differing_values(result.runs, [*names, "gradient_accumulation_steps"]).items():
         (first, _), (second, log) = list(values.items())[:2]
         message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
         yield Fault(str(log.path), log.line_of(name), printable(message))

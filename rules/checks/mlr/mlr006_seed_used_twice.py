@@ -40,7 +40,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if not score.is_closed(log.value("submission_division")):
             continue
         for line in log.all(keys.SEED):
-            if (seed := score.whole(line.value)) is None:
+            if (seed := score.parse_seed(line.value)) is None:
                 yield Fault(str(log.path), line.lineno, f"the seed is {printable(line.value, 60)}; it must be whole")
                 continue
             place = (repr(line.metadata.get("file")), repr(line.metadata.get("lineno")), seed)

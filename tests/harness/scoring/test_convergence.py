@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.stats import student_quantile
-from harness.mlperf.rcp import prune
+from harness.mlperf.rcp import Definition, prune
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.convergence import Spread, judge_convergence, reference_points
+from harness.scoring.convergence import judge_convergence, reference_points
 
 # MLPerf training rules, "Appendix: RCP Examples"; a thousand samples an epoch.
 EXAMPLE = (
@@ -28,21 +28,21 @@ def epochs(*values: int) -> list[int | None]:
 
 
 @pytest.mark.parametrize(
-    ("spread", "batch_size", "mean", "acceptable", "speedup_percent"),
+    ("definition", "batch_size", "mean", "acceptable", "speedup_percent"),
     [
-        ("text", 128, 15.75, 15.21, 3.53),
+        ("rules", 128, 15.75, 15.21, 3.53),
         ("code", 128, 15.75, 14.78, 6.56),
-        ("text", 256, 20.75, 19.93, 4.12),
+        ("rules", 256, 20.75, 19.93, 4.12),
         ("code", 256, 20.75, 19.82, 4.69),
-        ("text", 192, 18.25, 17.60, 3.68),
+        ("rules", 192, 18.25, 17.60, 3.68),
         ("code", 192, 18.25, 17.35, 5.21),
     ],
 )
 def test_the_rules_own_example(
-    spread: Spread, batch_size: int, mean: float, acceptable: float, speedup_percent: float
+    definition: Definition, batch_size: int, mean: float, acceptable: float, speedup_percent: float
 ) -> None:
     """Mean, smallest acceptable mean and largest speed-up, as the text has them and as the program does."""
-    verdict = judge_convergence(epochs(15, 15, 15, 16, 16), batch_size, EXAMPLE, spread=spread)
+    verdict = judge_convergence(epochs(15, 15, 15, 16, 16), batch_size, EXAMPLE, definition=definition)
 
     assert verdict.reference_mean == pytest.approx(1000 * mean)
     assert verdict.acceptable_mean == pytest.approx(1000 * acceptable, abs=6)
@@ -63,15 +63,15 @@ def test_the_rules_own_example(
 )
 def test_the_rules_own_submitters(name: str, batch_size: int, runs: tuple[int, ...], status: str) -> None:
     """S1 to S6 of the appendix, by its own definition of the spread."""
-    assert judge_convergence(epochs(*runs), batch_size, EXAMPLE, spread="text").status == status
+    assert judge_convergence(epochs(*runs), batch_size, EXAMPLE, definition="rules").status == status
 
 
 def test_text_and_program_disagree() -> None:
     """A mean of 15.0 epochs fails by the text and passes in the program."""
     runs = epochs(15, 15, 15, 15, 15)
 
-    assert judge_convergence(runs, 128, EXAMPLE, spread="text").status == "fail"
-    assert judge_convergence(runs, 128, EXAMPLE, spread="code").status == "pass"
+    assert judge_convergence(runs, 128, EXAMPLE, definition="rules").status == "fail"
+    assert judge_convergence(runs, 128, EXAMPLE, definition="code").status == "pass"
 
 
 def test_luck_is_taken_back_and_slowness_is_not_rewarded() -> None:
