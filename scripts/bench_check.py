@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""`tta check` against MLCommons' compliance checker: the same logs, processes in turns, CPU seconds of each.
+"""`tta check` against MLCommons' compliance checker: CPU seconds for the same logs, in alternating processes.
 
     python scripts/bench_check.py DIR=5.1.0 [DIR=4.0.0 ...] [--sample N] [--pairs 5] [--each 10]
 
-Needs `pip install mlperf-logging`. DIR is a round of that version, unpacked. Both sides must have judged as many logs;
-how many each accepts stands beside them (ours: logs without an error of a check that theirs has, too). In each pair
-one process of theirs reads all logs through its API, which is kinder than the documented way of one process a file;
-that way is measured on `--each` logs. Everything runs once unmeasured first, so that no measured run compiles modules.
-Beside them: a bare pass that finds the token and parses what follows with the standard library; and `tta check` with
-all cores, by the wall. CPU seconds are those the system charges to the process, its start-up among them. Their checker
-executes what its rule files hold and follows names a log gives it: let it read logs of other people where that does
-not matter.
+Needs `pip install mlperf-logging`. DIR is an unpacked round of that version. Both checkers must judge the same number
+of logs; the number that each accepts is printed too (for `tta`: logs without an error of a check that MLCommons'
+checker also has). In each pair, one process of MLCommons' checker reads all logs through its API, which favours it over
+the documented one process per file; that is measured on `--each` logs. Everything runs once unmeasured first, so that
+no measured run compiles modules. For comparison: a bare pass that finds the token and parses the rest of the line with
+the standard library, and `tta check` on all cores, by wall time. CPU seconds are those the system charges to the
+process, its start-up included. MLCommons' checker executes code in its rule files and follows names in a log: give it
+untrusted logs only where that does not matter.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from harness.submission.layout import LOG_PATTERN
 from harness.submission.result import find_results, read_result
 
 ROOT = Path(__file__).resolve().parents[1]
-VERDICT = re.compile("MLP00[1-9]|MLP010")  # the checks that say what MLCommons' checker says of a log
+VERDICT = re.compile("MLP00[1-9]|MLP010")  # the checks that MLCommons' checker has too
 
-CACHE = tempfile.TemporaryDirectory(prefix="bench-check-")  # compiled modules of all, as an installation keeps them
+CACHE = tempfile.TemporaryDirectory(prefix="bench-check-")  # compiled modules, as an installation has them
 
-THEIRS = """
+MLCOMMONS = """
 import contextlib, io, logging, sys
 from mlperf_logging.compliance_checker import mlp_compliance
 logging.disable(logging.CRITICAL)
@@ -76,40 +76,40 @@ for path in sys.stdin.read().split("\\0"):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """The resources that a process used."""
 
     cpu_s: float
     wall_s: float
     peak_mib: float
     status: int
-    said: str = ""
+    output: str = ""
 
 
-def measured(command: list[str], told: bytes = b"") -> Cost:
-    """The cost of one process and those it started and waited for; peak memory of the largest of them."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        given.write(told)
+def measured(command: list[str], stdin: bytes = b"") -> Cost:
+    """Return the cost of a process and the children it waited for; peak memory is that of the largest."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
+        given.write(stdin)
         given.seek(0)
         started = time.monotonic()
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         process = subprocess.Popen(
             command,
             stdin=given,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.DEVNULL,
-            cwd=tempfile.gettempdir(),  # their checker leaves a log where it is called
+            cwd=tempfile.gettempdir(),  # MLCommons' checker writes a log to the current folder
             env={**environment, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": CACHE.name, "OMP_NUM_THREADS": "1"},
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall_s = time.monotonic() - started
-        said.seek(0)
-        text = said.read(100).decode(errors="replace")
+        output.seek(0)
+        text = output.read(100).decode(errors="replace")
     return Cost(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024, process.returncode, text)
 
 
 def logs_below(folder: Path) -> list[Path]:
-    """Every result log of a round, not those of power meters."""
+    """Return every result log of a round, without those of power meters."""
     found = sorted(folder.rglob("result_*.txt"))
     return [path for path in found if "power" not in path.relative_to(folder).parts and path.is_file()]
 
@@ -126,8 +126,8 @@ def row(round_: str, name: str, costs: list[Cost], num_logs: int, ratios: list[f
     )
 
 
-def our_verdicts(places: list[Path], version: str) -> tuple[set[Path], int]:
-    """The logs that `tta check` judges at `places`, and how many have no error that their checker has, too."""
+def tta_verdicts(places: list[Path], version: str) -> tuple[set[Path], int]:
+    """Return the logs that `tta check` judges at `places`, and the number without an error of a shared check."""
     name = f"mlperf_training/{version}"
     ruleset = load.load_ruleset(catalog.ruleset_folder(name), name)
     checks = parallel.checks_of(ruleset).values()
@@ -146,10 +146,10 @@ def our_verdicts(places: list[Path], version: str) -> tuple[set[Path], int]:
 
 
 def bench(folder: Path, version: str, sample: int, num_pairs: int, num_each: int) -> list[str]:
-    """The rows of one round.
+    """Return the table rows of one round.
 
     Raises:
-        ValueError: there are no logs, a process failed, or the two judged different numbers of logs.
+        ValueError: there are no logs, a process failed, or the checkers judged different numbers of logs.
     """
     folder = folder.resolve()
     logs = logs_below(folder)
@@ -157,50 +157,50 @@ def bench(folder: Path, version: str, sample: int, num_pairs: int, num_each: int
         logs = logs[:: max(1, len(logs) // sample)][:sample]
     if not logs:
         raise ValueError(f"{folder}: no result_*.txt")
-    # Of a sample each log is named; a whole tree is checked as one has it, with all that lies beside the logs.
+    # The logs of a sample are listed; a whole tree is checked as it is, with the other files next to the logs.
     places = logs if sample else [folder]
-    with ProcessPoolExecutor(1) as pool:  # what this process needs at its peak, those it starts seem to need, too
-        judged, num_ours = pool.submit(our_verdicts, places, version).result()
-    num_beside = len(set(logs) - judged)  # named like logs, where no result lies: theirs is not told of them
+    with ProcessPoolExecutor(1) as pool:  # the peak memory of this process would be charged to those it starts
+        judged, num_tta = pool.submit(tta_verdicts, places, version).result()
+    num_stray = len(set(logs) - judged)  # named like logs, outside of a result: not given to MLCommons' checker
     logs = [path for path in logs if path in judged]
-    told = "\0".join(map(str, logs)).encode()
+    stdin = "\0".join(map(str, logs)).encode()
     check = [sys.executable, "-m", "harness.cli", "check", "--ruleset", f"mlperf_training/{version}"]
     check += [str(place) for place in places]
     commands = {
-        "theirs": ([sys.executable, "-c", THEIRS, version], told),
-        "ours": ([*check, "--jobs", "1"], b""),
-        "bare": ([sys.executable, "-c", BARE], told),
-        "cores": ([*check, "--jobs", str(os.cpu_count())], b""),
+        "mlcommons": ([sys.executable, "-c", MLCOMMONS, version], stdin),
+        "tta": ([*check, "--jobs", "1"], b""),
+        "bare": ([sys.executable, "-c", BARE], stdin),
+        "tta_cores": ([*check, "--jobs", str(os.cpu_count())], b""),
     }
-    for command, few_told in commands.values():
-        measured(command, few_told.split(b"\0")[0])  # to compile what it imports, which an installation does once
+    for command, paths in commands.values():
+        measured(command, paths.split(b"\0")[0])  # compiles its modules, which an installation does once
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for pair in range(num_pairs):
         for name in commands if pair % 2 == 0 else reversed(commands):
             cost = measured(*commands[name])
-            if cost.status not in ((0, 1) if name in ("ours", "cores") else (0,)):  # 1: findings
+            if cost.status not in ((0, 1) if name in ("tta", "tta_cores") else (0,)):  # 1: findings
                 raise ValueError(f"{name} ended with status {cost.status}")
             costs[name].append(cost)
-    num_judged, num_theirs = map(int, costs["theirs"][0].said.split())
+    num_judged, num_mlcommons = map(int, costs["mlcommons"][0].output.split())
     if not num_judged == len(judged) == len(logs):
-        raise ValueError(f"{folder}: of {len(logs)} logs theirs judged {num_judged}, ours {len(judged)}")
+        raise ValueError(f"{folder}: of {len(logs)} logs MLCommons judged {num_judged}, tta {len(judged)}")
     few = logs[:: max(1, len(logs) // num_each)][:num_each]
     options = ["-m", "mlperf_logging.compliance_checker", "--usage", "training", "--ruleset", version]
     single = [measured([sys.executable, *options, str(path)]) for path in few]
     each = Cost(sum(c.cpu_s for c in single), sum(c.wall_s for c in single), max(c.peak_mib for c in single), 0)
 
     def ratios(name: str) -> list[float]:
-        pairs = zip(costs["theirs"], costs[name], strict=True)
-        return [their.cpu_s / mine.cpu_s for their, mine in pairs]
+        pairs = zip(costs["mlcommons"], costs[name], strict=True)
+        return [other.cpu_s / own.cpu_s for other, own in pairs]
 
     num_mb = sum(path.stat().st_size for path in logs) / 1e6
-    said = f"{len(logs)} logs ({num_beside} beside them), {num_mb:.0f} MB; accepted by theirs"
-    print(f"{version}: {said} {num_theirs}, by ours {num_ours}", flush=True)
+    summary = f"{len(logs)} logs ({num_stray} others outside of results), {num_mb:.0f} MB; accepted by MLCommons"
+    print(f"{version}: {summary} {num_mlcommons}, by tta {num_tta}", flush=True)
     return [
-        row(version, "MLCommons', one process a file", [each], len(few), None),
-        row(version, "MLCommons', one process for all", costs["theirs"], len(logs), None),
-        row(version, "`tta check --jobs 1`", costs["ours"], len(logs), ratios("ours")),
-        row(version, "`tta check`, all cores", costs["cores"], len(logs), ratios("cores")),
+        row(version, "MLCommons', one process per file", [each], len(few), None),
+        row(version, "MLCommons', one process for all", costs["mlcommons"], len(logs), None),
+        row(version, "`tta check --jobs 1`", costs["tta"], len(logs), ratios("tta")),
+        row(version, "`tta check`, all cores", costs["tta_cores"], len(logs), ratios("tta_cores")),
         row(version, "bare find and parse", costs["bare"], len(logs), ratios("bare")),
     ]
 
@@ -210,7 +210,7 @@ def main() -> int:
     parser.add_argument("rounds", nargs="+", metavar="DIR=VERSION", help="an unpacked round and its version")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N logs, evenly spread (default: all)")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--each", type=int, default=5, metavar="N", help="logs for their one process a file")
+    parser.add_argument("--each", type=int, default=5, metavar="N", help="logs for MLCommons' one process per file")
     arguments = parser.parse_args()
     if importlib.util.find_spec("mlperf_logging") is None:
         print("bench_check: needs `pip install mlperf-logging`", file=sys.stderr)
@@ -224,7 +224,7 @@ def main() -> int:
             print(f"bench_check: {error}", file=sys.stderr)
             return 2
     print(f"\n{arguments.pairs} pairs, {os.cpu_count()} cores\n")
-    print("| round | | logs | CPU s | logs per CPU s | times theirs (range) | wall s | peak MiB |")
+    print("| round | | logs | CPU s | logs per CPU s | speed-up over MLCommons (range) | wall s | peak MiB |")
     print("|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))
     return 0

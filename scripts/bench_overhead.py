@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What the harness costs: the timed region of a run against a bare PyTorch loop over the same work.
+"""The overhead of the harness: the timed region of a run against a bare PyTorch loop that does the same work.
 
-Each pair trains the same network on the same data with the same seed, steps and evaluations, in cold
-processes one after the other, in turns: a bare loop, written out below, with no harness code in it; a run
-(`tta run`, its time taken from its log); a run with the MLflow mirror following it. Prints the median of
-the ratios. Nothing else should run meanwhile; on a busy machine the ratios scatter, and it says how much.
+Each round trains the same network on the same data with the same seed, steps and evaluations, in new processes one
+after the other, in alternating order: the bare loop below, which has no harness code; a run (`tta run`, timed by its
+log); and a run with the MLflow mirror. Prints the median of the ratios and their range, which a busy machine widens.
 
     python scripts/bench_overhead.py [--pairs 10] [--samples 61440]
 """
@@ -25,7 +24,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
+sys.path.insert(0, str(ROOT))  # callable from any folder
 
 from harness.log import run_log  # noqa: E402
 from harness.ruleset import catalog, load  # noqa: E402
@@ -36,7 +35,7 @@ BENCHMARK = ("image_classification", "mini")
 
 
 def bare(config: dict[str, Any]) -> float:
-    """Seconds of a plain loop: read the data, train, evaluate every so often. Built and warmed up beforehand."""
+    """Return the seconds of a plain loop that reads the data, trains and evaluates. The model is warmed up before."""
     import numpy as np
     import torch
     from torch.nn import functional
@@ -91,7 +90,7 @@ def bare(config: dict[str, Any]) -> float:
         train(noise, torch.zeros(batch, dtype=torch.int64), 0.0)
     evaluate(torch.zeros((config["eval_batch"], height, width, channels), dtype=torch.uint8), torch.zeros(1))
 
-    # A run reads its data from the disk, not from memory; so does this.
+    # A run reads its data from the disk, not from memory; so does this loop.
     data_cache.drop_caches(Path(config["data_dir"]))
     start = time.perf_counter()
     data = {name: torch.from_numpy(np.load(f"{config['data_dir']}/{name}.npy")) for name in config["files"]}
@@ -121,7 +120,7 @@ def bare(config: dict[str, Any]) -> float:
 
 
 def harnessed(rules_folder: Path, out: Path, seed: int, cache: Path, is_mirrored: bool) -> float:
-    """Seconds from run_start to run_stop of one run."""
+    """Return the seconds from `run_start` to `run_stop` of one run."""
     command = [sys.executable, "-m", "harness.cli", "run", *BENCHMARK[:1], "--suite", BENCHMARK[1], "--full-curve"]
     command += ["--ruleset", str(rules_folder), "--runs", "1", "--seed", str(seed), "--quiet", "--out", str(out)]
     command += ["--data", str(cache)]
@@ -140,7 +139,7 @@ def bare_in_process(config: dict[str, Any], place: Path) -> float:
 
 
 def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
-    """The rules of version 1 with a smaller budget, in `folder`."""
+    """Write the rules of version 1 with a smaller budget to `folder` and return those of the benchmark."""
     source = catalog.ruleset_folder("v1")
     for path in source.glob("*.yaml"):
         (folder / path.name).write_text(path.read_text())
@@ -173,7 +172,7 @@ def measure(num_pairs: int, num_samples: int) -> None:
         }
         print(f"{'pair':>4}  {'bare s':>8}  {'run s':>8}  {'mirrored s':>10}  {'run/bare':>8}  {'mirrored/bare':>13}")
         for pair in range(num_pairs):
-            # Each takes each place in turn, so that a drift of the machine falls on all three alike.
+            # The order rotates, so that a drift of the machine affects all three equally.
             for name in [*seconds][pair % 3 :] + [*seconds][: pair % 3]:
                 if name == "bare":
                     taken = bare_in_process({**config, "seed": pair}, Path(scratch, "bare.json"))

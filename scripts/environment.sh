@@ -1,5 +1,5 @@
-# Sourced by the other scripts: a virtual environment with this checkout in it, made once and kept.
-# environment FOLDER EXTRAS: afterwards $python is its interpreter.
+# Sourced by the other scripts: a virtual environment with this checkout installed, created once and kept.
+# environment FOLDER EXTRAS: sets $python to its interpreter.
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -12,15 +12,15 @@ environment() {
                 "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then break; fi
             base=
         done
-        [ -n "$base" ] || { echo "no Python of at least 3.11 was found; name one: PYTHON=/path/to/python $0" >&2; exit 2; }
-        say "making a virtual environment in $folder with $base"
+        [ -n "$base" ] || { echo "Python 3.11 or later was not found; set it: PYTHON=/path/to/python $0" >&2; exit 2; }
+        say "creating a virtual environment in $folder with $base"
         "$base" -m venv "$folder"
     fi
-    # The stamp says which pyproject.toml was installed, so that a second call has nothing to do.
+    # The stamp records which pyproject.toml was installed, so that a second call has nothing to do.
     local wanted
     wanted="$extras $(cksum <pyproject.toml) $(cksum <harness/__init__.py) $PWD"
     if [ "$(cat "$folder/tta-installed" 2>/dev/null)" != "$wanted" ]; then
-        say "installing tta-harness[$extras] into $folder (the first time: several GB, some minutes)"
+        say "installing tta-harness[$extras] into $folder (the first time: several GB, a few minutes)"
         "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]"
         printf '%s' "$wanted" >"$folder/tta-installed"
     fi

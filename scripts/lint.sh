@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ruff and mypy --strict, as CI runs them. $python: the interpreter to use (default: python3).
+# ruff, mypy --strict and the import contracts, as CI runs them. $python: the interpreter to use (default: python3).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${python:-python3}

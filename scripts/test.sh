@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Environment, lint, types, tests. `scripts/test.sh --slow` runs the slow tests too, and demands that the others cover
-# every branch of what judges and computes (scripts/coverage.sh).
-# The environment is .venv-test, or the folder that TTA_VENV names.
+# Environment, lint, types and tests. `scripts/test.sh --slow` also runs the slow tests, and requires that the others
+# cover every branch of what judges and computes (scripts/coverage.sh).
+# The environment is .venv-test, or the folder in TTA_VENV.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
@@ -10,20 +10,20 @@ if [ "${1:-}" = "--slow" ]; then with_slow=1; shift; fi
 environment "${TTA_VENV:-.venv-test}" all
 say "lint and types"
 . scripts/lint.sh
-# Two processes of one thread each: two of two threads each wait for one another more than they compute.
+# Two processes of one thread each: with two threads each they wait for one another more than they compute.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 if [ -z "$with_slow" ]; then
     say "tests (not slow and not gpu)"
     "$python" -m pytest -n 2 -m "not slow and not gpu" "$@"
     exit
 fi
-# Each part runs whatever became of the ones before it: one call says all that is wrong.
+# Every part runs even if one before it failed, so that one call reports all failures.
 failed=
-say "tests of the harness and the rules, and what they cover"
+say "tests of the harness and the rules, and their coverage"
 export python
 bash scripts/coverage.sh || failed=1
 say "property tests and slow tests of the harness and the rules"
 "$python" -m pytest -n 2 -m "(slow or hypothesis) and not gpu" tests/harness tests/rules tests/fuzz tests/interop "$@" || failed=1
 say "tests of the workloads"
 "$python" -m pytest -n 2 -m "not gpu" tests/workloads tests/test_*.py "$@" || failed=1
-[ -z "$failed" ] || { say "FAILED: what failed stands above"; exit 1; }
+[ -z "$failed" ] || { say "FAILED: see above"; exit 1; }

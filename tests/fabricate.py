@@ -17,7 +17,8 @@ from typing import Any
 
 from harness.base.files import sha256_of
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits, energy_value
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import energy_value
 from harness.log import power_files, power_format, run_log
 from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_digest
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER

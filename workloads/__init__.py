@@ -1,1 +1,1 @@
-"""What is trained: one folder a workload, each exporting `WORKLOAD`."""
+"""The training workloads: one folder each, which exports `WORKLOAD`."""

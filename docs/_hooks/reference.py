@@ -36,7 +36,7 @@ from harness.base.docstrings import Piece, pieces
 from harness.checker.registry import checks, signals
 from harness.checker.rulebook import FAMILIES, SCOPES, in_force
 from harness.commands.verbs import parser as command_line_parser
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.findings import Rule
 from harness.log import keys
 from harness.log import power_format as power_keys

@@ -110,9 +110,13 @@ def _within(angle: float, dof: int) -> float:
 Item = TypeVar("Item")
 
 
-def ranks(items: Sequence[Item], is_behind: Callable[[Item, Item], bool]) -> list[int]:
-    """The rank of each of `items`, which are in order. is_behind: whether the first is, beyond doubt, behind the other,
-    which leads its rank.
+def rank_bands(items: Sequence[Item], is_behind: Callable[[Item, Item], bool]) -> list[int]:
+    """The rank of each of `items`, which are sorted from best to worst; items that cannot be told apart share one.
+
+    The best item leads the first band. An item belongs to the band of the item before it unless
+    `is_behind(item, leader)` of that band's leader; then it leads the next band. A band's rank is 1 plus the number
+    of items ahead of it: 1, 1, 3. Only the leader is compared, so the last of one band and the first of the next may
+    themselves be indistinguishable.
     """
     found: list[int] = []
     leader: Item | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.base.values import mapping_or_empty
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.pages.power_facts import RunPower, run_power
 from harness.board.pages.words import slug, value_words
@@ -29,7 +30,7 @@ _LAST_MS = 253_402_300_800_000  # the year 10000
 
 
 @dataclass(frozen=True, slots=True)
-class LogFacts:
+class LogHeader:
     """What the head of a log says beside its score. Values are as logged: untrusted."""
 
     name: str
@@ -40,7 +41,7 @@ class LogFacts:
     facts: tuple[tuple[str, str], ...]
 
 
-def log_facts(log: RunLog) -> LogFacts:
+def log_header(log: RunLog) -> LogHeader:
     config = log.value("tta_config")
     start = log.first("run_start") or log.first("init_start")
     facts: list[tuple[str, str]] = []
@@ -62,12 +63,12 @@ def log_facts(log: RunLog) -> LogFacts:
         note("devices", sorted({str(rank.get("device")) for rank in ranks}))
         note("versions", next((rank.get("versions") for rank in ranks), None))
     note("energy", log.value("tta_energy"))
-    return LogFacts(
+    return LogHeader(
         name=log.path.name,
         sha256=log.sha256,
         num_bytes=log.num_bytes,
         started=None if start is None else _day(start.time_ms),
-        config=config if isinstance(config, dict) else {},
+        config=mapping_or_empty(config),
         facts=tuple(facts),
     )
 
@@ -114,7 +115,7 @@ class Entry:
     price: Price | None
     quote: Quote | NoPrice
     prices_digest: str | None
-    logs: tuple[LogFacts, ...]
+    logs: tuple[LogHeader, ...]
     power: tuple[RunPower, ...]
     claim: Claim | None
     system: Mapping[str, Any] | None
@@ -256,7 +257,7 @@ def _entry(
         price=price_of(result, prices),
         quote=_quote(result, prices),
         prices_digest=_book(result, prices),
-        logs=tuple(log_facts(log) for log in result.runs),
+        logs=tuple(log_header(log) for log in result.runs),
         power=tuple(
             run_power(log, run.energy, run.idle_w, ruleset.energy)
             for log in result.runs

@@ -1,4 +1,4 @@
-"""Result -> Row: judged and scored, ready for a leaderboard. What `score`, `submit` and the board share."""
+"""Results judged and scored -> rows, tables and rank bands: what `tta score`, `tta submit` and the board share."""
 
 from __future__ import annotations
 
@@ -9,98 +9,26 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from harness.base.stats import rank_bands
 from harness.checker import engine
 from harness.cost.price_book import PriceBook, PriceBooks, electricity_usd
 from harness.energy.plausibility import missing_devices
+from harness.energy.reasons import VoidReason
 from harness.energy.score import Place, rank_energies
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
 from harness.log import keys
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
-from harness.scoring import cost as scoring_cost
 from harness.scoring.cost import Bill
 from harness.scoring.score import Score, is_slower, no_score
-from harness.scoring.score import score as score_of
+from harness.scoring.score import score as score_runs
 from harness.submission import signature
 from harness.submission.result import Result
 
 Rate = Decimal | PriceBooks | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
-"""USD an hour: a number, price books of which a result names one, a book or another function that says it for a
-system description, or not known."""
-
-
-def row(result: Result, ruleset: RuleSet, checks: Iterable[Rule], usd_per_hour: Rate, today: date) -> Row:
-    """The row of a result: judged by `checks` as of `today`, and scored. Its band is given by `leaderboard`."""
-    return rate(result, ruleset, engine.judge(result, ruleset, checks, today), usd_per_hour)
-
-
-def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_hour: Rate = None) -> Row:
-    """The row of a result whose findings are known.
-
-    Submitter, system and division are the claim's, else what the logs say. A system description says what an
-    hour costs; without one there is no price.
-    """
-    claim, score = result.claim, _score(result, ruleset, usd_per_hour)
-    price = cost.price_of(result, ruleset.prices)
-    return Row(
-        band=None,
-        submitter=claim.submitter if claim else _logged(result, keys.SUBMISSION_ORG) or "unknown",
-        system=claim.system if claim else _logged(result, keys.SUBMISSION_PLATFORM) or "unknown",
-        category=claim.category if claim else "",
-        submitted=claim.submitted if claim else "",
-        path=str(result.path),
-        score=score,
-        num_errors=sum(finding.counts for finding in findings),
-        num_warnings=sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings),
-        findings=tuple(findings),
-        bill=scoring_cost.bill_of(result, ruleset.prices),
-        electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
-        signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
-    )
-
-
-def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
-    benchmark = result.benchmark
-    division = result.claim.division if result.claim else _logged(result, keys.SUBMISSION_DIVISION)
-    rules = ruleset.benchmarks.get(benchmark) if benchmark is not None else None
-    if rules is None:
-        named = "the logs name no benchmark" if benchmark is None else f"there is no benchmark {printable(benchmark)!r}"
-        return no_score(benchmark or "unknown", division or "unknown", why_not=f"{named} in ruleset {ruleset.version}")
-    if division not in ruleset.divisions:
-        named = f"the division is {printable(division)!r}" if division else "no division is named"
-        why_not = f"{named}; it must be one of {', '.join(ruleset.divisions)}"
-        return no_score(rules.name, division or "unknown", why_not=why_not)
-    usd = _usd_per_hour(result, usd_per_hour)
-    score = score_of(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
-    return _of_all_devices(score, result)
-
-
-def _of_all_devices(score: Score, result: Result) -> Score:
-    """The score; its energy void where a run that is averaged has not all accelerators of the description metered."""
-    if score.energy is None:
-        return score
-    for index, (run, log) in enumerate(zip(score.runs, result.runs, strict=True)):
-        parts = run.energy.parts if run.energy is not None and index not in score.dropped else ()
-        if any(missing.voids for missing in missing_devices(parts, log.nodes, result.system or {})):
-            void = tuple(sorted({*score.energy.void, "devices_missing"}))
-            return replace(score, energy=replace(score.energy, void=void))
-    return score
-
-
-def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
-    if rate is None or isinstance(rate, Decimal):
-        return rate
-    if result.system is None:
-        return None
-    if isinstance(rate, PriceBooks):
-        return cost.usd_per_hour(result, rate)
-    return rate.usd_per_hour(result.system) if isinstance(rate, PriceBook) else rate(result.system)
-
-
-def _logged(result: Result, name: str) -> str | None:
-    """The first text that a log has for `name`."""
-    return next((value for log in result.runs if isinstance(value := log.value(name), str) and value), None)
+"""US dollars per hour: a number, price books of which each result names one, a book or another function that maps a
+system description to the number, or None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +36,12 @@ class Row:
     """One line of a leaderboard table.
 
     band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
-    category, submitted: as claimed; empty where nobody has claimed the result yet.
-    num_warnings: without those that are waived. findings: all that was found, waived ones too.
-    bill: what the submitter declares to have used, at list prices; shown beside, never ranked.
-    electricity_usd: of a run on a company's own machine whose energy was measured; apart from the score's usd.
+    category, submitted: as claimed; empty where the result has no claim yet.
+    num_warnings: without those that are waived. findings: all of them, waived ones included.
+    bill: the use that the submitter declares, at list prices; shown for information, never ranked.
+    electricity_usd: of a run on the submitter's own machine whose energy was measured; not part of the score's usd.
     energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
-    signer: whose valid signature the manifest has, by the ruleset's list; None for any other and for none.
+    signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
     band: int | None
@@ -154,13 +82,86 @@ class Leaderboard:
     tables: tuple[Table, ...]
 
 
-def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
-    """Groups rows into tables and gives them their rank bands.
+def row(result: Result, ruleset: RuleSet, checks: Iterable[Rule], usd_per_hour: Rate, today: date) -> Row:
+    """The row of a result, judged by `checks` as of `today` and scored. `leaderboard` gives it its band."""
+    return rate(result, ruleset, engine.judge(result, ruleset, checks, today), usd_per_hour)
 
-    The fastest row leads the first band. A row belongs to its leader's band unless it is significantly slower
-    than the leader (Yuen's test over the normalised times of the runs, one-sided, p < 0.05); then it leads the next.
-    With one kept run there is no test: only equal times share a band. Invalid rows come last and have no band.
-    By energy, rows whose intervals overlap the leader's share its rank; see `harness.energy.score`.
+
+def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_hour: Rate = None) -> Row:
+    """The row of a result whose findings are known.
+
+    Submitter, system and division are the claim's, or else what the logs name. The system description determines
+    the price of an hour; without one there is no price.
+    """
+    claim, score = result.claim, _score(result, ruleset, usd_per_hour)
+    price = cost.price_of(result, ruleset.prices)
+    return Row(
+        band=None,
+        submitter=claim.submitter if claim else _logged(result, keys.SUBMISSION_ORG) or "unknown",
+        system=claim.system if claim else _logged(result, keys.SUBMISSION_PLATFORM) or "unknown",
+        category=claim.category if claim else "",
+        submitted=claim.submitted if claim else "",
+        path=str(result.path),
+        score=score,
+        num_errors=sum(finding.counts for finding in findings),
+        num_warnings=sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings),
+        findings=tuple(findings),
+        bill=cost.bill_of(result, ruleset.prices),
+        electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
+        signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
+    )
+
+
+def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
+    benchmark = result.benchmark
+    division = result.claim.division if result.claim else _logged(result, keys.SUBMISSION_DIVISION)
+    rules = ruleset.benchmarks.get(benchmark) if benchmark is not None else None
+    if rules is None:
+        fault = "the logs name no benchmark" if benchmark is None else f"there is no benchmark {printable(benchmark)!r}"
+        return no_score(benchmark or "unknown", division or "unknown", why_not=f"{fault} in ruleset {ruleset.version}")
+    if division not in ruleset.divisions:
+        fault = f"the division is {printable(division)!r}" if division else "no division is named"
+        why_not = f"{fault}; it must be one of {', '.join(ruleset.divisions)}"
+        return no_score(rules.name, division or "unknown", why_not=why_not)
+    usd = _usd_per_hour(result, usd_per_hour)
+    score = score_runs(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
+    return _with_missing_devices(score, result)
+
+
+def _with_missing_devices(score: Score, result: Result) -> Score:
+    """The score; its energy is void where an averaged run did not meter every accelerator of the system description."""
+    if score.energy is None:
+        return score
+    for index, (run, log) in enumerate(zip(score.runs, result.runs, strict=True)):
+        parts = run.energy.parts if run.energy is not None and index not in score.dropped else ()
+        if any(missing.voids for missing in missing_devices(parts, log.nodes, result.system or {})):
+            void = tuple(sorted({*score.energy.void, VoidReason.DEVICES_MISSING}))
+            return replace(score, energy=replace(score.energy, void=void))
+    return score
+
+
+def _usd_per_hour(result: Result, rate: Rate) -> Decimal | None:
+    if rate is None or isinstance(rate, Decimal):
+        return rate
+    if result.system is None:
+        return None
+    if isinstance(rate, PriceBooks):
+        return cost.usd_per_hour(result, rate)
+    return rate.usd_per_hour(result.system) if isinstance(rate, PriceBook) else rate(result.system)
+
+
+def _logged(result: Result, name: str) -> str | None:
+    """The first non-empty text that a log has for `name`."""
+    return next((value for log in result.runs if isinstance(value := log.value(name), str) and value), None)
+
+
+def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
+    """The rows in tables, each with its rank band.
+
+    A row shares its leader's band unless it is significantly slower than the leader (Yuen's test over the normalised
+    times of the runs, one-sided, p < 0.05). With one kept run there is no test: only equal times share a band.
+    Invalid rows come last and have no band. By energy, rows whose intervals overlap the leader's share its rank; see
+    `harness.energy.score`.
     """
     tables: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -172,20 +173,16 @@ def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leade
     )
 
 
-def _ranked(rows: list[Row]) -> tuple[Row, ...]:
-    def place(row: Row) -> tuple[bool, float, str, str, str]:
+def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
+    def order(row: Row) -> tuple[float, str, str, str]:
         seconds = math.inf if row.score.seconds is None else row.score.seconds
-        return not row.is_ranked, seconds, row.submitter, row.system, row.path
+        return seconds, row.submitter, row.system, row.path
 
-    placed: list[Row] = []
-    leader: Row | None = None
-    for row in sorted(rows, key=place):
-        if not row.is_ranked:
-            placed.append(replace(row, band=None))
-        elif leader is None or is_slower(row.score, leader.score):
-            leader = replace(row, band=len(placed) + 1)
-            placed.append(leader)
-        else:
-            placed.append(replace(row, band=leader.band))
-    places = rank_energies([row.score.energy if row.is_ranked else None for row in placed])
-    return tuple(replace(row, energy_place=place) for row, place in zip(placed, places, strict=True))
+    ranked = sorted((row for row in rows if row.is_ranked), key=order)
+    others = sorted((row for row in rows if not row.is_ranked), key=order)
+    bands = rank_bands([row.score for row in ranked], is_slower)
+    places = rank_energies([row.score.energy for row in ranked])
+    return (
+        *(replace(row, band=band, energy_place=place) for row, band, place in zip(ranked, bands, places, strict=True)),
+        *(replace(row, band=None, energy_place=None) for row in others),
+    )

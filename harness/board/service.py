@@ -20,7 +20,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harness.board.pages.pages import CONTENT_POLICY
+from harness.board.pages.render import CONTENT_POLICY
 from harness.errors import OutputError, TtaError
 
 CHECK_EVERY_S = 3.0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from harness.board.index import Board, Download
-from harness.board.pages.pages import pages
+from harness.board.pages.render import render_pages
 from harness.errors import InputError, OutputError, printable
 
 MARKER_NAME = "tta-board.json"  # {"format": 1, "files": {path: sha256}}: what makes a folder a site of ours
@@ -105,7 +105,7 @@ def _replace(site: Path, folder: Path) -> None:
 
 def _fill(folder: Path, board: Board) -> int:
     digests: dict[str, str] = {}
-    for path, content in pages(board):
+    for path, content in render_pages(board):
         assert path not in digests, f"two pages are called {path}"
         target = _place(folder, path)
         target.write_bytes(content)

@@ -86,7 +86,7 @@ class Judge:
         findings = engine.judge(result, self.ruleset, self.checks.values(), self.today)
         judged = text.judged(result, findings, self.ruleset)
         for log in result.runs:
-            log.memo.clear()  # what checks share refers to the log: a cycle, and nobody searches for those
+            log.forget()  # what checks share refers to the log: a cycle, and the collector is switched off
         return judged
 
 

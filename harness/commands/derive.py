@@ -16,9 +16,9 @@ from typing import Any
 from harness.base.files import small_file
 from harness.board import leaderboard
 from harness.board.derive.formulas import kind_of
-from harness.board.derive.mlperf import derive_round, typed_in_round
+from harness.board.derive.mlperf import derive_round, stated_in_round
 from harness.board.derive.numbers import Derived, Place, Subject, derive
-from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, typed_totals
+from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, stated_totals
 from harness.board.export import board_json, row_document
 from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
@@ -112,7 +112,7 @@ def _of_ours(
         if (tree is not None or published is not None) and path.is_dir():
             documents["board"] = _board_row(tree or path, path, ruleset, today)
         numbers = derive(subject, documents)
-        typed = typed_totals(subject, numbers)
+        typed = stated_totals(subject, numbers)
         if published is not None and against is not None:
             typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
         found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
@@ -152,7 +152,7 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
     numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
-    return Derivation(result, tuple(numbers), tuple(typed_in_round(result, row)))
+    return Derivation(result, tuple(numbers), tuple(stated_in_round(result, row)))
 
 
 def _read(path: Path) -> bytes:

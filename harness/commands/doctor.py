@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
 from harness.metering.meters import Survey, survey
 from harness.run import machine as node
-from harness.run.preflight import Report, examine, looks
+from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description
 
 FORMATS = ("text", "json")
@@ -48,7 +48,7 @@ def run(
         print(as_text(report))
         if output is not None:
             print(f"\nsystem description written to {printable(output, 1000)}")
-    return ExitStatus.FINDINGS if check and any(looks(report)) else ExitStatus.OK
+    return ExitStatus.FINDINGS if check and any(lines_with_advice(report)) else ExitStatus.OK
 
 
 def as_text(report: Report) -> str:
@@ -61,7 +61,7 @@ def as_text(report: Report) -> str:
             shown.append(f"  {'ok  ' if line.advice is None else 'look'}  {line.name:<{width}}  {line.value}")
             if line.advice is not None:
                 shown.append(f"        {'':<{width}}  -> {line.advice}")
-    count = len(looks(report))
+    count = len(lines_with_advice(report))
     shown.append(f"\n{count} thing{'s want' if count != 1 else ' wants'} a look" if count else "\nnothing wants a look")
     return "\n".join(shown)
 

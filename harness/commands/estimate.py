@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.text_table import aligned
+from harness.base.values import is_whole
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
 from harness.log import keys
@@ -108,12 +109,12 @@ def _measured(place: Path, rules: BenchmarkRules) -> tuple[list[Pace], int | Non
     if result.benchmark != rules.name:
         raise UsageError(f"{paths[0]}: is a result of {printable(result.benchmark)}, not of {rules.name}")
     size = result.runs[0].value(keys.GLOBAL_BATCH_SIZE)
-    return paces(result.runs), size if isinstance(size, int) and not isinstance(size, bool) else None
+    return paces(result.runs), size if is_whole(size) else None
 
 
 def _default_batch_size(rules: BenchmarkRules) -> int:
     default = rules.defaults().get(keys.GLOBAL_BATCH_SIZE)
-    if not isinstance(default, int) or isinstance(default, bool):
+    if not is_whole(default):
         raise UsageError(f"{rules.name}: the rules name no batch size; give --batch-size N")
     return default
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,7 @@ from harness.metering import session
 from harness.metering.session import Metering
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.run.benchmark import Request, read_module, run_once, shared_plan
 from harness.run.plan import Outcome, Plan
 from harness.run.result_folder import open_folder
 from harness.scoring.summary import Summary, as_text, summarise
@@ -32,7 +34,6 @@ from harness.submission.result import Result, read_result
 
 if TYPE_CHECKING:
     from harness.tracking.mirror import Mirror
-from harness.run.benchmark import Request, _complain, _module, _one, _plan, _result_id, _stamp
 
 _MIRROR_PATIENCE_S = 60.0
 
@@ -47,8 +48,8 @@ def run(request: Request) -> ExitStatus:
     session.meter_plan(request.power)
     ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
-    module, module_text = _module(request, ruleset)
-    template = replace(_plan(request, ruleset, rules), module=module)
+    module, module_text = read_module(request, ruleset)
+    template = replace(shared_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
     with session.opened(request.power, template.system, partial(_say, request), _complain) as meters:
         done = open_folder(folder, template, module_text, request.is_resumed)
@@ -57,7 +58,9 @@ def run(request: Request) -> ExitStatus:
         if done:
             first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
             prices_digest = first.field(keys.TTA_RULES, keys.PRICES_FIELD)
-            template = replace(template, result_id=_result_id(done), prices_digest=prices_digest)
+            template = replace(
+                template, result_id=str(first.field(keys.TTA_FORMAT, "result_id")), prices_digest=prices_digest
+            )
         _say(request, f"{rules.name}: results go to {folder}")
         missing = [index for index in range(request.runs or rules.num_runs) if index not in done]
         outcomes = _runs(request, template, folder, missing, ruleset, meters)
@@ -82,7 +85,7 @@ def _runs(
     outcomes: list[Outcome] = []
     try:
         for index in missing:
-            outcomes.append(_one(request, template, folder, index, usd_per_hour, meters))
+            outcomes.append(run_once(request, template, folder, index, usd_per_hour, meters))
             if outcomes[-1].run_s is None:
                 break  # it never came to the clock; the next one would not either
     finally:
@@ -140,6 +143,15 @@ def _follow(folder: Path, tracking_uri: str | None) -> Mirror:
     from harness.tracking.mirror import start_mirror
 
     return start_mirror(folder, tracking_uri)
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):
+        print(f"tta: {printable(text, 2000)}", file=sys.stderr, flush=True)
 
 
 def _say(request: Request, text: str) -> None:

@@ -30,6 +30,7 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from harness.base.values import is_whole
 from harness.cost.money import EXACT
 from harness.cost.price_book import Electricity, Exchange, Price
 from harness.errors import InputError, printable, unknown_name
@@ -159,7 +160,7 @@ def read_ownership(content: Mapping[str, Any], place: str) -> Ownership:
     texts: dict[str, Any] = {name: _text(content, name, place) for name in _TEXTS}
     numbers: dict[str, Any] = {name: _number(content, name, bounds, place) for name, bounds in _NUMBERS.items()}
     count = content.get("num_accelerators")
-    if isinstance(count, bool) or not isinstance(count, int | None) or (count is not None and not 0 <= count <= 10_000):
+    if count is not None and not (is_whole(count) and 0 <= count <= 10_000):
         raise InputError(
             f"{place}: num_accelerators is {printable(count)!r}; it must be a whole number from 0 up, or null"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
+from harness.base.values import positive_int
 from harness.cost.money import EXACT, cost_usd, rounded
 from harness.errors import RulesError, UsageError, printable, unknown_name
 
@@ -197,8 +198,8 @@ class PriceBook:
         name = system.get(PRICE_KEY)
         if name is None:
             return NoPrice("unnamed", f"the system description has no {PRICE_KEY}")
-        found = self.quote(name, whole_number(system.get("accelerators_per_node")), is_ranked=is_ranked)
-        if isinstance(found, Quote) and whole_number(system.get("number_of_nodes")) is None:
+        found = self.quote(name, positive_int(system.get("accelerators_per_node")), is_ranked=is_ranked)
+        if isinstance(found, Quote) and positive_int(system.get("number_of_nodes")) is None:
             return NoPrice("uncounted", f"number_of_nodes is {printable(system.get('number_of_nodes'), 60)!r}")
         return found
 
@@ -211,7 +212,7 @@ class PriceBook:
         """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
         if (price := self.price(system)) is None:
             return None
-        nodes = whole_number(system.get("number_of_nodes"))
+        nodes = positive_int(system.get("number_of_nodes"))
         assert nodes is not None  # or there is no quote
         return EXACT.multiply(price.usd_per_hour, Decimal(nodes))
 
@@ -287,12 +288,3 @@ def electricity_usd(price: Price, joules: float | None, source: str) -> Decimal 
         return None
     kwh = EXACT.divide(Decimal(str(joules)), Decimal(3_600_000))
     return rounded(EXACT.multiply(EXACT.multiply(kwh, price.electricity.pue), price.electricity.usd_per_kwh))
-
-
-def whole_number(value: object) -> int | None:
-    """A positive whole number, written as number or text (MLPerf writes texts); None if it is none."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if value > 0 else None

@@ -16,6 +16,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from harness.base.values import is_whole
 from harness.cost.money import EXACT
 from harness.cost.price_book import CONFIDENCES, PURCHASES, UNITS, Electricity, Exchange, Price, PriceBook, PriceBooks
 from harness.errors import RulesError, printable, unknown_name
@@ -106,7 +107,7 @@ def price_of(row: object, place: str, usd: Mapping[str, Decimal] | None = None) 
             raise RulesError(f"{place}: {name} is {printable(row[name])!r}; it must be true or false")
     for name in _ROW_COUNTS:
         value, least = row.get(name), int(name == "granularity_s")
-        is_count = isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST_OF_A_COUNT
+        is_count = is_whole(value) and least <= value <= _MOST_OF_A_COUNT
         if value is not None and not is_count:
             raise RulesError(f"{place}: {name} is {printable(value)!r}; it must be a whole number from {least} up")
     _refuse_contradictions(row, place)

@@ -1,75 +1,94 @@
-"""TODO-DOC."""
+"""Why an energy is void, and what is flagged about it without voiding it: names, words, and the check of each.
+
+A void energy is shown and never ranked. The values of both enumerations are the names in logs, JSON and CSV.
+"""
 
 from __future__ import annotations
 
-from harness.ruleset.model import RuleSet
+from enum import StrEnum
 
-FLAG_WORDS = {
-    "disagree": "a counter and the sampled power of one device disagree",
-    "fallback": "a counter did not move; its sampled power was taken",
-    "parts_exceed_whole": "the components draw more than the node's own meter says",
-    "slow_sampling": "a meter was read less than once a second",
-    "clock_offset": "a node's clock is over 0.2 s from the referee's after correction",
-    "clock_unknown": "no clock offset is logged",
-    "failed_reads": "some reads failed",
-    "duplicates": "readings with the time of the one before were left out",
-    "held_edges": "a meter began late or ended early; its nearest power was held",
-    "accuracy_assumed": "a meter does not declare its accuracy; 5 % is assumed",
-}
-VOID_CODES = {
-    "coverage": "PWR004",
-    "gap": "PWR005",
-    "few_samples": "PWR006",
-    "clocks_apart": "PWR007",
-    "clock_unknown": "PWR007",
-    "node_missing": "PWR008",
-    "node_extra": "PWR008",
-    "scope_mixed": "PWR008",
-    "counted_twice": "PWR009",
-    "same_trace": "PWR009",
-    "accuracy_undeclared": "PWR010",
-    "accuracy_poor": "PWR010",
-    "uncertain": "PWR010",
-    "estimated_share": "PWR011",
-    "counter_reset": "PWR012",
-    "double_wrap": "PWR012",
-    "time_backwards": "PWR013",
-    "other_run": "PWR016",
-    "devices_missing": "PWR022",
-    "other_time": "PWR023",
-    "of_nobody": "PWR024",
-    "no_energy": "PWR020",
-    "unplaced": "PWR020",
-    "unmetered": "PWR020",
-}
+from harness.energy.limits import EnergyLimits
 
 
-def void_words(ruleset: RuleSet) -> dict[str, str]:
-    """Why an energy is not ranked, by the name of the reason, with the limits of the rules."""
-    limits = ruleset.energy
-    return {
-        "no_energy": "nothing was metered or modelled",
-        "node_missing": "a node has no power log, or its meters give no joules",
-        "node_extra": "a power log is of no node of the run",
-        "counted_twice": "one meter stands in two logs; it was added once",
-        "same_trace": "two logs have the very same readings",
-        "scope_mixed": "the nodes or runs are not all metered at the same places",
-        "coverage": f"the readings cover less than {100 * limits.min_coverage:g} % of a run",
-        "gap": f"a meter gave nothing for more than {limits.max_gap_s:g} s",
-        "few_samples": f"a meter gave fewer than {limits.min_samples} readings in a run",
-        "time_backwards": "the times of a meter's readings go back",
-        "counter_reset": "a counter began anew within a run",
-        "double_wrap": "a counter may have wrapped once more than it shows",
-        "accuracy_undeclared": "an external meter does not declare its accuracy",
-        "accuracy_poor": f"a meter is less accurate than {limits.max_accuracy_pct:g} %",
-        "uncertain": f"the 95 % interval is wider than ± {100 * limits.max_uncertainty_share:g} % of the joules",
-        "clocks_apart": f"a node's clock is more than {limits.max_clock_error_s:g} s from the referee's",
-        "clock_unknown": "of several nodes, one logs no clock offset",
-        "estimated_share": f"more than {100 * limits.max_estimated_share:g} % of the joules are modelled",
-        "unplaced": "the log does not say where on the clock of the power logs the run lies",
-        "other_run": "a power log is of another run",
-        "other_time": "the readings of a power log were not taken while the run went on",
-        "of_nobody": "a power log is neither the referee's nor one that a person brought",
-        "devices_missing": "of the accelerators that are described, some were metered and some not",
-        "unmetered": "one of the runs that are averaged was not metered",
-    }
+class _Reason(StrEnum):
+    """A name with the code of the check that reports it, and its words as a format string over the limits."""
+
+    code: str
+    _template: str
+
+    def __new__(cls, value: str, code: str, template: str) -> _Reason:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.code = code
+        member._template = template
+        return member
+
+    def words(self, limits: EnergyLimits) -> str:
+        """The reason as a clause, with the limits of the rules."""
+        return self._template.format(
+            limits=limits,
+            coverage_pct=100 * limits.min_coverage,
+            uncertainty_pct=100 * limits.max_uncertainty_share,
+            estimated_pct=100 * limits.max_estimated_share,
+        )
+
+
+class VoidReason(_Reason):
+    """Why an energy is void."""
+
+    NO_ENERGY = "no_energy", "PWR020", "no meter or model gave any energy"
+    NODE_MISSING = "node_missing", "PWR008", "a node of the run has no power log, or its meters give no joules"
+    NODE_EXTRA = "node_extra", "PWR008", "a power log does not belong to any node of the run"
+    COUNTED_TWICE = "counted_twice", "PWR009", "one meter is in two power logs; it was added once"
+    SAME_TRACE = "same_trace", "PWR009", "two power logs have identical readings; both were added"
+    SCOPE_MIXED = "scope_mixed", "PWR008", "the nodes or runs were not all metered in the same places"
+    COVERAGE = "coverage", "PWR004", "a meter's readings cover less than {coverage_pct:g} % of a run"
+    GAP = "gap", "PWR005", "a meter gave no reading for more than {limits.max_gap_s:g} s"
+    FEW_SAMPLES = "few_samples", "PWR006", "a meter gave fewer than {limits.min_samples} readings in a run"
+    TIME_BACKWARDS = "time_backwards", "PWR013", "the times of a meter's readings go backwards"
+    COUNTER_RESET = "counter_reset", "PWR012", "a counter was reset during a run"
+    DOUBLE_WRAP = "double_wrap", "PWR012", "between two readings a counter may have wrapped once more than it shows"
+    ACCURACY_UNDECLARED = "accuracy_undeclared", "PWR010", "an external meter (class A) does not declare its accuracy"
+    ACCURACY_POOR = "accuracy_poor", "PWR010", "a meter is less accurate than {limits.max_accuracy_pct:g} %"
+    # An interval this wide would tie with every other result's.
+    UNCERTAIN = "uncertain", "PWR010", "the 95 % interval is wider than ± {uncertainty_pct:g} % of the energy"
+    CLOCKS_APART = (
+        "clocks_apart",
+        "PWR007",
+        "a node's clock is more than {limits.max_clock_error_s:g} s from the referee's after correction",
+    )
+    CLOCK_UNKNOWN = "clock_unknown", "PWR007", "one of several nodes logs no clock offset"
+    ESTIMATED_SHARE = "estimated_share", "PWR011", "more than {estimated_pct:g} % of the energy is modelled"
+    UNPLACED = (
+        "unplaced",
+        "PWR020",
+        "the run's log has no run_start, run_stop or clock that aligns the power logs with the run",
+    )
+    OTHER_RUN = "other_run", "PWR016", "a power log names another run, or none"
+    OUTSIDE_RUN = "other_time", "PWR023", "the readings of a power log were not taken during the run"
+    UNATTRIBUTED = "of_nobody", "PWR024", "a power log was neither written by the referee nor imported"
+    UNMETERED = "unmetered", "PWR020", "one of the averaged runs was not metered"
+    DEVICES_MISSING = "devices_missing", "PWR022", "only some of the described accelerators were metered"
+
+
+class EnergyFlag(_Reason):
+    """What is reported about an energy and does not void it."""
+
+    DISAGREE = "disagree", "PWR018", "two meters of one device differ by more than 10 %"
+    FALLBACK = "fallback", "PWR018", "the better meter of a device or node gave no joules; another was used"
+    PARTS_EXCEED_WHOLE = "parts_exceed_whole", "PWR018", "the components of a node drew more than the node"
+    SLOW_SAMPLING = "slow_sampling", "PWR015", "a meter was read less often than every {limits.told_step_s:g} s"
+    FAILED_READS = "failed_reads", "PWR021", "some reads of a meter failed"
+    DUPLICATES = "duplicates", "PWR021", "readings with the time of the one before were left out"
+    HELD_EDGES = "held_edges", "PWR021", "a meter began late or ended early; its nearest power was held"
+    ACCURACY_ASSUMED = (
+        "accuracy_assumed",
+        "PWR021",
+        "a meter does not declare its accuracy; 5 % is assumed, 40 % for a model",
+    )
+    CLOCK_OFFSET = (
+        "clock_offset",
+        "PWR021",
+        "a node's clock is more than {limits.told_clock_error_s:g} s from the referee's after correction",
+    )
+    CLOCK_UNKNOWN = "clock_unknown", "PWR021", "no clock offset is logged"

@@ -1,82 +1,26 @@
-"""The energy of a run, as a value: joules, how well they are known, and why they may not rank. Pure.
+"""The energy of one run as a value: joules, how well they are known, and why they may not rank. Pure.
 
-What no meter measured has no energy: None, never 0. A run that costs nothing would win every ranking by it.
-
-An energy is void, that is, shown and never ranked, for these reasons (`RunEnergy.void`), each with a name of its own:
-
-    no_energy            nothing was metered or modelled
-    node_missing         a node of the run has no power log, or none of its meters gives joules
-    node_extra           a power log is of no node of the run
-    counted_twice        one device or one machine's meter stands in two logs; it is added once
-    same_trace           two logs have the very same readings; they are added as they stand
-    scope_mixed          the nodes are not all metered at the same places
-    coverage             the readings of a meter do not cover 98 % of the run
-    gap                  a meter gave nothing for more than 2 s
-    few_samples          a meter gave fewer than 60 readings within the run
-    time_backwards       the times of a meter's readings go back
-    counter_reset        a counter began anew within the run
-    double_wrap          between two readings a counter may have wrapped once more than it shows
-    accuracy_undeclared  an external meter (class A) that does not say how accurate it is
-    accuracy_poor        a meter is less accurate than the 5 % that MLPerf demands
-    uncertain            the half width is more than 10 % of the joules: so wide an interval would tie with everybody's
-    clocks_apart         a node's clock is more than 0.8 s from the referee's after correction
-    clock_unknown        of several nodes, one logs no clock offset
-    estimated_share      more than 10 % of the joules are modelled
-    unplaced             the run's log has no run_start, run_stop or clock by which to lay the power logs over the run
-    other_run            a power log bears the identity of another run, or none
-    other_time           the readings of a power log were not taken while the run went on
-    of_nobody            a power log is neither the referee's nor one that a person brought
-    unmetered            of several runs that are averaged, one was not metered
-    devices_missing      of the accelerators that are described, some were metered and some not
-
-and these are told (`RunEnergy.flags`) and void nothing: disagree, fallback, parts_exceed_whole (see
-`harness.energy.meter_selection`), slow_sampling (a median step of more than 1 s), clock_offset (over 0.2 s after
-correction), clock_unknown, failed_reads, duplicates, held_edges (a meter began late or ended early), accuracy_assumed.
-
-Source: MLPerf training rules, power measurement, for what is to be metered and how often; the limits of coverage, gap
-and clocks are ours, and PTDaemon's flow has the same 0.8 s between the clocks of its two sides.
+What no meter measured has no energy: None, never 0. A run that costs nothing would win every ranking by energy.
+`harness.energy.reasons` has the reasons that void an energy and the flags that do not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # every ruleset has EnergyLimits
-    from harness.energy.integral import MeterIntegral
-    from harness.log.power_format import Component, MeterClass, Scope
 from typing import Any, Literal
+
+from harness.energy.integral import MeterIntegral
+from harness.energy.reasons import EnergyFlag, VoidReason
+from harness.log.power_format import Component, MeterClass, Scope
 
 EnergySource = Literal["measured", "estimated", "none"]
 
-
-METHOD = "tta-1"  # a number that the same logs give differently gets another name
-
-
-@dataclass(frozen=True, slots=True)
-class EnergyLimits:
-    """What the rules ask of a measurement; each is the worst value that is still permitted.
-
-    told_clock_error_s, told_step_s: beyond these it is told, and voids nothing. node_classes, component_classes: the
-    classes of meters that are ranked, each among its own.
-    """
-
-    min_coverage: float = 0.98
-    max_gap_s: float = 2.0
-    min_samples: int = 60
-    max_clock_error_s: float = 0.8
-    max_estimated_share: float = 0.10
-    max_accuracy_pct: float = 5.0
-    max_uncertainty_share: float = 0.10
-    told_clock_error_s: float = 0.2
-    told_step_s: float = 1.0
-    node_classes: tuple[str, ...] = ("A", "B")
-    component_classes: tuple[str, ...] = ("C", "D")
+METHOD = "tta-1"  # a method that gives another number for the same logs gets another name
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyPart:
-    """What one meter adds to the run. integral: None for what MLPerf's logs estimate as a constant power."""
+    """What one meter adds to the run. integral: None for the constant power that MLPerf's logs estimate."""
 
     node: str
     meter: str
@@ -92,14 +36,14 @@ class EnergyPart:
 class RunEnergy:
     """The energy of one run, and how well it is known.
 
-    joules: of all nodes from `run_start` to `run_stop`; None only where it cannot be computed. A void energy may well
-        have joules: ask `may_rank`. uncertainty_j: half width of the 95 % interval; meters of one kind are wrong
-        together, so their accuracies add up, and everything else adds in squares. mean_w: of all nodes together.
-    meter_class: the weakest that contributes, but that a modelled share of up to 10 % does not count: beyond, it is E.
+    joules: of all nodes from `run_start` to `run_stop`; None only if they cannot be computed. A void energy may have
+        joules: use `may_rank`. uncertainty_j: half width of the 95 % interval; meters of one kind are wrong in the same
+        direction, so their accuracies add up, and everything else adds in squares. mean_w: of all nodes together.
+    meter_class: the weakest that contributes. A modelled share of up to 10 % does not count; beyond that, it is E.
     scope: what was metered where, the same on every node, without switches; only equal scopes can be compared.
     share_estimated: of the joules, 0 to 1. coverage, longest_gap_s, num_samples: of the worst of its meters.
     clock_error_s: the worst of the nodes' clocks, after correction.
-    right_riemann_j: MLPerf's sum over the same meters; None where one of them is a counter.
+    right_riemann_j: MLPerf's sum over the same meters; None if one of them is a counter.
     parts: what was added. excluded: (node, meter, why) of what was not.
     """
 
@@ -118,15 +62,15 @@ class RunEnergy:
     num_failed: int = 0
     clock_error_s: float = 0.0
     right_riemann_j: float | None = None
-    void: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    void: tuple[VoidReason, ...] = ()
+    flags: tuple[EnergyFlag, ...] = ()
     parts: tuple[EnergyPart, ...] = field(default=(), repr=False)
     excluded: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     method: str = METHOD
 
     @property
     def may_rank(self) -> bool:
-        """Whether it may stand in a ranking at all: measured, and void for no reason."""
+        """Whether it may be ranked at all: measured, and not void."""
         return self.joules is not None and not self.void and self.meter_class not in ("E", "N")
 
     @property
@@ -137,7 +81,17 @@ class RunEnergy:
 
 
 def energy_value(energy: RunEnergy | None) -> dict[str, Any]:
-    """`energy` as it stands in the log; None: the run was not metered, or its clock never ran."""
+    """The value of the log's `tta_energy`: the referee's sum, for readers who have only the run's log.
+
+        {"energy_j": x | null, "source": "measured" | "estimated" | "none", "class": "A" to "E" | "N", "scope": text,
+         "u95_j": x | null, "coverage": 0 to 1 | null, "void": [names], "meters": [names], "method": "tta-1"}
+
+    energy_j is null if and only if the source is none. u95_j: half width of the 95 % interval. meters: the meters whose
+    joules were added, each once however many nodes have it. Checks and scores do not read this value; they add up the
+    power logs again.
+
+    energy: None if the run was not metered, or its clock never ran.
+    """
     if energy is None:
         return {
             "energy_j": None,
@@ -158,7 +112,7 @@ def energy_value(energy: RunEnergy | None) -> dict[str, Any]:
         "scope": energy.scope,
         "u95_j": energy.uncertainty_j,
         "coverage": energy.coverage if energy.parts else None,
-        "void": list(energy.void),
+        "void": [reason.value for reason in energy.void],
         "meters": sorted({part.meter for part in energy.parts if part.joules is not None}),
         "method": energy.method,
     }

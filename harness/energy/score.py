@@ -1,8 +1,11 @@
-"""The energy of a score: of the very runs that its time is a mean of. Pure.
+"""The energy of a score, over the same runs that its time is a mean of, and the ranks by energy. Pure.
 
-The half width of its interval joins two doubts as squares: what the meters may be wrong by, which is the mean of the
-runs' half widths (one meter is wrong in one direction, so that averaging does not help), and how much the runs differ,
-which is Student's t over the runs that are kept. With one run kept there is only the first.
+The half width of its interval joins two uncertainties in squares: the error of the meters, which is the mean of the
+runs' half widths (one meter is wrong in one direction, so averaging does not help), and the differences between the
+runs, which is Student's t over the runs that are kept. With one run kept, there is only the first.
+
+Whole nodes (classes A and B) are ranked in one table, components (C and D) in another; modelled (E) and missing (N)
+energies are in neither. Within a table only equal scopes are compared.
 """
 
 from __future__ import annotations
@@ -12,104 +15,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import trimmed_interval
+from harness.base.stats import rank_bands, trimmed_interval
+from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import CLASSES
-from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
+from harness.energy.reasons import VoidReason
+from harness.energy.run_energy import EnergySource, RunEnergy
 from harness.log.power_format import MeterClass
 
 Board = Literal["node", "component"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What is ranked: joules with their 95 % interval, comparable within one board and scope."""
-
-    board: Board
-    scope: str
-    joules: float
-    low_j: float
-    high_j: float
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a ranking by energy: ranks count from 1 within one board and scope."""
-
-    board: Board
-    scope: str
-    rank: int
-
-
-def board_of(energy: RunEnergy) -> Board | None:
-    """The board on which the energy may be ranked; None if on none."""
-    if not energy.may_rank:
-        return None
-    return "node" if energy.meter_class in ("A", "B") else "component"
-
-
-def standing_of(energy: RunEnergy) -> Standing | None:
-    """What is ranked of the energy of one run; None if it may not be."""
-    board = board_of(energy)
-    if board is None:
-        return None
-    assert energy.joules is not None
-    half_j = energy.uncertainty_j or 0.0
-    return Standing(board, energy.scope, energy.joules, energy.joules - half_j, energy.joules + half_j)
-
-
-def tie(one: RunEnergy, other: RunEnergy) -> bool:
-    """Whether the two cannot be told apart: both may rank, on one board in one scope, and their intervals overlap."""
-    first, second = standing_of(one), standing_of(other)
-    return first is not None and second is not None and is_tie(first, second)
-
-
-def is_tie(one: Standing, other: Standing) -> bool:
-    """Whether the two are compared at all, and their intervals overlap. Intervals that only touch overlap."""
-    is_compared = (one.board, one.scope) == (other.board, other.scope)
-    return is_compared and one.low_j <= other.high_j and other.low_j <= one.high_j
-
-
-def rank(energies: Sequence[RunEnergy]) -> list[Place | None]:
-    """The place of each run's energy, in their order; None for what may not rank."""
-    return rank_standings([standing_of(energy) for energy in energies])
-
-
-def rank_standings(standings: Sequence[Standing | None]) -> list[Place | None]:
-    """The place of each, in their order; None for None.
-
-    As on the board of times: the most frugal leads the first rank, whoever ties with the leader shares its rank, and
-    the first who does not leads the next, whose number is 1 plus how many are ahead.
-    """
-    places: list[Place | None] = [None] * len(standings)
-    groups: dict[tuple[Board, str], list[tuple[float, int]]] = {}
-    for index, standing in enumerate(standings):
-        if standing is not None:
-            groups.setdefault((standing.board, standing.scope), []).append((standing.joules, index))
-    for (board, scope), group in groups.items():
-        leader: tuple[Standing, Place] | None = None
-        for ahead, (_, index) in enumerate(sorted(group)):
-            mine = standings[index]
-            assert mine is not None
-            if leader is None or not is_tie(leader[0], mine):
-                leader = mine, Place(board, scope, ahead + 1)
-            places[index] = leader[1]
-    return places
-
-
-UNMETERED = "unmetered"
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreEnergy:
-    """Energy to target of a result, after the normalisation that its time has.
+    """Energy to target of a result, with the same normalisation as its time.
 
-    joules: mean over the runs that the time is a mean of; None where one of them has none. A void energy may well have
-        joules: ask `may_rank`. low_j, high_j: 95 % interval; None without joules.
-    meter_class: the weakest of the runs'. board: where it would be ranked; None for a class that never is.
+    joules: mean over the runs that the time is a mean of; None if one of them has none. A void energy may have joules:
+        use `may_rank`. low_j, high_j: 95 % interval; None without joules.
+    meter_class: the weakest of the runs. board: where it would be ranked; None for a class that never is.
     scope: what was metered where; only equal scopes are compared.
-    void: why it is not ranked, the reasons of all those runs; see `harness.energy.run_energy`.
-    share_estimated: of the joules, 0 to 1. mean_w: joules over the seconds of the runs. idle_w: of the system while
-        nothing ran; None where it was not metered.
+    void: why it is not ranked, from all those runs.
+    share_estimated: of the joules, 0 to 1. mean_w: mean of the runs' mean power. idle_w: of the system while nothing
+        ran; None if it was not metered.
     """
 
     joules: float | None
@@ -118,7 +44,7 @@ class ScoreEnergy:
     meter_class: MeterClass
     board: Board | None
     scope: str
-    void: tuple[str, ...] = ()
+    void: tuple[VoidReason, ...] = ()
     share_estimated: float = 0.0
     mean_w: float | None = None
     idle_w: float | None = None
@@ -140,20 +66,19 @@ def score_energy(
     limits: EnergyLimits | None = None,
     idle_w: float | None = None,
 ) -> ScoreEnergy | None:
-    """The energy of the runs that are averaged; None where none of them was metered.
+    """Return the energy of the averaged runs; None if none of them was metered.
 
-    factor: what the time was multiplied with to take fast convergence back. idle_w: as it is to be told.
+    factor: by which the time was multiplied to normalise fast convergence. idle_w: passed through.
     """
     metered = [run for run in runs if run is not None]
     if not metered:
         return None
-    limits = limits or EnergyLimits()
-    void = {name for run in metered for name in run.void}
+    void = {reason for run in metered for reason in run.void}
     if len(metered) < len(runs):
-        void.add(UNMETERED)
+        void.add(VoidReason.UNMETERED)
     scopes = sorted({run.scope for run in metered})
     if len(scopes) > 1:
-        void.add("scope_mixed")
+        void.add(VoidReason.SCOPE_MIXED)
     weakest: MeterClass = max((run.meter_class for run in metered), key=CLASSES.index)
     joules = [run.joules for run in metered if run.joules is not None]
     mean_j = low_j = high_j = mean_w = None
@@ -170,29 +95,13 @@ def score_energy(
         low_j=low_j,
         high_j=high_j,
         meter_class=weakest,
-        board=_board(weakest, limits),
+        board=_board(weakest, limits or EnergyLimits()),
         scope="; ".join(scopes),
         void=tuple(sorted(void)),
         share_estimated=estimated_j / total_j if total_j > 0 else max(run.share_estimated for run in metered),
         mean_w=mean_w,
         idle_w=idle_w,
     )
-
-
-def rank_energies(energies: Sequence[ScoreEnergy | None]) -> list[Place | None]:
-    """The place of each energy on its board and in its scope, in their order; None for what may not rank."""
-    return rank_standings([standing(energy) for energy in energies])
-
-
-def standing(energy: ScoreEnergy | None) -> Standing | None:
-    """What is ranked of an energy; None if it may not be."""
-    if energy is None or not energy.may_rank:
-        return None
-    assert energy.joules is not None
-    assert energy.board is not None
-    low_j = energy.joules if energy.low_j is None else energy.low_j
-    high_j = energy.joules if energy.high_j is None else energy.high_j
-    return Standing(energy.board, energy.scope, energy.joules, low_j, high_j)
 
 
 def _board(meter_class: MeterClass, limits: EnergyLimits) -> Board | None:
@@ -206,3 +115,42 @@ def _half_width(joules: Sequence[float], half_widths: Sequence[float]) -> float:
     interval = trimmed_interval(joules, 0)
     spread_j = 0.0 if interval is None else (interval[1] - interval[0]) / 2
     return math.hypot(meters_j, spread_j)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a ranking by energy. rank: from 1 within one board and scope."""
+
+    board: Board
+    scope: str
+    rank: int
+
+
+def rank_energies(energies: Sequence[ScoreEnergy | None]) -> list[Place | None]:
+    """Return the place of each energy on its board and in its scope, in their order; None for what may not rank.
+
+    As in the table by time, the most frugal leads the first rank, every energy that ties with the leader shares its
+    rank, and the first that does not leads the next, whose number is 1 plus the number of energies ahead.
+    """
+    places: list[Place | None] = [None] * len(energies)
+    groups: dict[tuple[Board, str], list[tuple[float, int, ScoreEnergy]]] = {}
+    for index, energy in enumerate(energies):
+        if energy is not None and energy.may_rank:
+            assert energy.board is not None
+            assert energy.joules is not None
+            groups.setdefault((energy.board, energy.scope), []).append((energy.joules, index, energy))
+    for (board, scope), group in groups.items():
+        ordered = sorted(group, key=lambda item: item[:2])
+        found = rank_bands([energy for _, _, energy in ordered], lambda one, leader: not is_tie(one, leader))
+        for (_, index, _), rank in zip(ordered, found, strict=True):
+            places[index] = Place(board, scope, rank)
+    return places
+
+
+def is_tie(one: ScoreEnergy, other: ScoreEnergy) -> bool:
+    """Whether the 95 % intervals of two ranked energies overlap. Intervals that only touch overlap."""
+    assert one.low_j is not None
+    assert one.high_j is not None
+    assert other.low_j is not None
+    assert other.high_j is not None
+    return one.low_j <= other.high_j and other.low_j <= one.high_j

@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.base.values import is_whole
+
 TOKEN = ":::MLLOG "  # noqa: S105  (no secret: how a line of ours begins)
 CHAIN_START = "0" * 64
 NAMESPACE = ""
@@ -49,13 +51,13 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     def elapsed_ns(self) -> int | None:
         """Monotonic nanoseconds; None in a log of another program."""
         elapsed = self.metadata.get("elapsed_ns")
-        return elapsed if isinstance(elapsed, int) and not isinstance(elapsed, bool) else None
+        return elapsed if is_whole(elapsed) else None
 
     @property
     def samples_count(self) -> int | None:
         """Samples trained on when the event happened; None if it does not say."""
         count = self.metadata.get("samples_count")
-        return count if isinstance(count, int) and not isinstance(count, bool) else None
+        return count if is_whole(count) else None
 
 
 def canonical_json(value: object) -> str:

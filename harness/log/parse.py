@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from harness.base import strict_json
+from harness.base.values import is_number
 from harness.errors import printable
 from harness.log.events import EVENT_TYPES, TOKEN, Event
 
@@ -62,7 +63,7 @@ def _parse(line: bytes, lineno: int) -> Event:
         record = _strict(line)
     time_ms, event_type = record.get("time_ms"), record.get("event_type")
     key, metadata = record.get("key"), record.get("metadata")
-    if not isinstance(time_ms, int | float) or isinstance(time_ms, bool):
+    if not is_number(time_ms):
         raise ValueError("time_ms is missing or not a number")
     is_foreign = not isinstance(metadata, dict) or "elapsed_ns" not in metadata
     if event_type is None and is_foreign:

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from harness.base import values
+from harness.base.values import MAX_NUMBER, is_whole, short_text
 from harness.errors import LogError, UsageError, printable
 from harness.log import keys, power_format
 from harness.log.power_format import ClockOffset, MeterClass, MeterSpec, Sample, Scope
@@ -139,7 +139,7 @@ def _power(text: str, place: str) -> float | None:
     watts = float(text)
     if watts < 0:
         raise LogError(f"{place}: {shown} W is negative")
-    if not math.isfinite(watts) or watts > values.MAX_NUMBER:
+    if not math.isfinite(watts) or watts > MAX_NUMBER:
         raise LogError(f"{place}: {shown} W is out of all reason")
     return watts
 
@@ -173,7 +173,7 @@ def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: fl
     mono_ns = log.field(keys.TTA_CLOCK, "mono_ns")
     if start is None or stop is None or start.elapsed_ns is None or stop.elapsed_ns is None:
         raise LogError(f"{log.path}: has no {keys.RUN_START} and {keys.RUN_STOP}: nothing to lay readings over")
-    if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
+    if not is_whole(mono_ns):
         raise LogError(f"{log.path}: has no {keys.TTA_CLOCK}; it was made before power logs were")
     hosts = _hosts(log)
     if node >= len(hosts):
@@ -220,7 +220,7 @@ def _hosts(log: RunLog) -> list[str]:
     world = log.value(keys.TTA_WORLD)
     ranks = world if isinstance(world, list) else []
     found = [host for rank in ranks if isinstance(rank, dict) and isinstance(host := rank.get("host"), str)]
-    return [host for host in dict.fromkeys(found) if values.text_of(host) is not None]
+    return [host for host in dict.fromkeys(found) if short_text(host) is not None]
 
 
 def _shown(wall_ns: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from harness.base.values import MAX_TEXT, number_of, text_of
+from harness.base.values import MAX_TEXT, bounded_number, short_text
 from harness.errors import printable, unknown_name
 from harness.log.events import Event, EventType, format_line
 from harness.log.keys import POWER_READING
@@ -210,14 +210,14 @@ def spec_of(value: object) -> MeterSpec:
                 f"{name} is {printable(value[name], 60)!r}; it must be one of {', '.join(get_args(choices))}"
             )
     for name in (*_TEXTS, "device"):
-        if text_of(value.get(name)) is None and (name in _TEXTS or value.get(name) is not None):
+        if short_text(value.get(name)) is None and (name in _TEXTS or value.get(name) is not None):
             raise ValueError(f"{name} is no text of 1 to {MAX_TEXT} printable characters")
     for name in (*_ABOVE_ZERO, *_ABOVE_ZERO_OR_NONE):
-        number = number_of(value.get(name))
+        number = bounded_number(value.get(name))
         is_absent = value.get(name) is None and name in _ABOVE_ZERO_OR_NONE
         if not is_absent and (number is None or number <= 0):
             raise ValueError(f"{name} is {printable(value.get(name), 60)}; it must be a number above zero")
-    averaging_s = number_of(value.get("averaging_s", 0.0))
+    averaging_s = bounded_number(value.get("averaging_s", 0.0))
     if averaging_s is None or averaging_s < 0:
         raise ValueError(f"averaging_s is {printable(value['averaging_s'], 60)}; it must be a number from 0 up")
     return MeterSpec(**value)

@@ -32,7 +32,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.base.values import number_of, text_of
+from harness.base.values import bounded_number, is_whole, mapping_or_empty, short_text
 from harness.errors import LogError, printable
 from harness.log import power_format as key
 from harness.log.events import TOKEN
@@ -108,7 +108,7 @@ class PowerCollector:
         if taker is None:
             self.defect("key_unknown", lineno, f"no key of a power log: {printable(record.key, 60)!r}")
             return
-        time_ms = number_of(record.time_ms)
+        time_ms = bounded_number(record.time_ms)
         if self.wall_ms is None:
             self.wall_ms = time_ms
         taker(lineno, time_ms, record.value, record.metadata)
@@ -126,7 +126,7 @@ class PowerCollector:
             if time_ms is None:
                 self.defect("time_malformed", lineno, "time_ms is missing or no number")
             return None if time_ms is None else round(time_ms * 1e3) * 1000
-        if not isinstance(mono_ns, int) or isinstance(mono_ns, bool) or not 0 <= mono_ns < 1 << 63:
+        if not is_whole(mono_ns) or not 0 <= mono_ns < 1 << 63:
             self.defect("time_malformed", lineno, f"mono_ns is {printable(mono_ns, 40)}; it must be nanoseconds")
             return None
         if time_ms is not None:
@@ -159,11 +159,11 @@ class PowerCollector:
         seq, expected = metadata.get("seq"), self.seqs.get(spec.id, -1) + 1
         if seq != expected or isinstance(seq, bool):
             self.defect("sequence", lineno, f"seq is {printable(seq, 40)}; the meter's next is {expected}")
-        self.seqs[spec.id] = seq if isinstance(seq, int) and not isinstance(seq, bool) else expected
+        self.seqs[spec.id] = seq if is_whole(seq) else expected
         self._keep(lineno, at_ns, value, spec, may_fail=True)
 
     def _keep(self, lineno: int, at_ns: int | None, value: Any, spec: MeterSpec, *, may_fail: bool) -> None:
-        number = number_of(value)
+        number = bounded_number(value)
         if isinstance(value, float) and not math.isfinite(value):
             self.defect("not_a_number", lineno, f"the reading is {printable(value, 40)}")
         elif number is None and not (value is None and may_fail):
@@ -207,8 +207,8 @@ class PowerCollector:
         if self.head is not None:
             self.defect("format_doubled", lineno, f"a second {key.POWER_FORMAT}")
             return
-        self.head = value if isinstance(value, dict) else {}
-        if self.head.get("version") != key.POWER_FORMAT_VERSION or text_of(self.head.get("host")) is None:
+        self.head = mapping_or_empty(value)
+        if self.head.get("version") != key.POWER_FORMAT_VERSION or short_text(self.head.get("host")) is None:
             self.defect("format_malformed", lineno, f"version must be {key.POWER_FORMAT_VERSION}, and host a text")
         if self.head.get("node") != self.path.stem:
             shown = printable(self.head.get("node"), 40)
@@ -229,23 +229,23 @@ class PowerCollector:
 
     def _offset(self, lineno: int, time_ms: float | None, value: Any, metadata: dict[str, Any]) -> None:
         at_ns = self._time(lineno, time_ms, metadata)
-        fields = value if isinstance(value, dict) else {}
+        fields = mapping_or_empty(value)
         offset_ns, round_trip_ns = fields.get("offset_ns"), fields.get("round_trip_ns")
-        whole = [item for item in (offset_ns, round_trip_ns) if isinstance(item, int) and not isinstance(item, bool)]
+        whole = [item for item in (offset_ns, round_trip_ns) if is_whole(item)]
         if len(whole) < 2 or abs(whole[0]) >= 1 << 63 or not 0 <= whole[1] < 1 << 63:
             self.defect("offset_malformed", lineno, "offset_ns and round_trip_ns must be whole nanoseconds")
         elif at_ns is not None and len(self.offsets) < MAX_SAMPLES:
             self.offsets.append(ClockOffset(at_ns, whole[0], whole[1]))
 
     def _sampler(self, lineno: int, time_ms: float | None, value: Any, metadata: dict[str, Any]) -> None:
-        cpu_s = number_of(value.get("cpu_s")) if isinstance(value, dict) else None
+        cpu_s = bounded_number(value.get("cpu_s")) if isinstance(value, dict) else None
         if cpu_s is None or cpu_s < 0:
             self.defect("sampler_malformed", lineno, "cpu_s must be seconds from 0 up")
         else:
             self.numbers["sampler"] = cpu_s  # each line tells the whole time since the start
 
     def _conversion_eff(self, lineno: int, time_ms: float | None, value: Any, metadata: dict[str, Any]) -> None:
-        factor, side = number_of(value), metadata.get("measurement_type")
+        factor, side = bounded_number(value), metadata.get("measurement_type")
         if side not in ("AC", "DC"):
             self.defect(
                 "measurement_type_unknown", lineno, f"measurement_type is {printable(side, 40)!r}, not AC or DC"
@@ -260,7 +260,7 @@ class PowerCollector:
             self.numbers["conversion_eff"] = factor
 
     def _interconnect(self, lineno: int, time_ms: float | None, value: Any, metadata: dict[str, Any]) -> None:
-        power_w = number_of(value)
+        power_w = bounded_number(value)
         if power_w is None or power_w < 0:
             self.defect("interconnect_malformed", lineno, f"it is {printable(value, 40)}; it must be watts from 0 up")
         elif "interconnect" in self.numbers:
@@ -280,7 +280,7 @@ class PowerCollector:
         return NodePower(
             node=self.path.stem,
             path=self.path,
-            host=text_of(head.get("host")),
+            host=short_text(head.get("host")),
             specs=specs,
             samples={name: tuple(self.samples.get(name, ())) for name in specs},
             offsets=tuple(self.offsets),
@@ -290,8 +290,8 @@ class PowerCollector:
             interconnect_w=self.numbers.get("interconnect"),
             defects=tuple(self.defects),
             dialect="tta" if self._is_ours else "mlperf",
-            machine=text_of(head.get("machine")),
-            run_id=text_of(head.get("run_id")),
+            machine=short_text(head.get("machine")),
+            run_id=short_text(head.get("run_id")),
             wall_ms=self.wall_ms,
             sampler_cpu_s=self.numbers.get("sampler"),
             defect_counts=dict(self.counts),

@@ -11,23 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.base.values import is_whole
 from harness.errors import LogError
 from harness.log.events import TOKEN, Event
 
 if TYPE_CHECKING:  # for a log of another program they cost more than to read it
-    from harness.energy.run_energy import RunEnergy
     from harness.log.power_format import NodePower
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, repeat
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, TypeVar, TypeVarTuple
 
 from harness.errors import printable
 from harness.log.events import CHAIN_START
 from harness.log.keys import POWER_READING, TRACKED_STATS
 from harness.log.parse import events_of, has_no_time, is_foreign_event, parse_line
 
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # numbers of lines, and what follows the token on each
 _TOKEN = TOKEN.encode()
 _ENDED_BY_CR = b"\r" + _TOKEN  # lines end with a carriage return alone
@@ -224,7 +226,7 @@ class Collector:
                 return
             for lineno in self.unchained:
                 self.defect("unchained", lineno, _UNCHAINED)
-        if not isinstance(seq, int) or isinstance(seq, bool) or elapsed_ns is None or not isinstance(prev, str):
+        if not is_whole(seq) or elapsed_ns is None or not isinstance(prev, str):
             self.defect("unchained", event.lineno, _UNCHAINED)
             return
         expected = 0 if self.seq is None else self.seq + 1
@@ -244,7 +246,7 @@ class Collector:
         self.seq, self.elapsed_ns = seq, elapsed_ns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunLog:
     """A log that was read to its end.
 
@@ -252,6 +254,7 @@ class RunLog:
         comes after 64 MiB of lines.
     defects: at most 100 of a kind; defect_counts: how many there are of each.
     sha256, num_bytes, num_lines: of the whole file. counts: events by key.
+    is_foreign: whether another program wrote it: there are events, and none has monotonic time.
     nodes, idle: the power logs of the run and of the idle baseline, from `harness.log.power_files`; empty: not metered.
     """
 
@@ -263,11 +266,11 @@ class RunLog:
     num_lines: int
     counts: dict[str, int]
     _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
+    is_foreign: bool
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
     defect_counts: dict[str, int] = field(default_factory=dict)
-    energies: dict[object, RunEnergy] = field(default_factory=dict, init=False, repr=False, compare=False)  # computed
-    memo: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)  # what checks share
+    _computed: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False)
 
     def all(self, key: str) -> tuple[Event, ...]:
         """Every event of `key`, in the order of the file."""
@@ -319,18 +322,26 @@ class RunLog:
     def has_monotonic_time(self) -> bool:
         return bool(self.events) and self.events[0].elapsed_ns is not None
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether another program wrote it: there are events, and none has monotonic time."""
-        if "foreign" not in self.memo:  # every check asks
-            self.memo["foreign"] = self.events and all(event.elapsed_ns is None for event in self.events)
-        return bool(self.memo["foreign"])
-
     def seconds(self, start: Event, stop: Event) -> float:
         """Seconds from one event to another: monotonic where both have it, else by wall time."""
         if start.elapsed_ns is not None and stop.elapsed_ns is not None:
             return (stop.elapsed_ns - start.elapsed_ns) / 1e9
         return (stop.time_ms - start.time_ms) / 1e3
+
+    def cached(self, compute: Callable[[RunLog, *Args], T], *args: *Args) -> T:
+        """Return `compute(self, *args)`, computed once per function and arguments; these must be hashable.
+
+        What is computed stays with this log and is not part of it: a copy made by `replace` begins with nothing.
+        """
+        key = (compute, *args)
+        if key not in self._computed:
+            self._computed[key] = compute(self, *args)
+        found: T = self._computed[key]
+        return found
+
+    def forget(self) -> None:
+        """Drop everything that `cached` keeps, and with it the references from there back to this log."""
+        self._computed.clear()
 
 
 def read(path: Path) -> RunLog:
@@ -355,9 +366,10 @@ def read(path: Path) -> RunLog:
     if not collector.counts and not collector.defects:
         what = "is empty" if collector.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
         raise LogError(f"{path}: {what}")
-    log = RunLog(
+    events = tuple(collector.events)
+    return RunLog(
         path=path,
-        events=tuple(collector.events),
+        events=events,
         defects=tuple(collector.defects),
         sha256=collector.sha256.hexdigest(),
         num_bytes=collector.num_bytes,
@@ -365,7 +377,5 @@ def read(path: Path) -> RunLog:
         counts=collector.counts,
         _by_key={key: tuple(events) for key, events in collector.by_key.items()},
         defect_counts=collector.defects_by_kind,
+        is_foreign=bool(events) and (not collector.is_chained or all(event.elapsed_ns is None for event in events)),
     )
-    if not collector.is_chained:
-        log.memo["foreign"] = bool(log.events)
-    return log

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.base.clock import Clock
+from harness.base.processes import SOURCE_ROOT
 from harness.errors import OutputError
 from harness.log.events import CHAIN_START, Event, EventType, format_line, line_digest
-
-_ROOT = Path(__file__).parents[2]
 
 
 class LogWriter:
@@ -53,7 +52,7 @@ class LogWriter:
         frame = sys._getframe(depth)
         place = Path(frame.f_code.co_filename)
         record = {
-            "file": str(place.relative_to(_ROOT)) if place.is_relative_to(_ROOT) else place.name,
+            "file": str(place.relative_to(SOURCE_ROOT)) if place.is_relative_to(SOURCE_ROOT) else place.name,
             "lineno": frame.f_lineno,
             "seq": self._seq,
             "elapsed_ns": elapsed_ns,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from harness.base import values
 from harness.base.clock import Clock, MonotonicClock
+from harness.base.values import bounded_number, is_whole
 from harness.errors import OutputError, TtaError, printable
 from harness.log import power_format
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
@@ -239,7 +239,7 @@ class AgentConnection:
     def _take(self, message: Mapping[str, Any], at_ns: int) -> None:
         if "samples" in message:
             for meter_id, mono_ns, value in message["samples"]:
-                self._write(str(meter_id), Sample(_nanoseconds(mono_ns), values.number_of(value)))
+                self._write(str(meter_id), Sample(_nanoseconds(mono_ns), bounded_number(value)))
             return
         for kind in ("opened", "clock", "stopped"):
             if kind in message:
@@ -247,7 +247,7 @@ class AgentConnection:
                 if kind != "opened":
                     answer["mono_ns"] = _nanoseconds(answer["mono_ns"])
                 if kind == "stopped":
-                    answer["cpu_s"] = max(0.0, values.number_of(answer["cpu_s"]) or 0.0)
+                    answer["cpu_s"] = max(0.0, bounded_number(answer["cpu_s"]) or 0.0)
                 self._answers.put((kind, {"id": None, **answer}, at_ns))
 
     def _write(self, meter_id: str, sample: Sample) -> None:
@@ -296,6 +296,6 @@ def _watts(spec: MeterSpec, samples: Sequence[Sample]) -> float | None:
 
 
 def _nanoseconds(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+    if not is_whole(value) or not 0 <= value < 1 << 63:
         raise ValueError("no time")
     return value

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.base.clock import Clock
+from harness.base.processes import python_environment
+from harness.base.values import is_whole
 from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
@@ -35,7 +37,6 @@ ARRIVAL_S = 300.0
 HELLO_S = 2.0
 FIRST_READING_S = 10.0
 _MAX_PATH_BYTES = 80  # a Unix socket's path has at most 107, and TMPDIR may be long
-_SOURCE_ROOT = Path(__file__).parents[2]
 
 
 class PowerRecorder:
@@ -174,9 +175,7 @@ class PowerRecorder:
 
 def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[bytes]:
     """This node's agent. It ends when the line to it does, however the referee ended."""
-    environment = {**os.environ, TOKEN_VARIABLE: token, "PYTHONSAFEPATH": "1"}
-    parts = (str(_SOURCE_ROOT), environment.get("PYTHONPATH", ""))
-    environment["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
+    environment = {**python_environment(), TOKEN_VARIABLE: token, "PYTHONSAFEPATH": "1"}
     return subprocess.Popen(
         [*command, place],
         stdin=subprocess.DEVNULL,
@@ -260,4 +259,4 @@ def _hello(stream: IO[bytes], token: str) -> dict[str, Any] | None:
         node = hello["node"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return dict(hello) if is_known and isinstance(node, int) and not isinstance(node, bool) else None
+    return dict(hello) if is_known and is_whole(node) else None

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.base.values import is_number
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
 from harness.log.events import Event
@@ -24,7 +25,6 @@ from harness.mlperf.formula import NOT_MET, Formula, Line
 from harness.mlperf.model import Join, KeyRule, LogRules, Round, RoundBenchmark
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
-_MEMO = "round"
 _PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
@@ -36,11 +36,7 @@ _PRESENT = re.compile(r"has\(metadata\.\w+\)(?: or has\(metadata\.\w+\))*")
 
 def faults(log: RunLog, round_: Round, kind: Kind) -> tuple[Fault, ...]:
     """Return the faults of one kind in `log`; the first call finds those of all kinds in one pass."""
-    memo = log.memo.get(_MEMO)
-    if not isinstance(memo, _Pass) or memo.round_ is not round_:
-        log.memo[_MEMO] = memo = _Pass(log, round_)
-        memo.read()
-    return tuple(memo.found.get(kind, ()))
+    return tuple(log.cached(_read, round_).found.get(kind, ()))
 
 
 def benchmark_of(log: RunLog, round_: Round) -> tuple[str | None, RoundBenchmark | None]:
@@ -221,6 +217,12 @@ class _Pass:
         self._add("list", self.log.line_of(rule.key), message)
 
 
+def _read(log: RunLog, round_: Round) -> _Pass:
+    found = _Pass(log, round_)
+    found.read()
+    return found
+
+
 def joined(log: RunLog, join: Join) -> Iterator[Event]:
     """Yield the lines that are combined from others, each in the place of the first line it is made of."""
     groups: dict[str, tuple[Event, dict[str, Any]]] = {}
@@ -240,17 +242,14 @@ def first_reached(log: RunLog, round_: Round) -> Event | None:
 
 def reached(log: RunLog, round_: Round) -> list[Event]:
     """Return the lines that meet the target of the benchmark; those of one key in the order of the file."""
-    faults(log, round_, "target")
-    done = log.memo[_MEMO]
-    assert isinstance(done, _Pass)
-    return [event for lines in done.reached.values() for event in lines]
+    return [event for lines in log.cached(_read, round_).reached.values() for event in lines]
 
 
 def progress(event: Event) -> float | None:
     """Return the training progress that a line states in samples, else epochs, else steps; None if it states none."""
     for name in _PROGRESS:
         stated = event.metadata.get(name)
-        if isinstance(stated, int | float) and not isinstance(stated, bool):
+        if is_number(stated):
             return stated
     return None
 
@@ -312,7 +311,7 @@ def _in_words(constraint: str) -> str:
 
 
 def _target_message(key: str, target: Formula, values: Sequence[Any]) -> str:
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [value for value in values if is_number(value)]
     span = f"they range from {min(numbers):g} to {max(numbers):g}" if numbers else f"the last is {quoted(values[-1])}"
     what = "evaluation" if key == EVAL_ACCURACY else key
     return f"none of {len(values)} {what}s reaches the target, {target.text}; {span}"

@@ -20,11 +20,12 @@ import hashlib
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import yaml
 
 from harness.base.typed_yaml import YAML_ERRORS, mapping_of, only
+from harness.base.values import is_number, is_whole, mapping_or_empty
 from harness.errors import RulesError, printable, unknown_name
 from harness.mlperf import formula
 from harness.mlperf.formula import Formula
@@ -159,8 +160,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         if content is None:
             found.pop(name, None)
         elif isinstance(content, dict):
-            below = found.get(name)
-            found[name] = _merged(below if isinstance(below, dict) else {}, content)
+            found[name] = _merged(mapping_or_empty(found.get(name)), content)
         else:
             found[name] = content
     return found
@@ -235,7 +235,7 @@ def parse_round(raw: RawRound, version: str, folder: Path) -> Round:
     place = str(folder / RULESET_FILE)
     limits = mapping_of(raw.top.get("max_init_s"), f"{place}: max_init_s")
     divisions = mapping_of(raw.top.get("divisions"), f"{place}: divisions")
-    if set(limits) != set(divisions) or not all(_is_number(limit) and limit > 0 for limit in limits.values()):
+    if set(limits) != set(divisions) or not all(is_number(limit) and limit > 0 for limit in limits.values()):
         raise RulesError(f"{place}: max_init_s must give a number above zero for each of {', '.join(divisions)}")
     rules = _log_rules({name: raw.top[name] for name in _LOG_RULES if name in raw.top}, LogRules(), place)
     by_division = {
@@ -325,7 +325,7 @@ def _formulas(content: object, place: str) -> tuple[Formula, ...]:
 
 def _benchmark(name: str, content: dict[str, Any], below: dict[str, LogRules], place: str) -> RoundBenchmark:
     num_runs, drop = content.get("num_runs"), content.get("drop")
-    if not _is_whole(num_runs) or not _is_whole(drop) or not 0 <= 2 * drop < num_runs:
+    if not is_whole(num_runs) or not is_whole(drop) or not 0 <= 2 * drop < num_runs:
         raise RulesError(f"{place}: num_runs and drop must be whole numbers, num_runs more than twice drop")
     divisions = mapping_of(content.get("divisions"), f"{place}: divisions")
     only(divisions, set(below), f"{place}: divisions")
@@ -370,9 +370,9 @@ def _reference(name: str, benchmark: str, content: object, place: str) -> RoundR
     mapping = mapping_of(content, place)
     only(mapping, _REFERENCE, place)
     points, size, unit = mapping.get("points"), mapping.get("global_batch_size"), mapping.get("unit")
-    if not isinstance(points, list) or not points or not all(_is_number(point) and point > 0 for point in points):
+    if not isinstance(points, list) or not points or not all(is_number(point) and point > 0 for point in points):
         raise RulesError(f"{place}: points must be a list of numbers above zero")
-    if not _is_whole(size) or size < 1:
+    if not is_whole(size) or size < 1:
         raise RulesError(f"{place}: global_batch_size is {printable(size)}; it must be a whole number above zero")
     if unit not in ("epochs", "samples"):
         raise RulesError(f"{place}: unit is {printable(unit)!r}; it must be epochs or samples")
@@ -384,11 +384,3 @@ def _texts(content: object, place: str) -> tuple[str, ...]:
     if not isinstance(content, list) or not all(isinstance(item, str) for item in content):
         raise RulesError(f"{place}: must be a list of texts")
     return tuple(content)
-
-
-def _is_number(content: object) -> TypeGuard[float]:
-    return isinstance(content, int | float) and not isinstance(content, bool)
-
-
-def _is_whole(content: object) -> TypeGuard[int]:
-    return isinstance(content, int) and not isinstance(content, bool)

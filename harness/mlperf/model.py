@@ -131,7 +131,7 @@ class RoundBenchmark:
         return self.join.into if self.join is not None else "eval_accuracy"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """One round of MLPerf Training.
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.base.stats import kept, student_quantile, trimmed_mean
+from harness.base.values import is_whole
 from harness.mlperf.compliance import quoted
 from harness.mlperf.model import RoundBenchmark, RoundReference
 
@@ -49,15 +50,21 @@ class Point:
     num_points: int
 
 
-def reference_point(batch_size: int, values: Sequence[float], drop: int, definition: Definition) -> Point | None:
-    """Return the point of the reference runs at one batch size; None if fewer than two are left after dropping."""
-    num_kept = len(values) - 2 * drop
-    if num_kept < 2:
-        return None
-    spread_over = list(values) if definition == "code" else kept(values, drop)
+def reference_points(runs: Iterable[tuple[int, Sequence[float]]], drop: int, definition: Definition) -> list[Point]:
+    """Return the points of reference runs, pruned, in ascending order of batch size.
+
+    runs: a batch size and the epochs or samples to target of its runs. Where fewer than two are left after dropping
+    the extremes, there is no point.
+    """
+    ordered = sorted(runs, key=lambda item: item[0])
+    return prune([_point(size, values, drop, definition) for size, values in ordered if len(values) - 2 * drop >= 2])
+
+
+def _point(batch_size: int, values: Sequence[float], drop: int, definition: Definition) -> Point:
+    spread_over = values if definition == "code" else kept(values, drop)
     centre = math.fsum(spread_over) / len(spread_over)
     spread = math.sqrt(math.fsum((value - centre) ** 2 for value in spread_over) / len(spread_over))
-    return Point(batch_size, trimmed_mean(values, drop), spread, num_kept)
+    return Point(batch_size, trimmed_mean(values, drop), spread, len(values) - 2 * drop)
 
 
 def prune(points: Sequence[Point]) -> list[Point]:
@@ -122,7 +129,7 @@ def is_acceptable(mean: float, limit: float) -> bool:
     return mean >= limit * (1 - ROUNDING)
 
 
-def normalisation_factor(point: Point, mean: float) -> float:
+def normalisation(point: Point, mean: float) -> float:
     """Return what a score is multiplied by: the reference's mean over the result's, at least 1."""
     return max(1.0, point.mean / mean) if mean > 0 else 1.0
 
@@ -169,7 +176,7 @@ def judge(
     """
     if isinstance(batch_size, float) and batch_size.is_integer():
         batch_size = int(batch_size)  # MLCommons' program takes 256.0 for 256
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool):
+    if not is_whole(batch_size):
         why = f"global_batch_size is {quoted(batch_size)}; it must be a whole number"
         if batch_size is None:
             why = "the logs have no global_batch_size, or not all the same"
@@ -180,7 +187,7 @@ def judge(
     if len(amounts) <= 2 * benchmark.drop:
         return RoundVerdict("unknown", "none", f"{len(amounts)} runs are too few to leave out the extremes")
     mean = trimmed_mean([math.inf if amount is None else amount for amount in amounts], benchmark.drop)
-    points = reference_points(benchmark.convergence, benchmark.drop, definition)
+    points = round_points(benchmark.convergence, benchmark.drop, definition)
     if not points:
         return RoundVerdict("missing", "none", f"round {version} has no reference runs of {benchmark.name}", mean=mean)
     point, basis = reference_at(points, batch_size, benchmark.num_runs)
@@ -194,11 +201,9 @@ def judge(
     return RoundVerdict("missing", "none", f"no reference runs at batch size {batch_size}, {where}", mean=mean)
 
 
-def reference_points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
-    """Return the points of a benchmark's reference runs, pruned, in ascending order of batch size."""
-    ordered = sorted(references, key=lambda item: item.global_batch_size)
-    found = [reference_point(item.global_batch_size, item.points, drop, definition) for item in ordered]
-    return prune([point for point in found if point is not None])
+def round_points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
+    """Return the points of a benchmark's reference runs, as `reference_points`."""
+    return reference_points([(item.global_batch_size, item.points) for item in references], drop, definition)
 
 
 def _compare(
@@ -219,7 +224,7 @@ def _compare(
         reference_mean=point.mean,
         acceptable_mean=limit,
         mean=mean,
-        factor=normalisation_factor(point, mean) if is_passed else 1.0,
+        factor=normalisation(point, mean) if is_passed else 1.0,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.base.stats import trimmed_mean
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import UNREAD, RunLog
@@ -81,14 +81,11 @@ def minutes(seconds: float) -> float:
 
 def round_score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
     """Return the score in `round_` of a result with these logs; it is computed once and cached on the first log."""
-    memo = next((log.memo for log in logs), {})
-    kept = memo.get("roundscore")
-    if isinstance(kept, tuple) and kept[0] is round_ and kept[1] == tuple(log.path for log in logs):
-        found: RoundScore = kept[2]
-        return found
-    score = _score(logs, round_)
-    memo["roundscore"] = (round_, tuple(log.path for log in logs), score)
-    return score
+    return logs[0].cached(_score_from, tuple(logs[1:]), round_) if logs else _score((), round_)
+
+
+def _score_from(first: RunLog, others: tuple[RunLog, ...], round_: Round) -> RoundScore:
+    return _score((first, *others), round_)
 
 
 def _score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
@@ -190,7 +187,7 @@ def amount_to_target(log: RunLog, benchmark: RoundBenchmark | None) -> float | N
         return _first_passing(log, benchmark, benchmark.join, stop)
     amount = last_evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
-        amount = number(last_value(log, TRAIN_SAMPLES))
+        amount = finite_number(last_value(log, TRAIN_SAMPLES))
     return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
 
 
@@ -200,7 +197,7 @@ def last_evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
     lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
     unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    return number(last.metadata.get(unit)) if last is not None else None
+    return finite_number(last.metadata.get(unit)) if last is not None else None
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:
@@ -208,7 +205,7 @@ def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmar
 
     Some BERT logs do, and state the samples in train_samples; rcp_checker has --bert_train_samples for them.
     """
-    batch_size = number(last_value(log, keys.GLOBAL_BATCH_SIZE))
+    batch_size = finite_number(last_value(log, keys.GLOBAL_BATCH_SIZE))
     in_samples = any(item.unit == "samples" for item in benchmark.convergence)
     return in_samples and amount is not None and batch_size is not None and amount < batch_size
 
@@ -217,7 +214,7 @@ def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Eve
     target = benchmark.target()
     passing = []
     for line in compliance.joined(log, join):
-        where = number(line.value.get(join.by))
+        where = finite_number(line.value.get(join.by))
         if line.lineno < stop.lineno and where is not None and target is not None and target.holds(Line(line.value)):
             passing.append(where)
     return min(passing, default=None)

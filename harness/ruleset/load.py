@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.base.typed_yaml import build, list_of, load_yaml, mapping_of, only
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 from harness.mlperf.load import (

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from harness.base.typed_yaml import YAML_ERRORS
+from harness.base.values import is_whole
 from harness.errors import UsageError, printable
 
 
@@ -49,7 +50,7 @@ def _scalar(name: str, text: str) -> Any:
     found = value.get("value") if isinstance(value, dict) and list(value) == ["value"] else None
     if not isinstance(found, int | float | str | bool) or (isinstance(found, float) and not math.isfinite(found)):
         raise UsageError(f"{name}={printable(text)}: the value must be one finite number, word, true or false")
-    if isinstance(found, int) and not isinstance(found, bool) and not re.fullmatch(r"[+-]?(0|[1-9][0-9_]{0,17})", text):
+    if is_whole(found) and not re.fullmatch(r"[+-]?(0|[1-9][0-9_]{0,17})", text):
         # YAML 1.1 reads 0100 as 64 and 1:30 as 90.
         raise UsageError(f"{name}={printable(text)}: write a whole number with decimal digits, at most 18 of them")
     return found

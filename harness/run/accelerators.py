@@ -1,11 +1,10 @@
-"""Reads which accelerators a node has: from NVML where its Python binding is installed, else from the kernel.
+"""Reads which accelerators a node has: from NVML if its Python binding is installed, otherwise from the kernel.
 
-A device on the PCI bus that nothing else knows is a reason to say "unknown" instead of "none".
+A device that only the PCI bus knows makes the answer "unknown" instead of "none".
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,41 +20,34 @@ VENDORS = {NVIDIA: "NVIDIA", AMD: "AMD", "0x8086": "Intel", "0x1da3": "Habana", 
 T = TypeVar("T")
 
 
-def find_nvml() -> Any:
-    """The module `pynvml` of nvidia-ml-py; None if it is not installed."""
-    try:
-        return importlib.import_module("pynvml")
-    except ImportError:
-        return None
-
-
 def read_accelerators(root: Path = Path("/"), nvml: Any = None) -> Accelerators:
-    """The accelerators of this node. `nvml` is what `find_nvml` returns; without it the kernel's files are read."""
-    why_not = "nvidia-ml-py is not installed"
+    """Return the accelerators of this node. nvml: the module `pynvml`; None reads the files of the kernel instead."""
+    reason = "nvidia-ml-py is not installed"
     if nvml is not None:
         try:
             nvml.nvmlInit()
         except nvml.NVMLError as error:
-            why_not = f"NVML: {printable(error)}"
+            reason = f"NVML: {printable(error)}"
         else:
             try:
                 return _from_nvml(nvml)
             except nvml.NVMLError as error:
-                why_not = f"NVML: {printable(error)}"
+                reason = f"NVML: {printable(error)}"
             finally:
                 nvml.nvmlShutdown()
     devices = _from_driver(root)
     version = _line(root / "sys/module/nvidia/version")
     if devices:
-        return Accelerators(devices, version, f"{why_not}, so only their names are known")
-    seen = _on_the_bus(root)
-    reason = f"on the PCI bus: {', '.join(seen)}; {why_not}, and no driver names them" if seen else None
-    return Accelerators((), version, reason)
+        return Accelerators(devices, version, f"{reason}, so only their names are known")
+    seen = _on_pci_bus(root)
+    if not seen:
+        return Accelerators((), version, None)
+    return Accelerators((), version, f"on the PCI bus: {', '.join(seen)}; {reason}, and no driver names them")
 
 
 def _from_nvml(nvml: Any) -> Accelerators:
     def optional(call: Callable[..., T], *arguments: Any) -> T | None:
-        """What the device does not support is None; virtual devices support little."""
+        """Return None for what the device does not support; virtual devices support little."""
         try:
             return call(*arguments)
         except nvml.NVMLError:
@@ -83,7 +75,7 @@ def _from_nvml(nvml: Any) -> Accelerators:
 
 
 def _from_driver(root: Path) -> tuple[Accelerator, ...]:
-    """Names as NVIDIA's kernel module lists them."""
+    """Read the names that the NVIDIA kernel module lists."""
     names = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
         match = re.search(r"^Model:\s*(\S.*)$", _read(path), re.MULTILINE)
@@ -91,11 +83,12 @@ def _from_driver(root: Path) -> tuple[Accelerator, ...]:
     return tuple(Accelerator(name) for name in names)
 
 
-def _on_the_bus(root: Path) -> list[str]:
-    """PCI devices that may be accelerators, by vendor: "2 x NVIDIA".
+def _on_pci_bus(root: Path) -> list[str]:
+    """Count the PCI devices that may be accelerators by vendor: "2 x NVIDIA".
 
-    3D controllers (0x0302), processing accelerators (0x12), NVIDIA's display controllers and AMD's "other"
-    display controllers (0x0380), which is what Instinct cards say they are.
+    These are 3D controllers (0x0302), processing accelerators (0x12), NVIDIA's display controllers and AMD's "other"
+    display controllers (0x0380), the class that Instinct cards report.
+
     Source: PCI Code and ID Assignment Specification, class codes.
     """
     found: dict[str, int] = {}
@@ -109,7 +102,7 @@ def _on_the_bus(root: Path) -> list[str]:
 
 
 def _text(value: str | bytes) -> str:
-    """NVML's texts, bytes in old bindings, as one printable line."""
+    """Return a text from NVML, bytes in old bindings, as one printable line."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return " ".join(printable(text).split())
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,16 +18,15 @@ from typing import Any
 import psutil
 
 from harness.base.json_socket import JsonSocket, SocketClosed
+from harness.base.processes import die_with_parent, python_environment
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.plan import WorkerLost, WorkerTimeout
 
 TICK_S = 0.25  # how often an interrupt, a limit or the live view is looked at while the worker works
 _MAX_FOLDER_BYTES = 80
 _MARK = "TTA_WORKER"  # in the environment of what a worker starts, so that a child of a child is found again
-_PR_SET_PDEATHSIG = 1
 _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
-_SOURCE_ROOT = Path(__file__).parents[2]
 
 
 class LaunchedWorker:
@@ -115,10 +112,7 @@ class LaunchedWorker:
             command += ["--multi_gpu", "--main_process_port", str(_free_port())]
         command += ["--num_processes", str(self._num_devices), "--num_machines", "1"]
         command += ["--mixed_precision", "no", "--dynamo_backend", "no", "-m", "harness.run.worker", str(place)]
-        environment = os.environ.copy()
-        environment["PYTHONPATH"] = os.pathsep.join(
-            part for part in (str(_SOURCE_ROOT), environment.get("PYTHONPATH", "")) if part
-        )
+        environment = python_environment()
         # A random.py in the current folder must not change a run, nor a module import what nobody keeps.
         environment["PYTHONSAFEPATH"] = "1"
         cores = len(os.sched_getaffinity(0))
@@ -134,7 +128,7 @@ class LaunchedWorker:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,  # Ctrl-C is for the referee, who then ends the worker
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=die_with_parent,
                 )
         except OSError as error:
             raise OutputError(f"{self._output}: the worker cannot be started: {error.strerror}") from None
@@ -196,12 +190,6 @@ class LaunchedWorker:
             self._channel.close()
             self._channel = None
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _die_with_parent() -> None:
-    """In the launcher, before it starts: the kernel ends it when the referee is gone."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
-"""Reads a node's facts from /proc and /sys: what a file does not say is None, and no file is needed.
+"""Reads the facts of a node from /proc and /sys. A fact that no file states is None; no file is required.
 
-Everything is read below `root`, so that a test can bring its own machine. Addresses, serial numbers and the
-host's name are not read.
+Everything is read below `root`, so that a test can supply its own machine. Addresses, serial numbers and the
+host name are not read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,33 @@ from pathlib import Path
 
 from harness.base.clock import Clock, MonotonicClock
 from harness.errors import OutputError, printable
-from harness.run.accelerators import find_nvml, read_accelerators
+from harness.metering.meters.nvml import load_nvml
+from harness.run.accelerators import read_accelerators
 from harness.submission.system import Accelerators, ClockFacts, Interface, Machine, Processor, Storage, size
 
 TRAINING_PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "datasets", "accelerate", "mlflow")
 PACKAGES = (*TRAINING_PACKAGES, "omegaconf", "numpy")
-CLOCK_READS = 4000  # a few tenths of a millisecond: enough to see the step of any clock that ticks faster than 1 MHz
+CLOCK_READS = 4000  # a few tenths of a millisecond: enough for the step of any clock faster than 1 MHz
 
 # Cores that servers have. Source: Linux, arch/arm64/include/asm/cputype.h.
 ARM_PARTS = {"0xd0c": "Neoverse N1", "0xd40": "Neoverse V1", "0xd49": "Neoverse N2", "0xd4f": "Neoverse V2"}
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "9p", "virtiofs", "beegfs", "gpfs")
 
 
-def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) -> Machine:
-    """The facts of this machine with its `accelerators`; `folder` is where runs will be written.
+def look(folder: Path | None = None) -> Machine:
+    """Return the facts of this machine. folder: where runs will be written; None: the current folder.
 
     Raises:
-        OutputError: `folder` is not there.
+        OutputError: `folder` does not exist.
+    """
+    return read_host(folder or Path(), read_accelerators(nvml=load_nvml()))
+
+
+def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) -> Machine:
+    """Return the facts of the machine below `root`, with its `accelerators`. folder: where runs will be written.
+
+    Raises:
+        OutputError: `folder` does not exist.
     """
     memory = _fields(root / "proc" / "meminfo")
     release = _fields(root / "etc" / "os-release", "=")
@@ -63,14 +73,14 @@ def read_host(folder: Path, accelerators: Accelerators, root: Path = Path("/")) 
 
 
 def smallest_step_ns(clock: Clock, num_reads: int = CLOCK_READS) -> int | None:
-    """The smallest step seen between reads of `clock` one after another; None if it never moved."""
+    """Return the smallest step between successive reads of `clock`; None if it never moved."""
     reads = [clock.elapsed_ns() for _ in range(num_reads)]
     steps = [later - earlier for earlier, later in pairwise(reads) if later > earlier]
     return min(steps) if steps else None
 
 
 def read_processor(root: Path) -> Processor:
-    """The processors of the node; each fact by itself, so that one that is missing hides no other."""
+    """Return the processors of the node; a fact that is missing hides no other."""
     cpus = root / "sys/devices/system/cpu"
     info = read_text(root / "proc" / "cpuinfo") or ""
     online = sorted(cpus.glob("cpu[0-9]*"))
@@ -96,21 +106,21 @@ def read_processor(root: Path) -> Processor:
 
 
 def _model(info: str, root: Path) -> str | None:
-    """x86 has a model name; ARM has codes of maker and core, several on a machine with big and little cores."""
+    """Return the model name of x86, or the vendor and core codes of ARM: several with big and little cores."""
     names = dict.fromkeys(re.findall(r"^model name\s*:[ \t]*(\S.*)$", info, re.MULTILINE))
     if names:
         return _clean(" + ".join(names))
-    makers = re.findall(r"^CPU implementer\s*:[ \t]*(\S+)", info, re.MULTILINE)
+    vendors = re.findall(r"^CPU implementer\s*:[ \t]*(\S+)", info, re.MULTILINE)
     codes = re.findall(r"^CPU part\s*:[ \t]*(\S+)", info, re.MULTILINE)
     cores = [
-        f"ARM {ARM_PARTS[code]}" if maker == "0x41" and code in ARM_PARTS else f"implementer {maker} part {code}"
-        for maker, code in dict.fromkeys(zip(makers, codes, strict=False))
+        f"ARM {ARM_PARTS[code]}" if vendor == "0x41" and code in ARM_PARTS else f"implementer {vendor} part {code}"
+        for vendor, code in dict.fromkeys(zip(vendors, codes, strict=False))
     ]
     return _clean(" + ".join(cores)) or _shown(root / "proc/device-tree/model")
 
 
 def _caches(online: Iterable[Path]) -> Iterable[str]:
-    """Every level and kind, with how many there are over all CPUs: "L1d 48 KiB x 2"."""
+    """Yield each level and type with its number over all CPUs: "L1d 48 KiB x 2"."""
     found: dict[str, set[str]] = {}
     for cpu in online:
         for index in sorted(cpu.glob("cache/index[0-9]*")):
@@ -133,10 +143,10 @@ def _is_turbo(cpus: Path) -> bool | None:
 
 
 def cpu_quota(root: Path) -> float | None:
-    """CPUs' worth of time that control groups grant this process; None where nothing limits it.
+    """Return the CPU time that control groups grant this process, in CPUs; None if nothing limits it.
 
-    The limit of a group holds for all below it, so the smallest on the way up counts. Both versions are
-    read. In a container the path may be the host's and the mount the container's, so the root counts too.
+    The limit of a group also holds for all groups below it, so the smallest one on the path counts. Both versions
+    are read. In a container the path may be the host's and the mount the container's, so the root counts too.
 
     Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst.
     """
@@ -163,15 +173,15 @@ def _quota(group: Path) -> float | None:
 
 
 def read_storage(folder: Path, root: Path) -> Storage:
-    """What `folder` lies on.
+    """Return the storage that `folder` is on.
 
     Raises:
-        OutputError: `folder` is not there.
+        OutputError: `folder` does not exist.
     """
     try:
         usage = shutil.disk_usage(folder)
     except OSError as error:
-        raise OutputError(f"{printable(folder, 1000)}: cannot be looked at: {error.strerror}") from None
+        raise OutputError(f"{printable(folder, 1000)}: cannot be examined: {error.strerror}") from None
     device, filesystem, source = _mount(folder.resolve(), root)
     kind = "memory" if filesystem in ("tmpfs", "ramfs") else "network" if filesystem in NETWORK_FILESYSTEMS else None
     for entry in (root / "sys/dev/block" / device, root / "sys/class/block" / Path(source).name) if not kind else ():
@@ -187,15 +197,17 @@ def _disk_kind(disk: Path) -> str | None:
     if disk.name.startswith("nvme"):
         return "NVMe SSD"
     if disk.name.startswith(("vd", "xvd")):
-        return "virtual disk"  # its rotational flag says nothing of what is below
+        return "virtual disk"  # its rotational flag says nothing about the disk below it
     rotational = read_number(disk / "queue/rotational")
     return None if rotational is None else "HDD" if rotational else "SSD"
 
 
 def _mount(folder: Path, root: Path) -> tuple[str, str, str]:
-    """(major:minor, file system, source) of the mount that `folder` lies in; empty texts if none is listed.
+    """Return (major:minor, file system, source) of the mount that contains `folder`; empty strings if none is listed.
 
-    Source: proc_pid_mountinfo(5). Of two mounts on one place the later one is on top.
+    Of two mounts at one path the later one is on top.
+
+    Source: proc_pid_mountinfo(5).
     """
     best, found = -1, ("", "", "")
     for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
@@ -210,10 +222,10 @@ def _mount(folder: Path, root: Path) -> tuple[str, str, str]:
 
 
 def _interfaces(root: Path) -> Iterable[Interface]:
-    """Network hardware by name: interfaces with a device behind them, and ports of an InfiniBand fabric."""
+    """Yield the network hardware by name: interfaces with a device behind them, and InfiniBand ports."""
     for entry in sorted((root / "sys/class/net").glob("*")):
         if (entry / "device").exists():
-            mbps = read_number(entry / "speed")  # -1 where a virtual device has none
+            mbps = read_number(entry / "speed")  # -1 for a virtual device without one
             yield Interface(printable(entry.name, 40), mbps if mbps and mbps > 0 else None)
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/*")):
         gbps = _find(port / "rate", r"\A(\d{1,6}(?:\.\d+)?) Gb/sec")
@@ -228,8 +240,8 @@ def _virtualisation(root: Path) -> str | None:
     if not flag and not kind:
         return None
     board = root / "sys/class/dmi/id"
-    maker = " ".join(text for name in ("sys_vendor", "product_name") if (text := _shown(board / name)))
-    return "virtual machine" + (f" ({maker or kind})" if maker or kind else "")
+    vendor = " ".join(text for name in ("sys_vendor", "product_name") if (text := _shown(board / name)))
+    return "virtual machine" + (f" ({vendor or kind})" if vendor or kind else "")
 
 
 def _container(root: Path) -> str | None:
@@ -247,17 +259,17 @@ def _version(package: str) -> str | None:
 
 
 def read_text(path: Path) -> str | None:
-    """A small file's text without white space around it; None if it cannot be read, as many files of /sys cannot."""
+    """Return the stripped text of a small file; None if it cannot be read, like many files in /sys."""
     try:
         with path.open("rb") as stream:
-            # From 4 MiB on the kernel refuses a read of /proc/sys whatever the file has.
+            # From 4 MiB on, the kernel refuses to read /proc/sys, whatever the size of the file.
             return stream.read(1 << 20).decode("utf-8", "replace").strip("\0 \t\r\n")
     except OSError:
         return None
 
 
 def _find(path: Path, pattern: str) -> str | None:
-    """What the pattern's group matches first in a file; None if it matches nothing."""
+    """Return the group of the first match of `pattern` in a file; None without a match."""
     match = re.search(pattern, read_text(path) or "", re.MULTILINE)
     return match.group(1) if match else None
 
@@ -282,7 +294,7 @@ def _distinct(paths: Iterable[Path]) -> set[str]:
 
 
 def _num_listed(text: str | None) -> int | None:
-    """How many CPUs a kernel's list names: "0-3,8" is 5."""
+    """Count the CPUs in a list of the kernel: "0-3,8" is 5."""
     total = 0
     for part in (text or "").split(","):
         match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
@@ -293,18 +305,9 @@ def _num_listed(text: str | None) -> int | None:
 
 
 def _clean(text: str | None) -> str | None:
-    """One line of printable text; None if nothing is left."""
+    """Return one line of printable text; None if nothing is left."""
     return " ".join(printable(text or "").split()) or None
 
 
 def _shown(path: Path) -> str | None:
     return _clean(read_text(path))
-
-
-def look(folder: Path | None = None) -> Machine:
-    """The facts of this machine; `folder` is where runs will be written, the current folder if None.
-
-    Raises:
-        OutputError: `folder` is not there.
-    """
-    return read_host(folder or Path(), read_accelerators(nvml=find_nvml()))

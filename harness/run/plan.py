@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness import __version__
-from harness.energy.run_energy import EnergyLimits, EnergySource
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import EnergySource
 from harness.errors import WorkerError
 from harness.log import keys
 from harness.log.events import digest_of

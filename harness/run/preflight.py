@@ -1,4 +1,4 @@
-"""TODO-DOC."""
+"""What `tta doctor` reports about a machine before a run, with advice where something would disturb one. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from harness.submission.system import Machine, Processor, size, speed, unknown_f
 
 # A fifth of the CPUs taken by others slows a run on all of them by about as much.
 BUSY_FRACTION = 0.2
-# The data sets of the standard suite, prepared, with room for logs and checkpoints.
+# The prepared data sets of the standard suite, with room for logs and checkpoints.
 LOW_DISK_BYTES = 10 << 30
-# PyTorch's data loaders hold several descriptors a worker and a batch; 1024 is every distribution's default.
+# PyTorch's data loaders hold several descriptors per worker and batch; 1024 is the default of every distribution.
 MIN_OPEN_FILES = 1024
-# The clock must tell blocks of some milliseconds apart.
+# The clock must resolve blocks of a few milliseconds.
 MAX_CLOCK_STEP_NS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that was looked at; `advice` is what to do about it, None where it is well."""
+    """One fact of the machine. advice: what to do about it; None if nothing is wrong."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ Report = dict[str, list[Line]]
 
 
 def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping[str, str]) -> Report:
-    """The report by section. `meters`: what each would give here, or why it gives nothing."""
+    """Return the report by section. meters: what each meter would measure here, or why it cannot."""
     unknown = unknown_fields(description)
     return {
         "processor": _processor(machine.processor, machine.load_1min),
@@ -42,8 +42,8 @@ def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping
         "system": [
             Line("operating system", machine.os or "unknown"),
             Line("kernel", f"{machine.kernel} ({machine.architecture})"),
-            Line("virtualisation", machine.virtualisation or "none recognised"),
-            Line("container", machine.container or "none recognised"),
+            Line("virtualisation", machine.virtualisation or "none detected"),
+            Line("container", machine.container or "none detected"),
             _open_files(machine.max_open_files),
         ],
         "clock": [_clock(machine)],
@@ -52,7 +52,7 @@ def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping
             *(Line(name, version or "not installed") for name, version in machine.packages.items()),
             Line("to train", "possible")
             if machine.packages.get("torch")
-            else Line("to train", "not possible", "install the training part: pip install 'tta-harness[train]'"),
+            else Line("to train", "not possible", "install the training extra: pip install 'tta-harness[train]'"),
         ],
         "meters": [Line(name, found.told) for name, found in meters.items()],
         "system description": [
@@ -61,7 +61,7 @@ def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping
             Line(
                 "to fill in by hand",
                 ", ".join(unknown) or "nothing",
-                "checks find a placeholder; write the file with --out and edit it" if unknown else None,
+                "a check reports each placeholder; write the file with --out and edit it" if unknown else None,
             ),
         ],
     }
@@ -84,7 +84,7 @@ def _processor(processor: Processor, load_1min: float | None) -> list[Line]:
         Line(
             "usable CPUs",
             "unknown" if usable is None else f"{usable:g} of {_number(threads)}",
-            "a quota or an affinity holds the rest back: a result belongs to what is usable, so say it in hw_notes"
+            "a quota or an affinity withholds the rest: a result is for the usable CPUs, so mention it in hw_notes"
             if is_limited
             else None,
         )
@@ -94,7 +94,7 @@ def _processor(processor: Processor, load_1min: float | None) -> list[Line]:
         Line(
             "frequency governor",
             governor or "not visible",
-            "the frequency follows the load and times vary more; choose 'performance', or say it in sw_notes"
+            "the frequency follows the load and times vary more; choose 'performance', or mention it in sw_notes"
             if governor not in (None, "performance")
             else None,
         )
@@ -105,7 +105,7 @@ def _processor(processor: Processor, load_1min: float | None) -> list[Line]:
         Line(
             "load, last minute",
             "unknown" if load_1min is None else f"{load_1min:g}",
-            "the machine is busy: what runs beside a run slows it; wait, or stop the rest" if is_busy else None,
+            "the machine is busy: other programs slow a run down; wait, or stop them" if is_busy else None,
         )
     )
     return lines
@@ -133,7 +133,7 @@ def _network(machine: Machine) -> list[Line]:
     lines = []
     for link in machine.interfaces:
         lines.append(Line(link.name, speed(link.speed_mbps) if link.speed_mbps else "speed unknown"))
-    return lines or [Line("interfaces", "no hardware seen")]
+    return lines or [Line("interfaces", "no hardware found")]
 
 
 def _accelerators(machine: Machine) -> list[Line]:
@@ -145,32 +145,32 @@ def _accelerators(machine: Machine) -> list[Line]:
             Line(
                 str(index),
                 ", ".join(text for text in (device.name, memory, device.bus) if text),
-                f"{device.num_processes} processes compute on it now" if device.num_processes else None,
+                f"{device.num_processes} processes are using it now" if device.num_processes else None,
             )
         )
     if found.driver:
         lines.append(Line("driver", found.driver))
     if found.reason:
         value = "details unknown" if found.devices else "unknown"
-        advice = f"{found.reason}; install the driver and nvidia-ml-py, or fill the fields by hand"
+        advice = f"{found.reason}; install the driver and nvidia-ml-py, or fill in the fields by hand"
         lines.append(Line("seen", value, advice))
     return lines or [Line("seen", "none")]
 
 
 def _open_files(limit: int | None) -> Line:
-    advice = f"fewer than {MIN_OPEN_FILES:,} can stop a data loader; raise it: ulimit -n {MIN_OPEN_FILES}"
+    advice = f"fewer than {MIN_OPEN_FILES:,} can stop a data loader; raise the limit: ulimit -n {MIN_OPEN_FILES}"
     return Line("open files allowed", _number(limit), advice if limit is not None and limit < MIN_OPEN_FILES else None)
 
 
 def _clock(machine: Machine) -> Line:
     clock = machine.clock
-    value = f"{clock.claimed_ns} ns claimed, {_number(clock.step_ns)} ns seen, source {clock.source or 'unknown'}"
+    value = f"{clock.claimed_ns} ns claimed, {_number(clock.step_ns)} ns observed, source {clock.source or 'unknown'}"
     is_coarse = clock.step_ns is None or clock.step_ns > MAX_CLOCK_STEP_NS
-    return Line("monotonic clock", value, "too coarse to time a block; look at the clock source" if is_coarse else None)
+    return Line("monotonic clock", value, "too coarse to time a block; check the clock source" if is_coarse else None)
 
 
-def looks(report: Report) -> list[Line]:
-    """The lines that want a look."""
+def lines_with_advice(report: Report) -> list[Line]:
+    """Return the lines that need attention."""
     return [line for lines in report.values() for line in lines if line.advice is not None]
 
 

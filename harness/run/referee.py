@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.base.clock import Clock
+from harness.base.values import is_number, is_whole, mapping_or_empty
 from harness.energy.accounting import run_energy
 from harness.energy.run_energy import RunEnergy, energy_value
 from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError, printable
@@ -237,7 +238,7 @@ class Referee:
 
     def _resolved(self, config: object) -> dict[str, Any]:
         """What the worker says it runs with, in the shape of `Plan.config`."""
-        told = config if isinstance(config, dict) else {}
+        told = mapping_or_empty(config)
         told = {name: value for name, value in told.items() if name != "metadata"}
         return {**told, "benchmark": f"{told.get('workload')}_{told.get('suite')}", "full_curve": self.plan.full_curve}
 
@@ -285,7 +286,7 @@ class Referee:
 
 def _number(answer: Mapping[str, Any], name: str) -> float:
     value = answer.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not is_number(value):
         raise WorkerError(f"the worker answered without a number as {name}")
     try:
         return float(value)
@@ -295,6 +296,6 @@ def _number(answer: Mapping[str, Any], name: str) -> float:
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
     value = answer.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_COUNT:
+    if not is_whole(value) or not 0 <= value <= _MAX_COUNT:
         raise WorkerError(f"the worker answered without a count as {name}")
     return value

@@ -7,7 +7,6 @@ imports torch and accelerate.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
 import platform
@@ -19,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import JsonSocket, SocketClosed
+from harness.base.processes import die_with_parent
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.submission import module as open_module
 from harness.workload import RunConfig, Session
 
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
-_PR_SET_PDEATHSIG = 1
 
 
 class OpenedFiles:
@@ -111,10 +110,10 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _die_with_parent() -> None:
+def _die_with_launcher() -> None:
     """Asks the kernel to end this process when the launcher is gone, so that nothing is left running."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with_parent()
         if (mark := os.environ.get("TTA_WORKER")) is not None and not _has_mark(os.getppid(), mark):
             sys.exit(1)  # it was gone before it could be asked
 
@@ -220,7 +219,7 @@ def _next(channel: JsonSocket | None) -> dict[str, Any] | None:
 
 def main(socket_path: str) -> int:
     """Connects rank 0 to the referee at `socket_path` and serves."""
-    _die_with_parent()
+    _die_with_launcher()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     opened = OpenedFiles()
     ranks = Ranks()

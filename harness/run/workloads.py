@@ -1,36 +1,31 @@
-"""TODO-DOC."""
+"""Finds the workloads in `workloads/` and imports the one that is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pkgutil
-from typing import TYPE_CHECKING
 
 from harness.errors import MissingDependencyError, UsageError, unknown_name
+from harness.workload import Workload
 
-if TYPE_CHECKING:
-    from harness.workload import Workload
-
-
-# A workload imports these when it is used, not when it is found, and so it does with its own `libraries`.
+# Checked before a workload is used, together with its own `libraries`: importing a workload imports none of them.
 _TRAINING_LIBRARIES = ("torch", "accelerate")
 
 
 def workload_names() -> list[str]:
-    """The folders of `workloads/` that export a workload."""
+    """Return the names of the packages in `workloads/`, sorted."""
     import workloads
 
     return sorted(module.name for module in pkgutil.iter_modules(workloads.__path__) if module.ispkg)
 
 
 def workload(name: str) -> Workload:
-    """The workload called `name`.
+    """Return the workload called `name`.
 
     Raises:
-        UsageError: there is none of that name. MissingDependencyError: a library it needs is not installed.
+        UsageError: there is no such workload. MissingDependencyError: a library it needs is not installed.
     """
-    from harness.workload import Workload
-
     if name not in workload_names():
         raise UsageError(unknown_name("workload", name, workload_names()))
     found = importlib.import_module(f"workloads.{name}").WORKLOAD

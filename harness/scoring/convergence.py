@@ -1,9 +1,9 @@
-"""Did a result need significantly fewer samples than the reference runs? Pure.
+"""Reference convergence points: did a submission need significantly fewer samples than the reference? Pure.
 
-The reference runs at some batch sizes show how many samples the target honestly takes there. A result whose mean is
-below the acceptable one converged faster than the task allows; one between the acceptable mean and the reference's
-was lucky, and `factor` takes the luck back. The statistics are those of `harness.mlperf.rcp`, which also says where
-the two definitions of the spread, "code" and "rules", differ.
+Reference runs at some batch sizes give the samples to target that are honest at those sizes. A submission whose mean
+is below the acceptable one converged faster than the task allows; one between the acceptable mean and the reference's
+was lucky, which `factor` takes back. The arithmetic, and the two definitions of the spread, are those of
+`harness.mlperf.rcp`; the default is the program's.
 
 Source: MLPerf training rules, "Reference Convergence Points" and its appendix; MLCommons' rcp_checker.
 """
@@ -16,18 +16,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.base.stats import trimmed_mean
-from harness.mlperf import rcp
-from harness.mlperf.rcp import Definition, Point
+from harness.mlperf.rcp import (
+    Definition,
+    Point,
+    acceptable_mean,
+    is_acceptable,
+    neighbours,
+    normalisation,
+    reference_at,
+    reference_points,
+)
 from harness.ruleset.model import ReferenceConvergence
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the convergence of a result compares with the reference.
+    """What the reference says of a submission's convergence.
 
     status: "pass", "fail" (faster than acceptable), or "missing" (nothing to compare with; `how` says why).
-    reference_mean, acceptable_mean, submission_mean: trimmed means in samples to target; None where there is none.
-    max_speedup: reference_mean / acceptable_mean, at least 1; None if no number of samples would be too small.
+    reference_mean, acceptable_mean, submission_mean: trimmed means of the samples to target; None where unknown.
+    max_speedup: reference_mean / acceptable_mean, at least 1; None where not even zero samples would be too few.
     factor: at least 1; the score is multiplied by it. 1 where the submission needed no fewer samples than the
         reference, or nothing could be compared. how: which reference was used, in words.
     """
@@ -41,15 +49,14 @@ class Verdict:
     how: str
 
 
-def reference_points(
+def points_by_batch_size(
     reference: Iterable[ReferenceConvergence], drop: int = 1, definition: Definition = "code"
 ) -> list[Point]:
-    """Return one point a batch size, ascending; a batch size with fewer than two kept runs is left out."""
-    by_batch_size: dict[int, list[int]] = {}
+    """The reference's points, ascending and pruned; runs that are listed under one batch size twice are one point."""
+    samples: dict[int, list[int]] = {}
     for item in reference:
-        by_batch_size.setdefault(item.global_batch_size, []).extend(item.samples_to_target)
-    points = [rcp.reference_point(size, values, drop, definition) for size, values in sorted(by_batch_size.items())]
-    return [point for point in points if point is not None]
+        samples.setdefault(item.global_batch_size, []).extend(item.samples_to_target)
+    return reference_points(samples.items(), drop, definition)
 
 
 def judge_convergence(
@@ -59,10 +66,10 @@ def judge_convergence(
     drop: int = 1,
     definition: Definition = "code",
 ) -> Verdict:
-    """Compare the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
+    """Compares the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
 
-    Below the smallest reference batch size, a result that is not too fast for that one passes; one that is too fast
-    for it has no reference, and neither has a result above the largest.
+    Above the largest batch size of the reference there is nothing to compare with. Below the smallest, a result that
+    is not too fast for that one passes, and one that is has no reference.
     """
     missed = sum(value is None for value in samples)
     num_submitted = len(samples) - 2 * drop
@@ -71,41 +78,41 @@ def judge_convergence(
     if missed > drop:
         return _missing(f"{missed} of {len(samples)} runs missed the target", None)
     mean = trimmed_mean([math.inf if value is None else value for value in samples], drop)
-    points = rcp.prune(reference_points(reference, drop, definition))
+    points = points_by_batch_size(reference, drop, definition)
     if not points:
         return _missing("there are no reference convergence points", mean)
-    point, basis = rcp.reference_at(points, batch_size, len(samples))
+    point, basis = reference_at(points, batch_size, len(samples))
     if point is None:
         return _missing(
             f"batch size {batch_size} is larger than the reference's largest, {points[-1].batch_size}: "
             "reference runs at this batch size are needed",
             mean,
         )
-    lower, upper = rcp.neighbours(points, batch_size)
     how = f"reference at batch size {batch_size}"
-    if lower is not None and upper is not None and basis == "interpolated":
-        how = f"reference between the batch sizes {lower.batch_size} and {upper.batch_size}"
-    if basis == "larger":
+    if basis == "interpolated":
+        sizes = [neighbour.batch_size for neighbour in neighbours(points, batch_size) if neighbour is not None]
+        how = f"reference between the batch sizes {sizes[0]} and {sizes[1]}"
+    elif basis == "larger":
         how = f"reference at the larger batch size {point.batch_size}"
     verdict = _compare(point, mean, num_submitted, how)
     if basis != "larger" or verdict.status == "pass":
         return verdict
     return _missing(
-        f"batch size {batch_size} is smaller than the reference's smallest, {point.batch_size}, and the result is "
-        "too fast for that one: reference runs at this batch size are needed",
+        f"batch size {batch_size} is smaller than the reference's smallest, {point.batch_size}, and the result is too "
+        "fast for that one: reference runs at this batch size are needed",
         mean,
     )
 
 
 def _compare(point: Point, mean: float, num_submitted: int, how: str) -> Verdict:
-    limit = rcp.acceptable_mean(point, num_submitted)
+    limit = acceptable_mean(point, num_submitted)
     return Verdict(
-        status="pass" if rcp.is_acceptable(mean, limit) else "fail",
+        status="pass" if is_acceptable(mean, limit) else "fail",
         reference_mean=point.mean,
         acceptable_mean=limit,
         submission_mean=mean,
         max_speedup=point.mean / limit if limit > 0 else None,
-        factor=rcp.normalisation_factor(point, mean),
+        factor=normalisation(point, mean),
         how=how,
     )
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from harness.base.values import is_number, is_whole
 from harness.cost.money import MAX_SECONDS, cost_usd
 from harness.energy.from_logs import energy_of, idle_w
-from harness.energy.run_energy import EnergyLimits, EnergySource, RunEnergy
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import EnergySource, RunEnergy
 from harness.errors import LogError
 from harness.log import keys
 from harness.log.events import Event
-from harness.log.power_format import MeterClass
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
-from harness.workload import Metric
+from harness.scoring.timeline import block_stats, finished, first_reached
 
 MAX_SAMPLES = 10**15  # a thousand passes over a trillion tokens
 
@@ -76,10 +76,6 @@ class RunResult:
     def energy_source(self) -> EnergySource:
         return "none" if self.energy is None else self.energy.source
 
-    @property
-    def energy_class(self) -> MeterClass:
-        return "N" if self.energy is None else self.energy.meter_class
-
 
 def run_result(
     log: RunLog,
@@ -117,7 +113,7 @@ def run_result(
     seed = log.value(keys.SEED)
     return RunResult(
         path=str(log.path),
-        seed=seed if isinstance(seed, int) and not isinstance(seed, bool) else None,
+        seed=seed if is_whole(seed) else None,
         status=status,
         reason=reason,
         seconds=seconds,
@@ -132,19 +128,6 @@ def run_result(
         data_wait_fraction=_data_wait_fraction(log, run_s),
         idle_w=idle_w(log),
     )
-
-
-def first_reached(qualities: Sequence[float], metric: Metric, target: float, confirm: int = 0) -> int | None:
-    """Index of the evaluation at which the clock stops; None if there is none.
-
-    It is the first that reaches the target and comes right after `confirm` others that reach it too.
-    """
-    streak = 0
-    for index, quality in enumerate(qualities):
-        streak = streak + 1 if metric.is_reached(quality, target) else 0
-        if streak > confirm:
-            return index
-    return None
 
 
 def derive_ledger(log: RunLog) -> dict[str, float]:
@@ -169,12 +152,11 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
     run_s = _seconds(log, start, stop)
 
     block_s, waiting_s = _training(log, run_s)
-    opening = _intervals(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
-    ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *interval) for interval in opening)
+    openings = finished(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
+    ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *opening) for opening in openings)
     ledger["train"] = block_s - waiting_s
-    ledger["eval"] = math.fsum(
-        _inside(log, run_s, *interval) for interval in _intervals(log, keys.EVAL_START, keys.EVAL_STOP)
-    )
+    evaluations = finished(log, keys.EVAL_START, keys.EVAL_STOP)
+    ledger["eval"] = math.fsum(_inside(log, run_s, *evaluation) for evaluation in evaluations)
     ledger["checkpoint"] = 0.0
     ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
     return ledger
@@ -189,11 +171,15 @@ def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:
 
 def _training(log: RunLog, run_s: float) -> tuple[float, float]:
     """Seconds of the timed blocks, and those of them in which training waited for data."""
-    blocks = _intervals(log, keys.BLOCK_START, keys.BLOCK_STOP)
+    waited_s: dict[int, float] = {}  # by the line of a block's end
+    for event, _, end in block_stats(log):
+        if isinstance(event.value, dict) and "data_wait_s" in event.value:
+            wait_s = _number(log, event, event.value["data_wait_s"], "data_wait_s")
+            waited_s[end.lineno] = waited_s.get(end.lineno, 0.0) + wait_s
+    blocks = finished(log, keys.BLOCK_START, keys.BLOCK_STOP)
     lengths_s = [_inside(log, run_s, *block) for block in blocks]
-    wait_s = _waits(log, [end for _, end in blocks])
-    waiting_s = math.fsum(min(max(waited_s, 0.0), s) for waited_s, s in zip(wait_s, lengths_s, strict=True))
-    return math.fsum(lengths_s), waiting_s
+    waits_s = [min(max(waited_s.get(end.lineno, 0.0), 0.0), s) for (_, end), s in zip(blocks, lengths_s, strict=True)]
+    return math.fsum(lengths_s), math.fsum(waits_s)
 
 
 def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
@@ -217,7 +203,7 @@ def _seconds(log: RunLog, start: Event, stop: Event) -> float:
 
 
 def _number(log: RunLog, event: Event, value: object, what: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+    if is_number(value) and abs(value) <= sys.float_info.max:
         return float(value)
     raise LogError(f"{log.path}:{event.lineno}: {what} is not a finite number")
 
@@ -236,7 +222,7 @@ def _evaluations(log: RunLog, rules: BenchmarkRules) -> tuple[Evaluation, ...]:
                 samples=_samples(log, event, rules),
                 seconds=seconds,
                 quality=_number(log, event, event.value, "the quality"),
-                num_examples=examples if isinstance(examples, int) and not isinstance(examples, bool) else None,
+                num_examples=examples if is_whole(examples) else None,
                 line=event.lineno,
             )
         )
@@ -251,31 +237,6 @@ def _samples(log: RunLog, event: Event, rules: BenchmarkRules) -> int:
     if count is None or not 0 <= count <= MAX_SAMPLES:
         raise LogError(f"{log.path}:{event.lineno}: the evaluation does not say after how many samples it was")
     return round(count)
-
-
-def _intervals(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
-    """The intervals that were closed, in the order of the log; two of one kind never overlap."""
-    found = []
-    begin: Event | None = None
-    for event in sorted((*log.all(start_key), *log.all(stop_key)), key=lambda event: event.lineno):
-        if event.key == start_key:
-            begin = event if begin is None else begin
-        elif begin is not None:
-            found.append((begin, event))
-            begin = None
-    return found
-
-
-def _waits(log: RunLog, block_ends: list[Event]) -> list[float]:
-    """Seconds waited for data in each block, by the `tracked_stats` between its end and the end of the next."""
-    waits = [0.0] * len(block_ends)
-    index = -1
-    for event in log.all(keys.TRACKED_STATS):
-        while index + 1 < len(block_ends) and block_ends[index + 1].lineno < event.lineno:
-            index += 1
-        if index >= 0 and isinstance(event.value, dict) and "data_wait_s" in event.value:
-            waits[index] += _number(log, event, event.value["data_wait_s"], "data_wait_s")
-    return waits
 
 
 def _status(stop: Event | None) -> tuple[str, str | None]:

@@ -13,7 +13,8 @@ from decimal import Decimal
 
 from harness.base.stats import p_not_slower, trimmed_interval, trimmed_mean
 from harness.cost.money import mean_cost_usd
-from harness.energy.run_energy import EnergyLimits, EnergySource
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import EnergySource
 from harness.energy.score import ScoreEnergy, score_energy
 from harness.errors import InputError
 from harness.log import keys

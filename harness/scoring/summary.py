@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from harness.base.stats import variance
 from harness.base.text_table import aligned
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.energy.score import ScoreEnergy, score_energy
 from harness.errors import LogError
 from harness.log import keys

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from harness.base.stats import variance
-from harness.scoring.run_result import first_reached
+from harness.scoring.timeline import first_reached
 from harness.workload import Metric
 
 Curve = Sequence[tuple[int, float]]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.base.values import number
+from harness.base.values import finite_number, is_whole
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
-from harness.scoring.run_result import first_reached
+from harness.workload import Metric
 
 STARTED, SUCCESS, ABORTED = "started", "success", "aborted"
 
@@ -31,17 +31,22 @@ def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...
     """The intervals of one kind in the order of the file; a stop without a start belongs to none of them."""
     found: list[Interval] = []
     opened: Event | None = None
-    for event in log.events:
+    for event in sorted((*log.all(start_key), *log.all(stop_key)), key=lambda event: event.lineno):
         if event.key == start_key:
             if opened is not None:
                 found.append(Interval(opened, None))
             opened = event
-        elif event.key == stop_key and opened is not None:
+        elif opened is not None:
             found.append(Interval(opened, event))
             opened = None
     if opened is not None:
         found.append(Interval(opened, None))
     return tuple(found)
+
+
+def finished(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
+    """Start and stop of the intervals that have both."""
+    return [(item.start, item.stop) for item in intervals(log, start_key, stop_key) if item.stop is not None]
 
 
 def status(log: RunLog) -> str:
@@ -63,21 +68,21 @@ def run_s(log: RunLog) -> float | None:
 
 
 def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
-    """The statistics, each with start and stop of the last block that was finished before them."""
-    opened: Event | None = None
-    block: tuple[Event, Event] | None = None
-    for event in log.events:
-        if event.key == keys.BLOCK_START:
-            opened = event
-        elif event.key == keys.BLOCK_STOP and opened is not None:
-            block, opened = (opened, event), None
-        elif event.key == keys.TRACKED_STATS and block is not None:
-            yield event, *block
+    """Each `tracked_stats` with start and stop of the last block that was finished before it."""
+    blocks = finished(log, keys.BLOCK_START, keys.BLOCK_STOP)
+    num_before = 0
+    for event in log.all(keys.TRACKED_STATS):
+        while num_before < len(blocks) and blocks[num_before][1].lineno < event.lineno:
+            num_before += 1
+        if num_before:
+            yield event, *blocks[num_before - 1]
 
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
     """The evaluations that have a finite quality, in the order of the file."""
-    return tuple((event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := number(event.value)) is not None)
+    return tuple(
+        (event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := finite_number(event.value)) is not None
+    )
 
 
 def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
@@ -88,6 +93,19 @@ def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
             break
         count += 1
     return count
+
+
+def first_reached(qualities: Sequence[float], metric: Metric, target: float, confirm: int = 0) -> int | None:
+    """Index of the evaluation at which the clock stops; None if there is none.
+
+    It is the first that reaches the target right after `confirm` others that reach it too.
+    """
+    streak = 0
+    for index, quality in enumerate(qualities):
+        streak = streak + 1 if metric.is_reached(quality, target) else 0
+        if streak > confirm:
+            return index
+    return None
 
 
 def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
@@ -106,7 +124,7 @@ def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
 def batch_size(log: RunLog) -> int | None:
     """The run's global batch size; None where it is not a whole number from 1 up."""
     value = log.value(keys.GLOBAL_BATCH_SIZE)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_whole(value) and value > 0 else None
 
 
 def hyperparameters(log: RunLog) -> dict[str, object] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.base import strict_json
 from harness.base.files import small_file
+from harness.base.values import is_number
 from harness.errors import SubmissionError, printable
 
 SYSTEM_NAME = "system.json"
@@ -66,7 +67,7 @@ def claimed_factor(path: Path) -> tuple[float | None, str]:
     except (SubmissionError, ValueError) as error:
         return None, printable(error)
     factor = record.get(FACTOR_NAME) if isinstance(record, dict) else None
-    if not isinstance(factor, int | float) or isinstance(factor, bool):
+    if not is_number(factor):
         return None, f"it has no number {FACTOR_NAME}"
     return float(factor), ""
 

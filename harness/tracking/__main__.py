@@ -1,7 +1,7 @@
-"""The process beside a run that mirrors its logs into MLflow: `python -m harness.tracking FOLDER ...`.
+"""The process that mirrors the logs of a run into MLflow while it runs: `python -m harness.tracking FOLDER ...`.
 
-Ends when standard input says "done SECONDS" (no more lines will come; so long it may take) or ends without a
-word, which is how it learns that the run's process is gone. Writes nothing into the folder.
+It ends when standard input has "done SECONDS" (the logs are complete; the rest may take this long), or ends without
+it: then the process of the run is gone. It writes nothing to the folder.
 
 Exit status: 0 everything is in the store, 1 something is missing there.
 """
@@ -23,14 +23,14 @@ from harness.tracking.follower import Follower, logs_in
 from harness.tracking.mirror import DONE
 
 POLL_S = 0.5
-SEND_EVERY_S = 3.0  # one transaction for what came since; each costs 10 to 50 ms and a write to the disk
+SEND_EVERY_S = 3.0  # one transaction for all news; each costs 10 to 50 ms and a disk write
 LONGEST_WAIT_S = 60.0
 ORPHAN_LIMIT_S = 20.0
-_MARGIN_S = 1.0  # for leaving before one is killed
+_MARGIN_S = 1.0  # to leave before being killed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Follows until told to stop; see the module's text."""
+    """Follow the logs until the orders end; return the exit status."""
     parser = argparse.ArgumentParser(prog="harness.tracking")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tracking-uri", required=True)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     orders = Orders(sys.stdin.fileno(), parsed.parent_pid)
     sender = Sender(follower, folder)
     try:
-        sender.attempt(is_last=False)  # imports and migrates while the run is still being set up
+        sender.attempt(is_last=False)  # imports and migrates while the run is being set up
         while orders.limit_s is None:
             orders.wait(POLL_S)
             follower.read()
@@ -68,30 +68,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Orders:
-    """What the run's process says on standard input. limit_s: None until it says that the end has come."""
+    """Standard input, from the process of the run. limit_s: seconds that are left; None while the run goes on."""
 
     def __init__(self, fd: int, parent_pid: int) -> None:
         self.limit_s: float | None = None
         self._fd = fd
         self._parent_pid = parent_pid
-        self._said = b""
+        self._received = b""
 
     def wait(self, seconds: float) -> None:
-        """Waits so long for an order; a vanished parent is one, too."""
+        """Wait up to `seconds` for an order; the end of the parent process is also one."""
         ready, _, _ = select.select([self._fd], [], [], seconds)
         if ready:
-            said = os.read(self._fd, 100)
-            self._said += said
-            if self._said.endswith(b"\n") and self._said.startswith(DONE):
-                self.limit_s = max(0.0, float(self._said.split()[1]) - _MARGIN_S)
-            elif not said:
+            data = os.read(self._fd, 100)
+            self._received += data
+            if self._received.endswith(b"\n") and self._received.startswith(DONE):
+                self.limit_s = max(0.0, float(self._received.split()[1]) - _MARGIN_S)
+            elif not data:
                 self.limit_s = ORPHAN_LIMIT_S
-        elif os.getppid() != self._parent_pid:  # a fork of the parent may hold the other end of the pipe
+        elif os.getppid() != self._parent_pid:  # a fork of the parent may still have the other end of the pipe open
             self.limit_s = ORPHAN_LIMIT_S
 
 
 class Sender:
-    """Sends now and then; after a failure more and more rarely, and says so once."""
+    """Sends at intervals, which grow after a failure; complains once."""
 
     def __init__(self, follower: Follower, folder: Path) -> None:
         self._follower = follower
@@ -101,18 +101,18 @@ class Sender:
         self._has_complained = False
 
     def hurry(self) -> None:
-        """Forgets how long it wanted to wait: no more lines will come."""
+        """Send at the next attempt: the logs are complete."""
         self._next, self._wait_s = 0.0, 1.0
 
     def attempt(self, is_last: bool) -> None:
-        """Sends what is new, if it is time."""
+        """Send what is new, if it is time."""
         if time.monotonic() < self._next:
             return
         try:
             self._follower.send(is_last)
         except OutputError as error:
             if not self._has_complained:
-                _say(f"{error}; the run goes on, and `tta sync {self._folder}` adds what will be missing there")
+                _say(f"{error}; the run goes on; `tta sync {self._folder}` adds what will be missing there")
                 self._has_complained = True
             self._next = time.monotonic() + self._wait_s
             self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
@@ -121,7 +121,7 @@ class Sender:
 
 
 def _step_aside() -> None:
-    """Takes only the processor time that nobody else wants."""
+    """Use only processor time that no other process wants."""
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (OSError, AttributeError):
@@ -129,7 +129,7 @@ def _step_aside() -> None:
 
 
 def _step_back() -> None:
-    """The runs are over: the one who waits now is the person at the terminal."""
+    """Use normal priority: the runs are over, and the user is waiting."""
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 

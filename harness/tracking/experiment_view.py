@@ -1,4 +1,4 @@
-"""How an experiment presents itself on MLflow's pages: its description and what it is about."""
+"""How an experiment appears on MLflow's pages: its description, tags and saved view."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ _RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "cos
 _NOTE = """\
 **{benchmark}, {division} division** · rules {ruleset} · target: {target}
 
-A mirror of run logs, for looking at curves. **The board is authoritative:** verdicts, scores and ranks are computed \
+A mirror of run logs, for viewing curves. **The board is authoritative:** verdicts, scores and ranks are computed \
 from the logs and never from MLflow, where the owner of a run may change it.
 
-- *Views*, *Time to accuracy*, then the symbol of a chart: quality against time with the target, one colour a result.
+- *Views*, *Time to accuracy*, then the chart icon: quality against time with the target, one colour per result.
 - One run per repeat. The repeats of one result share the tags `tta.result` and `tta.submission_id`: *Group by* one.
-- The step is samples trained on; time stamps are the referee's clock. `eval/target` is the quality to reach.
-- `power/watts`: all nodes together, a mean a second; there the step is seconds of the referee's clock. Whether an \
-energy may rank, and among whom, the board says.
-- What is missing here is added by `tta sync DIR`.
+- The step is samples trained on; timestamps are the referee's clock. `eval/target` is the quality to reach.
+- `power/watts`: the mean of each second, summed over all nodes; its step is seconds of the referee's clock. The board \
+says whether an energy is ranked, and among which others.
+- `tta sync DIR` adds what is missing here.
 """
 
 
-def experiment_tags(picture: MlflowRun) -> dict[str, str]:
-    """The tags of the picture's experiment."""
+def experiment_tags(record: MlflowRun) -> dict[str, str]:
+    """Return the tags of the record's experiment."""
     target = "see the rules"
-    if picture.rules is not None and picture.target is not None:
-        sign = "≥" if picture.rules.metric.direction == "max" else "≤"
-        target = f"{picture.metric} {sign} {picture.target:g}"
+    if record.rules is not None and record.target is not None:
+        sign = "≥" if record.rules.metric.direction == "max" else "≤"
+        target = f"{record.metric} {sign} {record.target:g}"
     tags = {
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.note.content": _NOTE.format(
-            benchmark=picture.tags["tta.benchmark"],
-            division=picture.tags["tta.division"],
-            ruleset=picture.ruleset or "unknown",
+            benchmark=record.tags["tta.benchmark"],
+            division=record.tags["tta.division"],
+            ruleset=record.ruleset or "unknown",
             target=target,
         ),
-        "tta.benchmark": picture.tags["tta.benchmark"],
-        "tta.division": picture.tags["tta.division"],
-        "tta.rules_version": picture.ruleset,
-        "tta.target": picture.tags.get("tta.target"),
-        f"mlflow.sharedViewState.{VIEW}": _view(picture.metric, picture.start_ms or 0),
+        "tta.benchmark": record.tags["tta.benchmark"],
+        "tta.division": record.tags["tta.division"],
+        "tta.rules_version": record.ruleset,
+        "tta.target": record.tags.get("tta.target"),
+        f"mlflow.sharedViewState.{VIEW}": _view(record.metric, record.start_ms or 0),
     }
     return {name: value for name, value in tags.items() if value}
 
 
 def page(uri: str, experiment_id: str) -> str:
-    """The address of an experiment's charts, in the saved view, at the store's server or at one on this machine."""
+    """Return the address of an experiment's charts in the saved view, on the store's server or one on this machine."""
     server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else "http://127.0.0.1:5000"
-    # Without workflowType the page opens in MLflow's mode for language models, which shows no runs.
+    # Without workflowType the page opens in the mode for language models, which shows no runs.
     return (
         f"{server}/#/experiments/{experiment_id}/runs"
         f"?viewStateShareKey={VIEW}&workflowType=machine_learning&compareRunsMode=CHART"
     )
 
 
-def is_newer(picture: MlflowRun, tags: Mapping[str, str]) -> bool:
-    """Whether the picture knows better than an experiment's `tags`: later rules, or the first target."""
-    has_first_target = picture.target is not None and "tta.target" not in tags
-    return has_first_target or _version(picture.ruleset) > _version(tags.get("tta.rules_version", ""))
+def is_newer(record: MlflowRun, tags: Mapping[str, str]) -> bool:
+    """Return whether the record should replace an experiment's `tags`: it has later rules, or the first target."""
+    has_first_target = record.target is not None and "tta.target" not in tags
+    return has_first_target or _version(record.ruleset) > _version(tags.get("tta.rules_version", ""))
 
 
 def _version(name: str) -> list[tuple[int, str]]:
-    """`v10` after `v9`."""
+    """Return a sort key that has `v10` after `v9`."""
     return [(int(digits or 0), text) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
 def _view(metric: str, made_ms: int) -> str:
-    """A saved view of MLflow's runs page, in the form in which its pages keep one in an experiment's tag.
+    """Return a saved view of MLflow's runs page, in the format of an experiment's tag.
 
-    Written plainly; MLflow packs the ones it writes, and reads both (3.17).
+    Not compressed; MLflow compresses the views it saves, and reads both (3.17).
     """
     curve = [f"eval/{metric}", "eval/target"]
     sections = {
         "eval": [
             {**_line(curve, "metric"), "selectedXAxisMetricKey": "eval/elapsed_s"},
             _line(curve),
-            # MLflow would add a chart for each of these two alone.
+            # MLflow would add a separate chart for each of these two.
             {**_line(["eval/target"]), "deleted": True},
             {**_line(["eval/elapsed_s"]), "deleted": True},
         ],

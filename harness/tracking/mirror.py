@@ -1,7 +1,6 @@
-"""Starts and ends the process that mirrors a result folder into MLflow. Imports nothing of MLflow.
+"""Starts and ends the process that mirrors a result folder into MLflow. Does not import MLflow.
 
-The process follows the logs on its own, at the lowest priority there is: the run never waits for it, and
-whatever becomes of it, the run goes on.
+The process follows the logs at the lowest priority. The run never waits for it, and goes on if it fails.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
-# One thread each, and no accelerator: the machine belongs to the run.
+from harness.base.processes import python_environment
+
+# One thread and no accelerator: the machine belongs to the run.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -26,20 +26,20 @@ DONE = b"done"
 
 
 def tracking_uri(chosen: str | None = None) -> str:
-    """The store to use: the one chosen, else the environment's `MLFLOW_TRACKING_URI`, else ./mlflow.db."""
+    """Return the store to use: the chosen one, else `MLFLOW_TRACKING_URI` of the environment, else ./mlflow.db."""
     return chosen or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
 
 
 @dataclass(slots=True)
 class Mirror:
-    """The mirror process; None if it could not even be started."""
+    """The mirror process; None if it could not be started."""
 
     process: subprocess.Popen[bytes] | None
 
     def finish(self, timeout_s: float) -> bool:
-        """Tells the process that no more lines will come and waits until it has sent the rest.
+        """Tell the process that the logs are complete and wait until it has sent the rest.
 
-        A process that is not done after `timeout_s` seconds is killed.
+        It is killed if it has not finished after `timeout_s` seconds.
 
         Returns:
             Whether everything is in the store. If not, `tta sync` adds what is missing.
@@ -48,7 +48,7 @@ class Mirror:
         if process is None:
             return False
         assert process.stdin is not None
-        with contextlib.suppress(OSError):  # it may be gone
+        with contextlib.suppress(OSError):  # it may have ended
             process.stdin.write(DONE + b" %d\n" % max(0, int(timeout_s)))
             process.stdin.flush()
         with contextlib.suppress(OSError):
@@ -64,8 +64,7 @@ class Mirror:
 
 
 def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
-    """Starts to mirror the logs that are in `folder` or will appear there; returns at once."""
-    path = os.pathsep.join(entry for entry in (str(_ROOT), os.environ.get("PYTHONPATH")) if entry)
+    """Start to mirror the logs that are in `folder` or will appear there; return immediately."""
     command = [sys.executable, "-P", "-m", "harness.tracking", str(folder.absolute())]
     command += [f"--tracking-uri={tracking_uri(chosen_uri)}", f"--parent-pid={os.getpid()}"]
     try:
@@ -73,8 +72,8 @@ def start_mirror(folder: Path, chosen_uri: str | None = None) -> Mirror:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,  # standard output belongs to the verb
-            env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the run; the mirror is told how that ended
+            env={**python_environment(), **_ENVIRONMENT},
+            start_new_session=True,  # Ctrl-C is for the run, which then ends the mirror
         )
     except OSError as error:
         print(f"tta: the MLflow mirror cannot be started: {error.strerror}", file=sys.stderr)

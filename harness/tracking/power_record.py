@@ -1,9 +1,9 @@
-"""What MLflow shall hold of a run's power: watts second by second, from power logs that grow. Pure.
+"""What MLflow should have of a run's power: watts by the second while the power logs grow, then the totals.
 
-A second is told once every node has read beyond it, and never changes afterwards: the same logs give the same points,
-however often and in how many pieces they are read. Step is whole seconds of the referee's clock. Which meters are
-added up is decided by what a node declares, as `harness.energy.meter_selection` does; the totals are of
-`harness.energy.from_logs`.
+A second is added once every node has readings beyond it, and never changes afterwards: the same logs give the same
+points, however often and in however many pieces they are read. The step is whole seconds of the referee's clock.
+`harness.energy.meter_selection` selects the meters to add up, from what a node declares; the totals are those of
+`harness.energy.from_logs`. A folder that is missing, or a log that cannot be read, costs the mirror its watts only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from harness.base.values import mapping, number, whole
+from harness.base.values import finite_number, is_whole, mapping_or_empty, storable_int
 from harness.cost.price_book import PriceBooks
 from harness.energy.from_logs import energy_of
 from harness.energy.integral import MeterIntegral
+from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import choose
-from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.energy.run_energy import RunEnergy
 from harness.errors import InputError, LogError
 from harness.log import power_files as log_power_files
 from harness.log import power_format, power_log, run_log
@@ -36,31 +37,33 @@ from harness.tracking.record import MlflowRun, Point
 from harness.tracking.sanitize import word
 
 WATTS = "power/watts"
-MAX_NODE_METRICS = 16  # nodes that have a curve of their own beside the sum
+MAX_NODE_METRICS = 16  # nodes with a curve of their own in addition to the sum
 MAX_METERS = 1_000
-MAX_GAP_S = 5.0  # beyond it nothing is drawn between two readings
-LATE_S = 30  # a node that is so far behind the others is not waited for
-# Seconds until which each, each tenth, each hundredth has a point: at most 10,000 points in some five days.
+MAX_LOGS = 1_024
+MAX_GAP_S = 5.0  # two readings further apart are not connected
+LATE_S = 30  # a node that is further behind the others is not waited for
+# Every second has a point up to the first limit, every tenth up to the second, then every hundredth: at most 10,000
+# points in about five days.
 _FINE_S, _COARSE_S = 5_000, 50_000
 _MLPERF = "mlperf:node"
 
 
 @dataclass(slots=True)
 class _Series:
-    """One meter: its last good reading, and watt-seconds and seconds by second of the run."""
+    """One meter: its last good reading, and the joules and covered seconds in each second of the run."""
 
     last_s: float | None = None
     last: float = 0.0
     area: dict[int, float] = field(default_factory=dict)
     covered: dict[int, float] = field(default_factory=dict)
 
-    def take(self, at_s: float, value: float, *, is_counter: bool) -> None:
+    def add(self, at_s: float, value: float, *, is_counter: bool) -> None:
         before_s, before, self.last_s, self.last = self.last_s, self.last, at_s, value
         if before_s is None or at_s <= before_s or at_s - before_s > MAX_GAP_S:
             return
         if is_counter:
             if value < before:
-                return  # it wrapped, or began anew: some of a second is lost to a picture
+                return  # it wrapped or restarted: part of a second is lost
             before = value = (value - before) / (at_s - before_s)
         slope = (value - before) / (at_s - before_s)
         for second in range(math.floor(before_s), math.floor(at_s) + 1):
@@ -71,7 +74,7 @@ class _Series:
                 self.covered[second] = self.covered.get(second, 0.0) + right_s - left_s
 
     def watts(self, second: int) -> float | None:
-        """The mean over one second, which is forgotten by it; None where less than half of it was read."""
+        """Return the mean of one second and discard it; None if less than half of the second is covered."""
         area, covered = self.area.pop(second, 0.0), self.covered.pop(second, 0.0)
         return area / covered if covered >= 0.5 else None
 
@@ -84,21 +87,21 @@ class _Node:
 
     @property
     def last_s(self) -> float | None:
-        """Until when all its meters were read; None before that."""
+        """The second up to which every meter has readings; None while one has none."""
         times = [series.last_s for series in (self.chosen or {}).values()]
         known = [at_s for at_s in times if at_s is not None]
         return min(known) if known and len(known) == len(times) else None
 
 
 @dataclass(slots=True)
-class PowerPicture:
-    """The power logs of one run so far, and what of them stands in the run's picture already."""
+class PowerRecord:
+    """The readings of one run's power logs that are not yet in the run's record."""
 
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _next_second: int | None = None
 
-    def take(self, name: str, event: Event, picture: MlflowRun) -> None:
-        """Adds what one line of the power log `name` says. What is odd is passed over: checks say what is wrong."""
+    def take(self, name: str, event: Event, record: MlflowRun) -> None:
+        """Add one line of the power log `name`. Invalid lines are skipped: checks report them."""
         node = self._nodes.setdefault(name, _Node())
         if event.key == power_format.METER:
             try:
@@ -108,96 +111,93 @@ class PowerPicture:
             if node.chosen is None and len(node.specs) < MAX_METERS:
                 node.specs.setdefault(spec.id, spec)
         elif event.key == power_format.CLOCK_OFFSET and node.offset_ns is None:
-            offset_ns = mapping(event.value).get("offset_ns")
+            offset_ns = mapping_or_empty(event.value).get("offset_ns")
             if isinstance(offset_ns, int) and abs(offset_ns) < 1 << 63:
                 node.offset_ns = offset_ns
         elif event.key in (POWER_READING, power_format.ENERGY_COUNTER):
-            self._reading(node, event, picture)
+            self._reading(node, event, record)
 
-    def _reading(self, node: _Node, event: Event, picture: MlflowRun) -> None:
-        meter, value = event.metadata.get("meter", _MLPERF), number(event.value)
+    def _reading(self, node: _Node, event: Event, record: MlflowRun) -> None:
+        meter, value = event.metadata.get("meter", _MLPERF), finite_number(event.value)
         if node.chosen is None:
             node.chosen = {name: _Series() for name in _chosen(node.specs)} or {_MLPERF: _Series()}
         series = node.chosen.get(meter) if isinstance(meter, str) else None
-        at_s = _seconds(event, node, picture)
+        at_s = _seconds(event, node, record)
         if series is not None and value is not None and value >= 0 and at_s is not None:
-            series.take(at_s, value, is_counter=event.key == power_format.ENERGY_COUNTER)
+            series.add(at_s, value, is_counter=event.key == power_format.ENERGY_COUNTER)
 
-    def tell(self, picture: MlflowRun, *, is_last: bool) -> None:
-        """Adds the seconds that are complete to `picture`; with `is_last` all."""
+    def add_seconds(self, record: MlflowRun, *, is_last: bool) -> None:
+        """Add the complete seconds to `record`; all seconds if `is_last`."""
         nodes = {name: node for name, node in sorted(self._nodes.items()) if node.chosen is not None}
         ends = {name: end for name, node in nodes.items() if (end := node.last_s) is not None}
-        if not ends or picture.clock is None or not (picture.is_initialised or is_last):
-            return  # before it is initialised not every node may have begun its log
+        if not ends or record.clock is None or not (record.is_initialised or is_last):
+            return  # before `init_start`, some node may not have started its log
         newest = max(ends.values())
         slowest = newest if is_last else min([newest, *(ends.get(name, -math.inf) for name in nodes)])
         until = math.floor(newest) + 1 if is_last else max(math.floor(slowest), math.floor(newest) - LATE_S)
         if self._next_second is None:
             first = [min(s.area) for node in nodes.values() for s in (node.chosen or {}).values() if s.area]
             self._next_second = min(first, default=until)
-        # Not every second up to there: the clock of a log may lie years ahead.
+        # Only seconds with readings: the clock of a log may be years ahead.
         read = {second for node in nodes.values() for series in (node.chosen or {}).values() for second in series.area}
         for second in sorted(second for second in read if self._next_second <= second < until):
-            self._second(second, nodes, picture)
+            self._second(second, nodes, record)
         self._next_second = max(self._next_second, until)
 
-    def _second(self, second: int, nodes: dict[str, _Node], picture: MlflowRun) -> None:
-        assert picture.clock is not None
+    def _second(self, second: int, nodes: dict[str, _Node], record: MlflowRun) -> None:
+        assert record.clock is not None
         by_node: dict[str, float | None] = {}
         for name, node in nodes.items():
             watts = [series.watts(second) for series in (node.chosen or {}).values()]
-            is_whole = None not in watts
-            by_node[name] = math.fsum(item for item in watts if item is not None) if is_whole else None
+            has_all = None not in watts
+            by_node[name] = math.fsum(item for item in watts if item is not None) if has_all else None
         if second < 0 or (second >= _FINE_S and second % (10 if second < _COARSE_S else 100)):
             return
-        time_ms = whole(picture.clock.wall_ms + 1000 * second + 500)
+        time_ms = storable_int(record.clock.wall_ms + 1000 * second + 500)
         if time_ms is None:
             return
         known = {name: watts for name, watts in by_node.items() if watts is not None}
         if len(known) == len(by_node):
-            picture.points.append(Point(WATTS, round(math.fsum(known.values()), 3), time_ms, second))
+            record.points.append(Point(WATTS, round(math.fsum(known.values()), 3), time_ms, second))
         if 1 < len(by_node) <= MAX_NODE_METRICS:
             for name, power_w in known.items():
-                picture.points.append(Point(f"{WATTS}_{word(name)}", round(power_w, 3), time_ms, second))
+                record.points.append(Point(f"{WATTS}_{word(name)}", round(power_w, 3), time_ms, second))
 
 
-def _seconds(event: Event, node: _Node, picture: MlflowRun) -> float | None:
-    """Seconds on the referee's clock since its zero; None where the run's log has not said where that is."""
-    if picture.clock is None:
+def _seconds(event: Event, node: _Node, record: MlflowRun) -> float | None:
+    """Return the seconds on the referee's clock; None if the run's log does not have its zero yet."""
+    if record.clock is None:
         return None
     mono_ns = event.metadata.get("mono_ns")
     if mono_ns is None:
-        at_ms = number(event.time_ms)
-        return None if at_ms is None else (at_ms - picture.clock.wall_ms) / 1e3
-    if not isinstance(mono_ns, int) or isinstance(mono_ns, bool):
+        at_ms = finite_number(event.time_ms)
+        return None if at_ms is None else (at_ms - record.clock.wall_ms) / 1e3
+    if not is_whole(mono_ns):
         return None
-    at_s = (mono_ns - (node.offset_ns or 0) - picture.clock.mono_ns) / 1e9
+    at_s = (mono_ns - (node.offset_ns or 0) - record.clock.mono_ns) / 1e9
     return at_s if abs(at_s) < 1e8 else None
 
 
 def _chosen(specs: dict[str, MeterSpec]) -> tuple[str, ...]:
-    """The meters of a node that are added up, if each of them gives joules."""
+    """Return the meters of a node that are added up, provided that each yields joules."""
     seen = MeterIntegral(1.0, 1.0, None, 1.0, 0.0, None, 0)
     node = NodePower("node_0", Path(), None, specs, {})
     return choose(node, dict.fromkeys(specs, seen)).chosen
 
 
-MAX_LOGS = 1_024
-
-
 @dataclass(slots=True)
-class PowerFollowing:
+class PowerFollower:
     """The power logs of the run whose log is `log`, and how far they were read."""
 
     log: Path
     _tails: dict[str, Tail] = field(default_factory=dict)
     _lost: set[str] = field(default_factory=set)
-    _picture: PowerPicture = field(default_factory=PowerPicture)
+    _record: PowerRecord = field(default_factory=PowerRecord)
 
-    def read(self, picture: MlflowRun) -> None:
-        """Takes in what is new and adds the seconds that are complete to `picture`."""
-        if picture.clock is None:
-            return  # nothing can be laid over the run yet
+    def read(self, record: MlflowRun) -> None:
+        """Read what is new and add the complete seconds to `record`."""
+        if record.clock is None:
+            return  # readings have no time on the referee's clock yet
         for path in _logs(self.log.parent / POWER_FOLDER / self.log.stem):
             self._tails.setdefault(path.stem, Tail(path))
         for name, tail in self._tails.items():
@@ -205,19 +205,19 @@ class PowerFollowing:
                 continue
             try:
                 for event in tail.events():
-                    self._picture.take(name, event, picture)
+                    self._record.take(name, event, record)
             except LogError:
                 self._lost.add(name)
-        self._picture.tell(picture, is_last=False)
+        self._record.add_seconds(record, is_last=False)
 
-    def finish(self, picture: MlflowRun) -> None:
-        """Adds what is left: no more lines will come."""
-        self.read(picture)
-        self._picture.tell(picture, is_last=True)
+    def finish(self, record: MlflowRun) -> None:
+        """Add the rest: the logs are complete."""
+        self.read(record)
+        self._record.add_seconds(record, is_last=True)
 
 
-def energy_beside(log: Path, limits: EnergyLimits | None) -> RunEnergy | None:
-    """The energy of a run by the power logs beside its log; None where there are none, or the log cannot be read."""
+def read_energy(log: Path, limits: EnergyLimits | None) -> RunEnergy | None:
+    """Return the energy of a run from the power logs next to its log; None without any, or if a log cannot be read."""
     if not _logs(log.parent / POWER_FOLDER / log.stem):
         return None
     try:
@@ -226,8 +226,8 @@ def energy_beside(log: Path, limits: EnergyLimits | None) -> RunEnergy | None:
         return None
 
 
-def billed_beside(log: Path, prices: PriceBooks | None) -> Decimal | None:
-    """What the whole result is declared to have taken, at list prices; None where nothing is, or cannot be read."""
+def billed_usd(log: Path, prices: PriceBooks | None) -> Decimal | None:
+    """Return the cost at list prices of the usage that the whole result declares; None without a valid declaration."""
     if not (log.parent / BILLING_NAME).is_file():
         return None
     try:
@@ -238,14 +238,14 @@ def billed_beside(log: Path, prices: PriceBooks | None) -> Decimal | None:
 
 
 def power_files(log: Path) -> dict[str, Path]:
-    """The power logs of the run and of the idle baseline, by the names of the tags with their SHA-256."""
+    """Return the power logs of the run and of the idle baseline, by the name of the tag with their SHA-256."""
     power = log.parent / POWER_FOLDER
     files = {f"tta.power/{path.stem}_sha256": path for path in _logs(power / log.stem)}
     return files | {f"tta.power/idle/{path.stem}_sha256": path for path in _logs(power / IDLE_FOLDER)}
 
 
 def _logs(folder: Path) -> list[Path]:
-    """The power logs in a folder; none where it is none, or it or the one above it is a link."""
+    """Return the power logs in a folder; empty if it is not a folder, or it or its parent is a link."""
     with contextlib.suppress(OSError):
         if all(stat.S_ISDIR(place.lstat().st_mode) for place in (folder.parent, folder)):
             paths = [folder / name for name in power_log.log_names(entry.name for entry in folder.iterdir())[:MAX_LOGS]]

@@ -1,7 +1,7 @@
-"""What MLflow shall hold of one run: a pure function of the run's log, grown event by event.
+"""What MLflow should have of one run: a pure function of its log, built event by event, and totals from elsewhere.
 
-The same log gives the same picture, however often and in how many pieces it is read; that is what lets a
-second pass add what is missing without doubles. Step is samples trained on, time is the referee's clock.
+The same log gives the same record, however often and in however many pieces it is read; this is why a second pass
+adds what is missing without duplicates. The step is samples trained on, the time is the referee's clock.
 """
 
 from __future__ import annotations
@@ -11,13 +11,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from harness.base.values import mapping, number, whole
+from harness.base.values import finite_number, mapping_or_empty, storable_int
 from harness.cost.price_book import Cost
 from harness.energy.run_energy import RunEnergy
 from harness.log import keys
 from harness.log.events import Event, digest_of
 from harness.ruleset.model import BenchmarkRules
 from harness.tracking.sanitize import clean, flat, param_name, word
+
+SCHEMA = "1"
+MAX_POINTS_PER_METRIC = 10_000  # as many events per key as the log reader keeps
+MAX_PARAMS = 99
+MAX_PARAM_CHARS = 6000  # beyond this MLflow truncates a value silently
+MAX_TAG_CHARS = 1000
+INTERRUPTED, FULL_CURVE = "interrupted", "full_curve"  # reasons of an aborted run that did not fail
+# Line colours in MLflow's charts, one per result: Okabe and Ito's palette without black and yellow, plus two.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f3c8d", "#8c564b")
+_RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
+_TRACKED = {
+    "train_loss": "train/loss",
+    "throughput": "throughput/samples_per_s",
+    "data_wait_s": "train/data_wait_s",
+}
+ENERGY = "result/energy_j"
+COST_LIST, COST_BILLED = "result/cost_list", "result/cost_billed"
+PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class ClockZero:
-    """Where the referee's clock is zero: on the system's monotonic clock, and on the wall's."""
+    """The zero of the referee's clock, on the system's monotonic clock and on the wall clock."""
 
     mono_ns: int
     wall_ms: float
@@ -48,37 +66,18 @@ class DataSet:
     num_bytes: int | None
 
 
-SCHEMA = "1"
-MAX_POINTS_PER_METRIC = 10_000  # as many events of a key as the reader of logs keeps
-MAX_PARAMS = 99
-MAX_PARAM_CHARS = 6000  # beyond it MLflow cuts a value and says nothing
-MAX_TAG_CHARS = 1000
-INTERRUPTED, FULL_CURVE = "interrupted", "full_curve"  # reasons of an aborted run that are no failure of it
-# Of the lines in MLflow's charts, one a result: Okabe and Ito's palette without its black and its yellow, and two more.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f3c8d", "#8c564b")
-_RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
-_TRACKED = {
-    "train_loss": "train/loss",
-    "throughput": "throughput/samples_per_s",
-    "data_wait_s": "train/data_wait_s",
-}
-ENERGY = "result/energy_j"
-PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
-
-RulesOf = Callable[[str, str], BenchmarkRules | None]
-
-
 @dataclass(slots=True)
 class MlflowRun:
-    """The picture so far. `rules_of(ruleset, benchmark)` gives the rules of a benchmark, or None.
+    """The record so far.
 
-    params, tags, points: what the run in MLflow shall have; they only grow, but for `tta.state` among the tags.
-    overflow: parameters that do not fit MLflow's limits, whole. seconds: time to target; None if it was not reached.
-    clock: None until the log has said it. is_initialised: whether `init_start` was seen.
-    is_closed: whether the log's last line was seen.
+    rules_of: returns the rules of a benchmark by ruleset and benchmark, or None.
+    params, tags, points: what the run in MLflow should have. They only grow, except for the tag `tta.state`.
+    overflow: parameters beyond MLflow's limits, in full. seconds: time to target; None if it was not reached.
+    clock: None until the log has it. is_initialised: whether `init_start` was read.
+    is_closed: whether the last line of the log was read.
     """
 
-    rules_of: RulesOf
+    rules_of: Callable[[str, str], BenchmarkRules | None]
     params: dict[str, str] = field(default_factory=dict)
     overflow: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=lambda: {"tta.schema": SCHEMA, "tta.state": "started"})
@@ -103,17 +102,17 @@ class MlflowRun:
 
     @property
     def run_id(self) -> str | None:
-        """The run's own name for itself, one plain word; None until the log has said it."""
+        """The id that the log has for its run; None until it was read."""
         return self.tags.get("tta.run_id")
 
     @property
     def is_placed(self) -> bool:
-        """Whether it is known which run of which experiment this is."""
+        """Whether the run and its experiment are known."""
         return all(f"tta.{name}" in self.tags for name in ("run_id", "benchmark", "division"))
 
     @property
     def experiment(self) -> str:
-        """The experiment's name; without a slash, of which MLflow would show the last part only."""
+        """The name of the experiment. It has no slash: MLflow would show only the part after it."""
         return f"tta-{word(self.tags['tta.benchmark'])}-{word(self.tags['tta.division'])}"
 
     @property
@@ -124,7 +123,7 @@ class MlflowRun:
 
     @property
     def status(self) -> str:
-        """MLflow's word for how the run stands, if no more lines will come."""
+        """The status of the run in MLflow, given that the log has no more lines."""
         state = self.tags["tta.state"]
         if state == "success":
             return "FINISHED"
@@ -134,22 +133,22 @@ class MlflowRun:
 
     @property
     def metric(self) -> str:
-        """The quality's name."""
+        """The name of the quality metric."""
         return word(self.rules.metric.name) if self.rules else "quality"
 
     def take(self, event: Event) -> None:
-        """Adds what one event says. Events that say nothing to MLflow are passed over."""
+        """Add what one event contains. Events that MLflow has no use for are skipped."""
         if self.start_ms is None:
-            self.start_ms = whole(event.time_ms)
-        self.end_ms = whole(event.time_ms)
-        if (samples := whole(event.samples_count)) is not None:
+            self.start_ms = storable_int(event.time_ms)
+        self.end_ms = storable_int(event.time_ms)
+        if (samples := storable_int(event.samples_count)) is not None:
             self._samples = samples
         take = _TAKERS.get(event.key)
         if take is not None:
             take(self, event)
 
     def _format(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         run_id = value.get("run_id")
         if isinstance(run_id, str) and _RUN_ID.fullmatch(run_id):
             self.tags.setdefault("tta.run_id", run_id)
@@ -158,7 +157,7 @@ class MlflowRun:
         self._param("harness.version", value.get("harness"))
 
     def _clock(self, event: Event) -> None:
-        mono_ns, wall_ms = mapping(event.value).get("mono_ns"), number(event.time_ms)
+        mono_ns, wall_ms = mapping_or_empty(event.value).get("mono_ns"), finite_number(event.time_ms)
         if isinstance(mono_ns, int) and abs(mono_ns) < 1 << 63 and event.elapsed_ns is not None and wall_ms is not None:
             self.clock = self.clock or ClockZero(mono_ns, wall_ms - event.elapsed_ns / 1e6)
 
@@ -166,7 +165,7 @@ class MlflowRun:
         self.is_initialised = True
 
     def _rules(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         for tag, name in (("rules_version", "ruleset"), ("terms_digest",) * 2, (keys.PRICES_FIELD,) * 2):
             self.tag(tag, value.get(name))
         self.ruleset = self.tags.get("tta.rules_version", "")
@@ -176,7 +175,7 @@ class MlflowRun:
         self._find_rules()
 
     def _find_rules(self) -> None:
-        """Rules by the names in the log; the target counts only if the log was made under these very terms."""
+        """Look up the rules that the log names. Their target counts only if the log has the same terms."""
         self.rules = self.rules_of(self.ruleset, self.tags.get("tta.benchmark", ""))
         if self.rules is not None and self.rules.terms_digest == self.tags.get("tta.terms_digest"):
             self.target = self.rules.target
@@ -197,7 +196,7 @@ class MlflowRun:
                 self._param(f"resolved.{name}", value)
 
     def _system(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         self._param("system.name", value.get("name"))
         self._param("system.digest", value.get("digest"))
 
@@ -210,16 +209,16 @@ class MlflowRun:
             self._param(f"versions.{name}", value)
 
     def _data(self, event: Event) -> None:
-        value = mapping(event.value)
+        value = mapping_or_empty(event.value)
         if isinstance(value.get("digest"), str):
-            num_files, num_bytes = whole(value.get("num_files")), whole(value.get("num_bytes"))
+            num_files, num_bytes = storable_int(value.get("num_files")), storable_int(value.get("num_bytes"))
             self.data = DataSet(self.tags.get("tta.benchmark", "?"), clean(value["digest"])[:100], num_files, num_bytes)
 
     def _started(self, event: Event) -> None:
         self._run_start_ns = event.elapsed_ns
 
     def _tracked(self, event: Event) -> None:
-        for name, value in mapping(event.value).items():
+        for name, value in mapping_or_empty(event.value).items():
             if name in _TRACKED:
                 self._add(_TRACKED[name], value, event)
 
@@ -227,7 +226,7 @@ class MlflowRun:
         self._add(f"eval/{self.metric}", event.value, event)
         self._add("eval/target", self.target, event)
         self._add("eval/elapsed_s", self._seconds(event), event)
-        self._quality = number(event.value)
+        self._quality = finite_number(event.value)
 
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
@@ -243,25 +242,25 @@ class MlflowRun:
         self._run_stop = event
 
     def _seconds(self, event: Event) -> float | None:
-        """Seconds on the referee's clock since `run_start`."""
+        """Return the seconds on the referee's clock since `run_start`."""
         if self._run_start_ns is None or event.elapsed_ns is None:
             return None
         return (event.elapsed_ns - self._run_start_ns) / 1e9
 
     def total(self, name: str, value: float | None) -> bool:
-        """Adds a total that is not in the log, once, and only to a run that has ended; whether it did."""
+        """Add a total that is not in the log, once, and only to a run that has ended; return whether it was added."""
         if self._run_stop is None or value is None or name in self._counts:
             return False
         self._total(name, value, self._run_stop)
         return True
 
     def _energy(self, event: Event) -> None:
-        """Of logs that have power logs, `measured` says it; older ones have this alone."""
-        if "method" not in mapping(event.value):
-            self._total(ENERGY, mapping(event.value).get("energy_j"), event)
+        """Add the energy of a log without power logs; `add_energy` computes that of the others."""
+        if "method" not in mapping_or_empty(event.value):
+            self._total(ENERGY, mapping_or_empty(event.value).get("energy_j"), event)
 
     def _ledger(self, event: Event) -> None:
-        for name, value in mapping(event.value).items():
+        for name, value in mapping_or_empty(event.value).items():
             if name in PHASES:
                 self._total(f"ledger/{name}", value, event)
 
@@ -273,7 +272,7 @@ class MlflowRun:
             self.tags.setdefault(f"tta.{name}", clean(value)[:MAX_TAG_CHARS])
 
     def _param(self, name: str, value: object) -> None:
-        """Adds a parameter once: MLflow never lets one change."""
+        """Add a parameter once: MLflow does not allow it to change."""
         text, name = clean("" if value is None else value), param_name(name)
         if not text or name in self.params or name in self.overflow:
             return
@@ -281,17 +280,17 @@ class MlflowRun:
             self.overflow[name] = text
         elif len(text) > MAX_PARAM_CHARS:
             self.overflow[name] = text
-            self.params[name] = f"({len(text):,} characters; whole in tta/params.json)"
+            self.params[name] = f"({len(text):,} characters; in full in tta/params.json)"
         else:
             self.params[name] = text
 
     def _total(self, name: str, value: object, event: Event) -> None:
-        """Adds what there is one of in a run: at step 0, by which MLflow knows to draw a bar instead of a curve."""
+        """Add a metric with one value per run, at step 0, for which MLflow draws a bar instead of a curve."""
         self._add(name, value, event, step=0)
 
     def _add(self, name: str, value: object, event: Event, step: int | None = None) -> None:
-        """Adds a point, unless the value is absent, no number or not finite, or the metric has very many."""
-        finite, time_ms = number(value), whole(event.time_ms)
+        """Add a point, unless the value is not a finite number or the metric has `MAX_POINTS_PER_METRIC`."""
+        finite, time_ms = finite_number(value), storable_int(event.time_ms)
         count = self._counts.get(name, 0)
         if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
             self._counts[name] = count + 1
@@ -304,12 +303,12 @@ _TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
     keys.INIT_START: MlflowRun._initialising,
     keys.TTA_RULES: MlflowRun._rules,
     keys.SUBMISSION_BENCHMARK: MlflowRun._benchmark,
-    keys.SUBMISSION_DIVISION: lambda picture, event: picture.tag("division", event.value),
-    keys.SUBMISSION_ORG: lambda picture, event: picture.tag("submitter", event.value),
-    keys.SUBMISSION_PLATFORM: lambda picture, event: picture.tag("system", event.value),
+    keys.SUBMISSION_DIVISION: lambda record, event: record.tag("division", event.value),
+    keys.SUBMISSION_ORG: lambda record, event: record.tag("submitter", event.value),
+    keys.SUBMISSION_PLATFORM: lambda record, event: record.tag("system", event.value),
     keys.TTA_CONFIG: MlflowRun._configuration,
     keys.TTA_RESOLVED: MlflowRun._resolved,
-    keys.SEED: lambda picture, event: picture._param("seed", event.value),
+    keys.SEED: lambda record, event: record._param("seed", event.value),
     keys.TTA_SYSTEM: MlflowRun._system,
     keys.TTA_WORLD: MlflowRun._world,
     keys.TTA_DATA: MlflowRun._data,
@@ -319,31 +318,29 @@ _TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
     keys.RUN_STOP: MlflowRun._stopped,
     keys.TTA_ENERGY: MlflowRun._energy,
     keys.TTA_LEDGER: MlflowRun._ledger,
-    keys.TTA_END: lambda picture, event: picture._close(),
+    keys.TTA_END: lambda record, event: record._close(),
 }
 
-COST_LIST, COST_BILLED = "result/cost_list", "result/cost_billed"
+
+def add_energy(record: MlflowRun, energy: RunEnergy) -> None:
+    """Add the totals of the power logs; unknown joules stay absent."""
+    record.total(ENERGY, energy.joules)
+    record.total("result/energy_u95_j", energy.uncertainty_j)
+    record.total("result/power_mean_w", energy.mean_w)
+    record.total("result/coverage", energy.coverage)
+    record.total("result/est_share", energy.share_estimated)
+    record.tag("energy.class", energy.meter_class)
+    record.tag("energy.scope", energy.scope)
+    record.tag("energy.void", ", ".join(energy.void))
 
 
-def add_energy(picture: MlflowRun, energy: RunEnergy) -> None:
-    """Adds what the power logs come to; joules that are not known are absent."""
-    picture.total(ENERGY, energy.joules)
-    picture.total("result/energy_u95_j", energy.uncertainty_j)
-    picture.total("result/power_mean_w", energy.mean_w)
-    picture.total("result/coverage", energy.coverage)
-    picture.total("result/est_share", energy.share_estimated)
-    picture.tag("energy.class", energy.meter_class)
-    picture.tag("energy.scope", energy.scope)
-    picture.tag("energy.void", ", ".join(energy.void))
+def add_cost(record: MlflowRun, cost: Cost) -> None:
+    """Add the cost of the run at list price, with the price and its book."""
+    if record.total(COST_LIST, float(cost.usd)):
+        record.tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown date'}")
+        record.tag("price_book", cost.price_digest)
 
 
-def add_cost(picture: MlflowRun, cost: Cost) -> None:
-    """Adds what the run cost at list price, and by which price of which book."""
-    if picture.total(COST_LIST, float(cost.usd)):
-        picture.tag("price", f"{cost.price_id} as of {cost.as_of or 'an unknown day'}")
-        picture.tag("price_book", cost.price_digest)
-
-
-def add_billed(picture: MlflowRun, usd: Decimal | None) -> None:
-    """Adds what the whole result is declared to have taken, at list prices; the same on each of its runs."""
-    picture.total(COST_BILLED, None if usd is None else float(usd))
+def add_billed(record: MlflowRun, usd: Decimal | None) -> None:
+    """Add the cost at list prices of the usage that the whole result declares; the same for each of its runs."""
+    record.total(COST_BILLED, None if usd is None else float(usd))

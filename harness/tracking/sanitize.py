@@ -1,7 +1,6 @@
-"""Values of a log as every MLflow store can hold them: finite numbers, whole numbers, plain words, clean text.
+"""Turns values of a log into names and text that every MLflow store accepts.
 
-What comes from a log is bounded by its reader in depth and digits; it may still have halves of characters, control
-characters and names with slashes.
+The log reader bounds their depth and digits; they may still have lone surrogates, control characters and slashes.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ MAX_WORD_CHARS = 100  # MLflow's limit is 250, and an experiment's name has two 
 
 
 def clean(value: object) -> str:
-    """As text that every store can hold: no control characters, no halves of characters."""
+    """Return `value` as text without control characters and lone surrogates."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(value))
 
 
 def word(text: str) -> str:
-    """As one word of the characters that MLflow and file systems both take."""
+    """Return `text` as one word of characters that MLflow and file systems accept."""
     found = re.sub(r"[^A-Za-z0-9_.-]+", "_", text)[:MAX_WORD_CHARS]
     return found if found.strip(".") else "_"
 
 
 def param_name(name: str) -> str:
-    """As a parameter's name; what had to be changed gets a digest, so that two names never become one."""
+    """Return `name` as the name of a parameter; one that had to change gets a digest, so that names stay distinct."""
     safe = word(name)
     return safe if safe == name else f"{safe[: MAX_WORD_CHARS - 9]}-{digest_of(name)[:8]}"
 
 
 def flat(value: object, prefix: str = "") -> dict[str, object]:
-    """A nested mapping as one of dotted names."""
+    """Flatten a nested mapping to dotted names."""
     if not isinstance(value, dict):
         return {prefix: value} if prefix else {}
     return {

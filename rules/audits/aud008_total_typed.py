@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 
@@ -49,7 +49,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 def _number(value: object) -> float | None:
     if isinstance(value, str) and (match := re.match(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:s|sec|seconds)\b", value)):
         return float(match.group(1))
-    return number(value)
+    return finite_number(value)
 
 
 def _told(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.log import keys
@@ -35,7 +35,7 @@ LIMITS = ("max_above", "max_below")
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     stated, line = [], None
     for event in run.log.all("tracked_stats"):
-        value = number(event.value.get("throughput")) if isinstance(event.value, dict) else None
+        value = finite_number(event.value.get("throughput")) if isinstance(event.value, dict) else None
         if value is not None and value > 0:
             stated.append(value)
             line = line or event.lineno

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import Point, RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 
@@ -44,7 +44,7 @@ def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     off = []
     for event in run.log.events:
-        samples, steps = event.samples_count, number(event.metadata.get("step"))
+        samples, steps = event.samples_count, finite_number(event.metadata.get("step"))
         if not samples:
             continue
         if steps and steps != samples and steps * batch > samples * (1 + rule["max_relative"]) + batch:
@@ -84,7 +84,7 @@ def _stated(run: RunFacts) -> dict[str, list[tuple[Point, float, float]]]:
     last: dict[str, float] = {}
     for event in run.log.events:
         for field in STEPS:
-            step = number(event.metadata.get(field))
+            step = finite_number(event.metadata.get(field))
             if step is not None and step > 0:
                 last[f"{field} of {event.key}"] = step
         point = points.get(event.lineno)

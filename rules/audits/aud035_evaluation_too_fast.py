@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.log import keys
@@ -53,7 +53,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iterator[Evidence]:
-    num_samples, speed = number(run.log.value(keys.EVAL_SAMPLES)), _training_speed(run, found)
+    num_samples, speed = finite_number(run.log.value(keys.EVAL_SAMPLES)), _training_speed(run, found)
     if num_samples is None or speed is None:
         return
     factor, limit = num_samples / _median(found) / speed, _limit("max_faster", run, rule)
@@ -113,7 +113,7 @@ def _training_speed(run: RunFacts, found: Timed) -> float | None:
     """Samples a second up to the end of the last evaluation, the time of evaluations left out; None: not countable."""
     if run.final is None or run.final.position is None or run.start is None:
         return None
-    each = {"samples": 1.0, "epochs": number(run.log.value(keys.TRAIN_SAMPLES))}.get(run.final.unit)
+    each = {"samples": 1.0, "epochs": finite_number(run.log.value(keys.TRAIN_SAMPLES))}.get(run.final.unit)
     seconds = run.log.seconds(run.start, found[-1][1]) - sum(seconds for seconds, _ in found)
     speed = run.final.position * (each or 0.0) / max(seconds, LEAST_S)
     return speed if speed > 0 else None

@@ -23,11 +23,11 @@ MLPerf training rules, "System and framework must be consistent"; log identity i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from harness.base.values import int_of_digits
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
@@ -122,11 +122,6 @@ def _num_threads(run: RunFacts) -> int:
 
 def _num_processors(system: Mapping[str, Any]) -> int | None:
     """Virtual ones of a node, at most: nobody knows whether a count is of one of its processors or of all of them."""
-    cores, threads = _count(system.get("host_processor_core_count")), _count(system.get("host_processor_vcpu_count"))
-    found = [num for num in (cores, threads) if num is not None]
-    return max(found) * (_count(system.get("host_processors_per_node")) or 1) if found else None
-
-
-def _count(value: object) -> int | None:
-    """A count as descriptions write it: a text of digits."""
-    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None
+    counts = (int_of_digits(system.get(f"host_processor_{name}_count")) for name in ("core", "vcpu"))
+    found = [num for num in counts if num is not None]
+    return max(found) * (int_of_digits(system.get("host_processors_per_node")) or 1) if found else None

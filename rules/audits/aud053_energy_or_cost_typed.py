@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 
@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     for event in run.log.events:
         fields = event.value.items() if isinstance(event.value, dict) else ((event.key, event.value),)
         for name, value in fields:
-            if isinstance(name, str) and _NAME.search(name) and number(value):
+            if isinstance(name, str) and _NAME.search(name) and finite_number(value):
                 message = f"{name} is stated as {value!r}, and the run has no power log from which it would follow"
                 yield trace(run.path, event.lineno, message, 1.0, field=name)
                 return

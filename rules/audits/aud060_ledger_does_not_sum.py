@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.log import keys
@@ -34,11 +34,14 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     event = run.log.first(keys.TTA_LEDGER)
     if event is None or not isinstance(event.value, dict):
         return
-    parts = [number(event.value.get(phase)) for phase in PHASES]
+    parts = [finite_number(event.value.get(phase)) for phase in PHASES]
     if any(part is None for part in parts):
         return
     total = sum(part for part in parts if part is not None)
-    for whole, words in ((number(event.value.get("run_s")), "its run_s is"), (run.run_s, "the run's lines have")):
+    for whole, words in (
+        (finite_number(event.value.get("run_s")), "its run_s is"),
+        (run.run_s, "the run's lines have"),
+    ):
         if whole is not None and abs(total - whole) > max(rule["max_s"], rule["max_relative"] * whole):
             yield trace(
                 run.path,

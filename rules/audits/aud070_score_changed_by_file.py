@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.base.files import small_file
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import SubmissionError
@@ -48,4 +48,4 @@ def _factor(path: Path) -> float | None:
         content = json.loads(small_file(path))
     except (SubmissionError, ValueError, RecursionError):
         return None  # what cannot be read changes nothing
-    return number(content.get("scaling_factor")) if isinstance(content, dict) else None
+    return finite_number(content.get("scaling_factor")) if isinstance(content, dict) else None

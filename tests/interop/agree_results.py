@@ -31,7 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.checker import engine, registry
 from harness.errors import TtaError
 from harness.findings import Rule
@@ -176,7 +176,7 @@ def in_epochs(result: Result, round_: Round) -> bool:
         return False
     counts = [log.all("eval_accuracy")[-1].metadata.get("epoch_num") for log in result.runs if log.all("eval_accuracy")]
     return any(
-        mlperf_score.counts_in_epochs(values.number(count), log, benchmark)
+        mlperf_score.counts_in_epochs(finite_number(count), log, benchmark)
         for count, log in zip(counts, result.runs, strict=False)
     )
 

@@ -19,9 +19,9 @@ from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.log import run_log
 from harness.log.events import digest_of
-from harness.mlperf import load
+from harness.mlperf.load import RULESET_FILE
 from harness.ruleset import catalog
-from harness.ruleset.model import RuleSet
+from harness.ruleset.model import ReferenceConvergence, RuleSet
 from harness.scoring.run_result import derive_ledger
 from harness.submission import claim as submission_claim
 from harness.submission import result as submission_result
@@ -29,12 +29,14 @@ from tests import fabricate
 from tests.fabricate import Step, find
 
 TODAY = date(2025, 12, 1)
+DAY_MS = 86_400_000
+MORNING_MS = 1_763_686_800_000  # 21 November 2025, 01:00 UTC
 
 
 @cache
 def codes() -> dict[str, str]:
     """The codes of version 1, without its benchmarks."""
-    content = typed_yaml.load_yaml(catalog.ruleset_folder("v1") / load.RULESET_FILE)
+    content = typed_yaml.load_yaml(catalog.ruleset_folder("v1") / RULESET_FILE)
     return dict(content["codes"])
 
 
@@ -186,6 +188,93 @@ class Found:
         key, nth = (self.line, 0) if isinstance(self.line, str) else self.line
         steps = box.runs[int(self.file.removeprefix("result_").removesuffix(".txt"))]
         return (self.code, self.file, [place for place, step in enumerate(steps, 1) if step.key == key][nth])
+
+
+def line_in_description(field: str) -> int:
+    """The line of a field in systems/box1.json, whose first line is a brace."""
+    return list(fabricate.SYSTEM).index(field) + 2
+
+
+def described(field: str, code: str) -> Found:
+    return Found(code, line_in_description(field), "box1.json")
+
+
+def in_all(code: str, key: str) -> tuple[Found, ...]:
+    return tuple(Found(code, key, f"result_{index}.txt") for index in range(5))
+
+
+def ranks(num: int, **changes: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "rank": rank,
+            "world_size": num,
+            "host": "h",
+            "pid": 40 + rank,
+            "device": "cpu",
+            "versions": {"torch": "2.14.1"},
+            **changes,
+        }
+        for rank in range(num)
+    ]
+
+
+def world(box: Box, value: Any, num_devices: Any) -> None:
+    """Every run says that `value` trained, where `num_devices` were declared."""
+    for steps in box.runs:
+        configure(steps, num_devices=num_devices)
+        find(steps, "tta_world").value = value
+
+
+def shift(box: Box, key: str, seconds: float, index: int = 0, nth: int = 0) -> None:
+    """Moves the nth event of `key` and everything after it by `seconds`."""
+    steps = box.runs[index]
+    for step in steps[steps.index(find(steps, key, nth)) :]:
+        step.at_s += seconds
+
+
+def compress(box: Box, index: int, factor: float) -> None:
+    """Divides all times of a run by `factor` and makes the log agree with itself."""
+    for step in box.runs[index]:
+        step.at_s /= factor
+        if step.key == "tracked_stats":
+            step.value["data_wait_s"] /= factor
+    agree(box.runs[index], box.place)
+
+
+def missing(index: int) -> Found:
+    return Found("LOG011", file=f"result_{index}.txt")
+
+
+def malformed(index: int, key: str = "tta_format") -> Found:
+    return Found("LOG021", key, f"result_{index}.txt")
+
+
+def shortened(box: Box, index: int, num_evaluations: int) -> None:
+    """Takes out the last blocks of a run with their evaluations; the last evaluation that stays has 0.95."""
+    steps = box.runs[index]
+    begin, stop = find(steps, "block_start", num_evaluations), find(steps, "run_stop")
+    removed_s = stop.at_s - begin.at_s
+    first = next(place for place, step in enumerate(steps) if step is begin)
+    last = next(place for place, step in enumerate(steps) if step is stop)
+    del steps[first:last]
+    for step in steps[first:]:
+        step.at_s -= removed_s
+    last_evaluation = find(steps, "eval_accuracy", num_evaluations - 1)
+    last_evaluation.value = 0.95
+    stop.metadata["samples_count"] = last_evaluation.metadata["samples_count"]
+    agree(steps, box.place)
+
+
+def reference(samples: int, batch_size: int = 100) -> dict[str, Any]:
+    """Twenty reference runs that need about `samples`: 100 less to 100 more."""
+    values = tuple(samples + 100 * (index % 3 - 1) for index in range(20))
+    return {"reference_convergence": (ReferenceConvergence(batch_size, values),)}
+
+
+def each_rank(box: Box, change: Callable[[dict[str, Any]], object]) -> None:
+    for steps in box.runs:
+        for rank in find(steps, "tta_world").value:
+            change(rank)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 
 from harness.checker import engine, registry
 from harness.findings import Finding
+from harness.mlperf.formula import Line
+from harness.mlperf.model import KeyRule
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import result
 from tests import mlperflog
-from tests.mlperflog import Entry
+from tests.mlperflog import Entry, drop, find, put_after
 from tests.rules.box import TODAY, Box, Case, Found
 
 ROUND = "mlperf_training/5.1.0"
+ROUND_4_0 = "mlperf_training/4.0.0"
 
 
 @cache
@@ -25,6 +29,38 @@ def ruleset(name: str = ROUND) -> RuleSet:
     """The round with its checks of single logs, as it comes with the harness."""
     law = load.load_ruleset(catalog.ruleset_folder(name), name)
     return dataclasses.replace(law, codes={code: law.codes[code] for code in law.codes if code.startswith("MLP")})
+
+
+def _has(log: list[Entry], key: str) -> bool:
+    return any(entry.key == key for entry in log)
+
+
+def _permitted(rule: KeyRule) -> object:
+    """A value that every demand on it permits; the demands name it."""
+    words = [word for demand in rule.each for word in re.findall(r"[\w.-]+", demand.text)]
+    values = [True, *words, *(float(word) for word in words if re.fullmatch(r"[\d.]+(e-?\d+)?", word))]
+    return next(value for value in values if all(demand.holds(Line(value, {"tensor": ""})) for demand in rule.each))
+
+
+def of_benchmark(name: str, round_name: str, division: str) -> list[Entry]:
+    """A log that has what the round asks for of a benchmark, and evaluates as RetinaNet does."""
+    log = mlperflog.retinanet(division)
+    round_ = ruleset(round_name).round
+    assert round_ is not None
+    benchmark = round_.benchmarks[name]
+    find(log, "submission_benchmark").value = name
+    anchor = find(log, "seed")
+    for key, rule in benchmark.pages[division].keys.items():
+        if benchmark.join is not None and key == benchmark.join.into:
+            continue  # no log has it: it is made of others
+        if key.startswith(("opt_", "data_", "model_", "weights_", "eval_samples")) or (
+            rule.count.at_least and not _has(log, key)
+        ):
+            drop(log, key)
+            for tensor in rule.lists[1] if rule.lists is not None else [""] * rule.count.at_least:
+                metadata = {"tensor": tensor} if tensor else {}
+                put_after(log, anchor, Entry(2.0, key, _permitted(rule), metadata=metadata))
+    return log
 
 
 class MlperfBox(Box):

@@ -7,12 +7,9 @@ from typing import Any
 
 from harness.cost.price_book import PriceBook, PriceBooks
 from tests.fabricate import find
-from tests.rules.box import Box
-from tests.rules.fixtures.attack_limits import DAY_MS
-from tests.rules.fixtures.attack_ours import CURVE, curves, stretched
+from tests.rules.box import DAY_MS, Box, ranks
 from tests.rules.fixtures.cst import FIRST, ROWS, SECOND, priced
-from tests.rules.fixtures.run import copied
-from tests.rules.fixtures.sys import ranks
+from tests.rules.fixtures.run import CURVE, copied, curves, stretched
 from tests.rules.test_check_messages import messages
 
 

@@ -9,10 +9,10 @@ import pytest
 from harness.mlperf import score
 from tests.mlperflog import find
 from tests.rules.box import Case
-from tests.rules.fixtures import mlp, mlp_limits, mlr, mlr_limits
+from tests.rules.fixtures import mlp, mlr
 from tests.rules.roundbox import RoundBox
 
-CASES = {case.label: case for module in (mlp, mlp_limits, mlr, mlr_limits) for case in module.CASES}
+CASES = {case.label: case for module in (mlp, mlr) for case in module.CASES}
 
 
 def messages(case: Case, place: Path) -> list[str]:

@@ -20,10 +20,9 @@ import pytest
 from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
 from tests.fabricate import MODULE, Step, find, module_record
-from tests.rules.box import Box, Found, agree, configure, drop, hyperparameters, put, recount
-from tests.rules.fixtures import attack_ours, cst, pwr
+from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
+from tests.rules.fixtures import cst, hyp, log, pkg, pwr, run, sys, tim
 from tests.rules.fixtures.qua import block
-from tests.rules.fixtures.tim import compress, shift
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
@@ -768,7 +767,7 @@ def _(box: Box) -> None:
 
 @careful("a counter is set back in the middle of a run", Found("PWR012", None, "node_0.txt"), options=pwr.COUNTERS)
 def _(box: Box) -> None:
-    pwr.a_counter_began_anew(box)
+    pwr.a_counter_was_reset(box)
 
 
 @careful("the class of the meters is claimed higher in the log", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
@@ -813,7 +812,7 @@ def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
     return change
 
 
-# What is in agreement, and odd: tests/rules/fixtures/attack_ours.py has both sides of each.
+# What is in agreement, and odd: the fixtures of the families have both sides of each.
 
 
 def attacked(name: str, attack: Callable[[Box], None], *expected: Found, **box: Any) -> None:
@@ -822,102 +821,100 @@ def attacked(name: str, attack: Callable[[Box], None], *expected: Found, **box: 
 
 attacked(
     "a batch size is written so that convergence is not compared",
-    attack_ours.a_batch_size_that_equals_one_and_is_none,
+    log.a_batch_size_that_equals_one_and_is_none,
     Found("LOG021", "global_batch_size", "result_1.txt"),
 )
 attacked(
     "two nodes are described as one, and the ranks name no host",
-    attack_ours.two_nodes_that_name_no_host_are_one,
+    log.two_nodes_that_name_no_host_are_one,
     Found("LOG021", "tta_world"),
     options={"num_nodes": 2},
 )
-attacked("a world of nobody is on no host", attack_ours.nobody_trained, Found("SYS006", "tta_world"))
+attacked("a world of nobody is on no host", sys.nobody_trained, Found("SYS006", "tta_world"))
 attacked(
     "an accelerator is called a kind of processor",
-    attack_ours.a_device_that_begins_like_a_processor,
+    sys.a_device_that_begins_like_a_processor,
     Found("SYS007", "tta_world"),
 )
 attacked(
     "one run is made with a faster library",
-    attack_ours.one_run_was_made_with_another_library,
+    run.one_run_was_made_with_another_library,
     Found("RUN015", "tta_world", "result_2.txt"),
 )
 attacked(
     "all runs are made with a newer framework than is described",
-    attack_ours.the_framework_was_newer,
+    sys.the_framework_was_newer,
     Found("SYS010", "tta_world"),
 )
 attacked(
     "the statistics of a block that waited for data are dropped",
-    attack_ours.a_block_has_no_statistics,
+    tim.a_block_has_no_statistics,
     Found("TIM013", "block_stop"),
 )
 attacked(
     "the best five of fifty runs are numbered anew",
-    attack_ours.the_best_five_of_fifty,
+    run.the_best_five_of_fifty,
     Found("RUN014", "seed", "result_1.txt"),
 )
 attacked(
     "the seeds are two spellings of one",
-    attack_ours.seeds_that_no_run_takes,
+    run.seeds_that_no_run_takes,
     Found("RUN014", "seed"),
 )
 attacked(
     "a run is copied with another seed, run_id and speed, and two values changed",
-    attack_ours.a_copy_has_two_values_of_its_own,
+    run.a_copy_has_two_values_of_its_own,
     Found("RUN012", "eval_accuracy", "result_1.txt"),
 )
 attacked(
     "a run is copied with another seed, run_id and speed, and the last digits of its values changed",
-    attack_ours.a_copy_has_other_last_digits,
+    run.a_copy_has_other_last_digits,
     Found("RUN012", "eval_accuracy", "result_1.txt"),
 )
 attacked(
     "an easier suite is trained under the benchmark's name",
-    attack_ours.another_suite_was_trained,
+    hyp.another_suite_was_trained,
     Found("HYP005", "tta_config"),
 )
 attacked(
     "runs are drawn apart, so that no leader is significantly faster",
-    attack_ours.two_runs_take_more_than_four_times_as_long,
+    run.two_runs_take_more_than_four_times_as_long,
     Found("RUN016", None, "toy_mini"),
 )
 attacked(
     "it was submitted before it was run",
-    attack_ours.it_was_submitted_the_day_before,
+    pkg.it_was_submitted_the_day_before,
     Found("PKG016", 8, CLAIM),
 )
 attacked(
     "a cheaper price book of long ago is named",
-    attack_ours.a_cheaper_book_of_long_ago_is_named,
+    cst.a_cheaper_book_of_long_ago_is_named,
     Found("CST005", "tta_rules"),
     law=cst.TWO_BOOKS,
 )
-attacked("research is called available", attack_ours.research_is_available, Found("PKG017", 5, CLAIM))
-attacked(
-    "the notes turn the letters of a page around", attack_ours.notes_turn_letters_around, Found("PKG012", 9, CLAIM)
-)
+attacked("research is called available", pkg.research_is_available, Found("PKG017", 5, CLAIM))
+attacked("the notes turn the letters of a page around", pkg.notes_turn_letters_around, Found("PKG012", 9, CLAIM))
 attacked(
     "one accelerator of two is metered",
-    attack_ours.one_of_two_accelerators_was_metered,
+    pwr.one_of_two_accelerators_was_metered,
     Found("PWR022", None, "node_0.txt"),
     options=pwr.COUNTERS,
 )
 attacked(
     "the run is laid over the hour before it by the clock in its log",
-    attack_ours.the_run_is_laid_over_the_idle_time,
+    pwr.the_run_is_moved_over_the_idle_time,
     Found("PWR023", None, "node_0.txt"),
     options=pwr.NODE,
 )
 attacked(
     "the run is laid over the hour before it by a clock offset",
-    attack_ours.the_nodes_clock_is_said_to_be_behind,
+    pwr.the_nodes_clock_is_said_to_be_behind,
     Found("PWR023", None, "node_0.txt"),
     options=pwr.NODE,
 )
 attacked(
     "power logs are made for runs that were not metered",
-    attack_ours.readings_are_found_of_runs_that_were_not_metered,
+    pwr.runs_that_were_not_metered_have_readings,
     Found("PWR024", None, "node_0.txt"),
     options=pwr.NODE,
 )

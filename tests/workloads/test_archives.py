@@ -1,9 +1,10 @@
-"""Archives that unpack to far more than they have: each reader refuses them in a sentence, in bounded memory."""
+"""Downloads, and archives that unpack to far more than they hold: refused in one sentence, in bounded memory."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import socket
 import tarfile
 import tracemalloc
 import zipfile
@@ -18,8 +19,35 @@ from workloads.image_classification import cifar10
 from workloads.recommendation import movielens
 from workloads.translation import multi30k
 
-ZEROS = gzip.compress(bytes(10_000_000))  # 10 kB; any number of them, one behind the other, is one gzip file
+ZEROS = gzip.compress(bytes(10_000_000))  # 10 kB; any number of these concatenated is one gzip file
 LIMIT_BYTES = 300_000_000  # of memory
+
+
+DOWNLOADS = [voc.download, cifar10.download, movielens.download, multi30k.download]
+every_download = pytest.mark.parametrize("download", DOWNLOADS, ids=lambda function: function.__module__.split(".")[-1])
+
+
+@every_download
+def test_no_network_is_one_sentence(tmp_path: Path, download: Callable[..., object]) -> None:
+    """A refused connection."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    with pytest.raises(DataError, match="could not be downloaded"):
+        download(tmp_path / "downloads", f"http://127.0.0.1:{port}")
+
+
+@every_download
+def test_file_that_is_not_the_official_one_is_refused(tmp_path: Path, download: Callable[..., object]) -> None:
+    """The digest is checked before anything is read, and the file is not kept."""
+    served = tmp_path / "train.en.gz"
+    served.write_bytes(b"another file")
+    url = (tmp_path if download is multi30k.download else served).as_uri()
+
+    with pytest.raises(DataError, match="it was not kept"):
+        download(tmp_path / "downloads", url)
+    assert list((tmp_path / "downloads").iterdir()) == []
 
 
 def peak_of(read: Callable[[], object], message: str) -> int:
@@ -34,7 +62,7 @@ def peak_of(read: Callable[[], object], message: str) -> int:
 
 
 def gzipped_tar(path: Path, name: str, kind: bytes = tarfile.REGTYPE, num_zeros: int = 100) -> Path:
-    """A head, and as many zeros as it says, whole blocks of 512: a gigabyte is a megabyte on disk."""
+    """A header and the zeros that it announces, in whole blocks of 512: a gigabyte is a megabyte on disk."""
     info = tarfile.TarInfo(name)
     info.size, info.type = 10_000_000 * num_zeros, kind
     path.write_bytes(gzip.compress(info.tobuf()) + ZEROS * num_zeros)
@@ -47,7 +75,7 @@ def digest(path: Path) -> str:
 
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_the_tar_of_multi30k_is_bounded(tmp_path: Path, kind: bytes) -> None:
-    """Whatever its head says the gigabyte is: a file, attributes or a name, which tarfile takes whole."""
+    """Whether the header declares the gigabyte a file, attributes or a name, which tarfile reads whole."""
     gzipped_tar(tmp_path / "training.tar.gz", "train.en", kind)
 
     peak = peak_of(lambda: multi30k.read(tmp_path), r"training\.tar\.gz: more than 100,000,000 bytes when unpacked")
@@ -56,12 +84,12 @@ def test_the_tar_of_multi30k_is_bounded(tmp_path: Path, kind: bytes) -> None:
 
 
 def test_the_bound_of_the_tar_is_above_the_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exactly as many bytes as are allowed are read; one more is refused."""
+    """Exactly the allowed number of bytes is read; one more is refused."""
     path = tmp_path / "training.tar.gz"
     path.write_bytes(gzip.compress(bytes(10_240)))
 
     monkeypatch.setattr(multi30k, "MAX_ARCHIVE_BYTES", 10_240)
-    with pytest.raises(DataError, match=r"has no file train\.en"):
+    with pytest.raises(DataError, match=r"contains no file train\.en"):
         multi30k.read(tmp_path)
     monkeypatch.setattr(multi30k, "MAX_ARCHIVE_BYTES", 10_239)
     with pytest.raises(DataError, match="more than 10,239 bytes when unpacked"):
@@ -69,7 +97,7 @@ def test_the_bound_of_the_tar_is_above_the_real_ones(tmp_path: Path, monkeypatch
 
 
 def test_the_packed_texts_of_multi30k_are_bounded(tmp_path: Path) -> None:
-    """A text of a gigabyte is no text of Multi30k."""
+    """A text of a gigabyte is not one of Multi30k's."""
     (tmp_path / "train.en.gz").write_bytes(ZEROS * 100)
 
     assert peak_of(lambda: multi30k.read(tmp_path), r"train\.en\.gz: more than 20,000,000 bytes") < LIMIT_BYTES
@@ -83,7 +111,7 @@ def zeros_in_zip(path: Path, name: str) -> Path:
 
 
 def test_the_zip_of_movielens_is_bounded(tmp_path: Path) -> None:
-    """60 MB of zeros in 60 kB, even under the digest that is asked for."""
+    """60 MB of zeros in 60 kB, even with the expected digest."""
     served = zeros_in_zip(tmp_path / "served.zip", "ml-1m/users.dat")
     with zipfile.ZipFile(served, "a") as archive:
         for name in ("movies.dat", "ratings.dat"):
@@ -106,8 +134,8 @@ def test_the_zip_of_bccd_is_bounded(tmp_path: Path) -> None:
 
 
 def test_the_tar_of_cifar10_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more is taken than a batch can have, and nothing is unpickled: its digest is another."""
-    pytest.importorskip("torchvision.datasets")  # has the digests; what its import holds is not counted
+    """No more is read than a batch can hold, and nothing is unpickled, since its digest differs."""
+    pytest.importorskip("torchvision.datasets")  # has the digests; imported first, so that its memory does not count
     monkeypatch.setattr(cifar10, "MAX_BYTES", 2_000_000)
     served = gzipped_tar(tmp_path / "served.tar.gz", "cifar-10-batches-py/data_batch_1", num_zeros=16)
 

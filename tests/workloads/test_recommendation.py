@@ -1,25 +1,20 @@
-"""Recommendation: its data, its loaders, and one training run as the referee drives it."""
+"""Recommendation: its data, loaders and metric, and one training run as the referee drives it."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-import json
 import math
-import os
-import socket
-import subprocess
-import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.errors import DataError, UsageError
-from harness.workload import Metric, RunConfig, Workload
+from tests.workloads import sessions
+from tests.workloads.sessions import losses, on_two_processes
 from workloads.recommendation import WORKLOAD
 
 pytest.importorskip("torch")
@@ -27,67 +22,20 @@ pytest.importorskip("accelerate")
 
 import torch
 
-from workloads.recommendation import baselines, data, mini, movielens
-from workloads.recommendation.model import GatedTower, build_model, build_optimizer
+from workloads.recommendation import baselines, data, dataset, mini, movielens
+from workloads.recommendation.model import GatedTower
 from workloads.recommendation.recipe import Recipe
 from workloads.recommendation.workload import TrainingSession, hits
 
-ROOT = Path(__file__).parents[2]
-GOLDEN = Path(__file__).with_name("recommendation_golden.json")
-MINI = {
-    "global_batch_size": 512,
-    "opt_name": "adamw",
-    "opt_base_learning_rate": 0.012,
-    "opt_end_learning_rate": 0.0006,
-    "opt_learning_rate_warmup_steps": 60,
-    "opt_learning_rate_training_steps": 800,
-    "opt_adamw_beta_1": 0.9,
-    "opt_adamw_beta_2": 0.99,
-    "opt_adamw_epsilon": 1e-8,
-    "opt_weight_decay": 0.1,
-    "dropout": 0.0,
-    "history_length": 16,
-}
-STANDARD = {**MINI, "global_batch_size": 64, "opt_base_learning_rate": 0.004, "dropout": 0.2, "history_length": 50}
+MINI = sessions.rules_of(WORKLOAD.name).defaults()
+config = functools.partial(sessions.config, WORKLOAD.name)
+started = functools.partial(sessions.started, WORKLOAD.name)
 
 
-@pytest.fixture(scope="module")
-def mini_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mini")
-    WORKLOAD.prepare_data("mini", folder, None)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """One thread: sums are taken in one order, and a machine with other work does not slow the tests twentyfold."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def config(folder: Path, suite: str = "mini", seed: int = 3, num_devices: int = 1, **changed: Any) -> RunConfig:
-    values = {**(MINI if suite == "mini" else STANDARD), **changed}
-    metadata = json.loads((folder / "metadata.json").read_text())
-    return RunConfig(WORKLOAD.name, suite, "closed", seed, values, metadata, num_devices)
-
-
-def started(folder: Path, **arguments: Any) -> TrainingSession:
-    session = WORKLOAD.open(config(folder, **arguments))
-    session.prepare()
-    session.start(folder)
-    return session
-
-
-def losses(session: TrainingSession, num_steps: int) -> list[float]:
-    return [session.train_block(1).mean_loss for _ in range(num_steps)]
-
-
-def tiny() -> data.Interactions:
+def tiny() -> dataset.Interactions:
     """32 users, 40 items: user u takes u, u + 1, ... (mod 40), 5 + u % 4 of them, in hour t % 4 on device u % 3."""
     lengths = np.array([5 + u % 4 for u in range(32)])
-    return data.leave_two_out(
+    return dataset.leave_two_out(
         np.array([(u + t) % 40 for u in range(32) for t in range(lengths[u])]),
         np.array([(t % 4, u % 3) for u in range(32) for t in range(lengths[u])]),
         lengths,
@@ -104,46 +52,15 @@ def tiny_dir(folder: Path, suite: str = "mini") -> Path:
     return folder
 
 
-def read_back(folder: Path) -> data.Interactions:
+def read_back(folder: Path) -> dataset.Interactions:
     return data.read_interactions(folder, (4, 3), (6, 8))
-
-
-# ---- what is imported, and the contract
-
-
-def test_import_brings_no_machine_learning_library() -> None:
-    """Naming the workload costs no second: torch and its like come with the session."""
-    code = (
-        "import sys; from workloads.recommendation import WORKLOAD; "
-        "print([m for m in ('torch', 'sklearn', 'scipy', 'accelerate', 'numpy') if m in sys.modules])"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "[]"
-
-
-def test_workload_meets_the_protocol() -> None:
-    """The referee's view of it: a name, a metric whose direction is told."""
-    assert isinstance(WORKLOAD, Workload)
-    assert WORKLOAD.name == "recommendation"
-    assert WORKLOAD.metric == Metric("hit_rate_at_10", "fraction", "max")
 
 
 # ---- the mini data
 
 
-def test_mini_data_have_the_golden_digests(mini_dir: Path) -> None:
-    """Every byte of the contest is the same on every machine."""
-    golden = json.loads(GOLDEN.read_text())["sha256"]
-
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(mini_dir.iterdir())}
-
-    assert found == golden
-
-
 def test_mini_generator_does_not_look_at_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but its own seed decides."""
+    """Only its own seed matters."""
     monkeypatch.setattr(mini, "NUM_USERS", 1000)
     np.random.seed(1)
     first = mini.generate_mini()
@@ -155,8 +72,8 @@ def test_mini_generator_does_not_look_at_the_process(monkeypatch: pytest.MonkeyP
         assert np.array_equal(getattr(first, name), getattr(second, name))
 
 
-def test_mini_nobody_takes_an_item_twice_and_no_test_item_is_trained_on(mini_dir: Path) -> None:
-    """Training, validation and test of a user are disjoint: what is asked for was never shown for this user."""
+def test_mini_items_are_taken_once_and_no_test_item_is_trained_on(mini_dir: Path) -> None:
+    """A user's training, validation and test items are disjoint: the target was never shown for this user."""
     made = read_back(mini_dir)
 
     users = np.repeat(np.arange(len(made.held_items)), np.diff(made.train_offsets))
@@ -166,7 +83,7 @@ def test_mini_nobody_takes_an_item_twice_and_no_test_item_is_trained_on(mini_dir
 
 
 def test_mini_has_heavy_tails(mini_dir: Path) -> None:
-    """A tenth of the items make near half of what is taken, and a tenth of the users near a third."""
+    """A tenth of the items make up nearly half of what is taken, and a tenth of the users nearly a third."""
     made = read_back(mini_dir)
     taken = np.sort(np.bincount(made.train_items, minlength=1000))[::-1]
     activity = np.sort(np.diff(made.train_offsets))[::-1]
@@ -177,20 +94,20 @@ def test_mini_has_heavy_tails(mini_dir: Path) -> None:
     assert taken.min() > 20
 
 
-def test_mini_powers_of_two_are_rounded_rightly() -> None:
-    """Eighths of an octave in whole numbers, and no weight that could overflow a sum."""
+def test_mini_powers_of_two_are_rounded_correctly() -> None:
+    """Eighths of an octave as integers, and no weight that could overflow a sum."""
     assert mini.EIGHTHS.tolist() == [round(64 * 2 ** (k / 8)) for k in range(8)]
     assert (64 << mini.OCTAVES) * mini.NUM_ITEMS * 2**30 < 2**63
 
 
 def test_signed_permutations_are_orthogonal() -> None:
-    """A code turned is a code."""
+    """A transformed code is a code."""
     for matrix in mini._signed_permutations(np.random.RandomState(0), 5):
         assert np.array_equal(matrix @ matrix.T, np.eye(mini.NUM_BITS))
 
 
 def test_split_holds_out_the_last_two() -> None:
-    """The last is the test, the one before the validation; contexts go with them."""
+    """The last is for test, the one before for validation; contexts go with them."""
     made = tiny()
 
     assert made.train_items[:6].tolist() == [0, 1, 2, 1, 2, 3]
@@ -199,97 +116,20 @@ def test_split_holds_out_the_last_two() -> None:
     assert made.held_contexts[1].tolist() == [[0, 1], [1, 1]]
 
 
-def test_mini_refuses_a_source(tmp_path: Path) -> None:
-    """A source that would be ignored is an error."""
-    with pytest.raises(UsageError, match="makes its own data"):
-        WORKLOAD.prepare_data("mini", tmp_path, tmp_path)
-
-
-def test_unknown_suite_is_answered_with_the_known(tmp_path: Path) -> None:
-    """A typing error is met with a suggestion."""
-    with pytest.raises(UsageError, match="did you mean 'standard'"):
-        WORKLOAD.prepare_data("standrd", tmp_path, None)
-
-
 # ---- hyperparameters and configuration
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"global_batchsize": 3}, "did you mean 'global_batch_size'"),
-        ({"global_batch_size": 128.0}, "expected int"),
-        ({"global_batch_size": True}, "expected int"),
-        ({"global_batch_size": 0}, "at least 1"),
-        ({"global_batch_size": 113}, "larger than the training set of 112"),
-        ({"opt_name": "adam"}, "there is: adamw"),
-        ({"opt_base_learning_rate": -0.1}, "finite number"),
-        ({"opt_base_learning_rate": math.nan}, "finite number"),
-        ({"opt_adamw_beta_2": 1.0}, "below 1"),
-        ({"dropout": 1.0}, "below 1"),
-        ({"history_length": 2}, "at least 3"),
-        ({"opt_learning_rate_warmup_steps": 800}, "must be below"),
-    ],
-)
-def test_wrong_hyperparameter_is_a_usage_error(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    """One sentence that says what was given and what may be."""
-    with pytest.raises(UsageError, match=message):
-        WORKLOAD.open(config(tiny_dir(tmp_path), **{"global_batch_size": 12, **changed}))
-
-
-def test_missing_hyperparameter_is_named() -> None:
-    """There are no defaults in code."""
-    with pytest.raises(UsageError, match="missing: dropout"):
-        Recipe.parse({key: value for key, value in MINI.items() if key != "dropout"})
-
-
-def test_batch_that_devices_cannot_share_is_refused(tmp_path: Path) -> None:
-    """Every rank has the same share of every batch."""
-    with pytest.raises(UsageError, match="20 cannot be shared by 3 devices"):
-        WORKLOAD.open(config(tiny_dir(tmp_path), num_devices=3, global_batch_size=20))
-
-
-def test_world_that_is_not_the_one_declared_is_refused(tmp_path: Path) -> None:
-    """One process cannot stand for two devices."""
-    session = WORKLOAD.open(config(tiny_dir(tmp_path), num_devices=2, global_batch_size=20))
-
-    with pytest.raises(UsageError, match="1 processes were started for 2 devices"):
-        session.prepare()
-
-
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="has an accelerator")
-def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
-    """Gradient scaling needs an accelerator; the sentence says what there is instead."""
-    run = dataclasses.replace(config(tiny_dir(tmp_path), global_batch_size=20), precision="fp16")
-
-    with pytest.raises(UsageError, match="a CPU has fp32 and bf16"):
-        WORKLOAD.open(run).prepare()
-
-
-def test_metadata_that_lack_a_key_are_refused(tmp_path: Path) -> None:
-    """An old data folder is told apart."""
-    run = config(tiny_dir(tmp_path))
-    metadata = {key: value for key, value in run.metadata.items() if key != "side_sizes"}
-
-    with pytest.raises(DataError, match="lacks 'side_sizes'"):
-        WORKLOAD.open(RunConfig(run.workload, run.suite, run.division, 0, run.hyperparameters, metadata))
-
-
-def test_learning_rate_rises_falls_and_stays() -> None:
-    """A triangle with a floor: a run past its horizon still learns."""
-    steps = {"opt_learning_rate_warmup_steps": 3, "opt_learning_rate_training_steps": 7}
-    recipe = Recipe.parse({**MINI, **steps, "opt_base_learning_rate": 0.4, "opt_end_learning_rate": 0.004})
-
-    rates = [recipe.learning_rate(step) for step in range(9)]
-
-    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.301, 0.202, 0.103, 0.004, 0.004])
+def test_history_shorter_than_what_the_network_reads_is_a_usage_error(tmp_path: Path) -> None:
+    """It reads the last three items one by one."""
+    with pytest.raises(UsageError, match="history_length is 2, expected at least 3"):
+        WORKLOAD.open(config(tiny_dir(tmp_path), global_batch_size=12, history_length=2))
 
 
 # ---- the metric
 
 
 def test_item_is_a_hit_up_to_the_tenth_place() -> None:
-    """Nine better items leave it in, ten do not; items already taken do not count."""
+    """With nine better items it is a hit, with ten it is not; items already taken do not count."""
     scores = torch.arange(20.0).repeat(3, 1)
     taken = torch.zeros(3, 20, dtype=torch.bool)
     taken[2, 19] = True
@@ -297,8 +137,8 @@ def test_item_is_a_hit_up_to_the_tenth_place() -> None:
     assert hits(scores, torch.tensor([10, 9, 9]), taken).tolist() == [True, False, True]
 
 
-def test_ties_are_no_hits() -> None:
-    """A constant score hits nothing, and ten items tied at the top are one too many for the eleventh only."""
+def test_ties_are_not_hits() -> None:
+    """A constant score hits nothing; ten items tied at the top are hits, eleven are not."""
     scores = torch.zeros(2, 20)
     scores[1, :10] = 1.0
     none = torch.zeros(2, 20, dtype=torch.bool)
@@ -309,8 +149,8 @@ def test_ties_are_no_hits() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_no_numbers_are_no_hits(value: float) -> None:
-    """A network that has diverged scores nothing, whatever it diverged to."""
+def test_scores_that_are_not_finite_are_not_hits(value: float) -> None:
+    """A network that has diverged hits nothing, whatever its scores."""
     scores = torch.full((1, 20), value)
     taken = torch.zeros(1, 20, dtype=torch.bool)
 
@@ -321,7 +161,7 @@ def test_scores_that_are_no_numbers_are_no_hits(value: float) -> None:
 
 
 def test_hit_rate_agrees_with_scikit_learn_and_with_a_sort(mini_dir: Path) -> None:
-    """The metric is scikit-learn's top-10 accuracy over what was not taken, also with a last chunk that is not full."""
+    """The metric equals scikit-learn's top-10 accuracy over items not taken, also with a partial last chunk."""
     pytest.importorskip("sklearn")
     from sklearn.metrics import top_k_accuracy_score
 
@@ -350,57 +190,20 @@ def test_hit_rate_agrees_with_scikit_learn_and_with_a_sort(mini_dir: Path) -> No
 
 
 def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
-    """Fifty steps from seed 3; the tolerance is for other processors' order of summation."""
-    golden = json.loads(GOLDEN.read_text())["loss"]
-
-    curve = losses(started(mini_dir), len(golden))
-
-    assert curve == pytest.approx(golden, rel=0.01)
-    assert curve[:5] == pytest.approx(golden[:5], rel=1e-4)
-
-
-def test_two_runs_are_equal_and_warm_up_and_evaluation_leave_no_trace(
-    mini_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With and without the warm-up, with and without evaluations between, the losses are the same to the last bit."""
-    plain = losses(started(mini_dir, dropout=0.1), 8)
-    monkeypatch.setattr(TrainingSession, "_warm_up", lambda self: None)
-    session = started(mini_dir, dropout=0.1)
-
-    evaluated = []
-    for _ in range(8):
-        evaluated += losses(session, 1)
-        if len(evaluated) in (2, 5):
-            assert session.evaluate() == session.evaluate()
-
-    assert evaluated == plain
-
-
-def test_seeds_differ(tmp_path: Path) -> None:
-    """The seed reaches the weights and the order."""
-    tiny_dir(tmp_path)
-    first, second = (losses(started(tmp_path, seed=seed, global_batch_size=20), 1) for seed in (1, 2))
-
-    assert first != second
+    """Fifty steps from seed 3."""
+    sessions.assert_golden_curve(WORKLOAD.name, losses(started(mini_dir), 50), {"rel": 1e-4}, rel=0.01)
 
 
 def test_block_counts_whole_batches_over_the_end_of_an_epoch(tmp_path: Path) -> None:
     """112 interactions in batches of 50: two batches an epoch, 12 dropped, and what was used is what is counted."""
     session = started(tiny_dir(tmp_path), global_batch_size=50)
 
-    block = session.train_block(220)
-    empty = session.train_block(0)
-
-    assert block.num_samples == 250
+    assert session.train_block(220).num_samples == 250
     assert session.epoch == 2
-    assert session.step == 5
-    assert math.isfinite(block.mean_loss)
-    assert block.data_wait_s > 0
-    assert empty.num_samples == 0
 
 
-def test_an_epoch_asks_for_every_training_interaction_once_and_for_no_held_one(tmp_path: Path) -> None:
-    """Two epochs: each has every place but the users' first, in another order, and never validation or test."""
+def test_an_epoch_predicts_every_training_interaction_once_and_no_held_one(tmp_path: Path) -> None:
+    """Each of two epochs has every place except the users' first, in another order, and never validation or test."""
     session = started(tiny_dir(tmp_path), global_batch_size=28)
     made = tiny()
 
@@ -408,16 +211,16 @@ def test_an_epoch_asks_for_every_training_interaction_once_and_for_no_held_one(t
 
     assert sorted(first) == sorted(second) == session.places_N.tolist()
     assert first != second
-    asked = sorted(
+    predicted = sorted(
         zip(session.owner_P[session.places_N].tolist(), session.line_P[session.places_N].tolist(), strict=True)
     )
     bounds = made.train_offsets
     wanted = [(u, int(i)) for u in range(32) for i in made.train_items[bounds[u] + 1 : bounds[u + 1]]]
-    assert asked == sorted(wanted)
+    assert predicted == sorted(wanted)
 
 
 def _places(session: TrainingSession) -> list[int]:
-    """Which places of the line the next batch asks for."""
+    """The places that the next batch predicts."""
     before = session.cursor
     _, items = session._next_batch()
     first = session.cursor - session.recipe.global_batch_size
@@ -428,7 +231,7 @@ def _places(session: TrainingSession) -> list[int]:
 
 
 def test_batch_shows_only_what_came_before(tmp_path: Path) -> None:
-    """The history is the user's own, latest last, empty before the first; context and side belong to the target."""
+    """The history is the user's own, latest last, empty before the first; context and side are the target's."""
     session = started(tiny_dir(tmp_path), global_batch_size=112, history_length=4)
 
     (history, contexts, sides), items = session._next_batch()
@@ -440,12 +243,12 @@ def test_batch_shows_only_what_came_before(tmp_path: Path) -> None:
         assert row == [40] * (4 - len(shown)) + shown
         assert shown == [(item - k) % 40 for k in range(len(shown), 0, -1)]
         assert len(shown) >= 1
-        # Of user u (sides and devices tell u mod 24) the item is u + t, and the hour t mod 4.
+        # User u (sides and devices determine u mod 24) takes item u + t, at hour t mod 4.
         users = [u for u in range(32) if (u % 6, u % 8) == tuple(side)]
         assert any(context == [(item - u) % 40 % 4, u % 3] for u in users)
 
 
-def test_test_is_asked_after_the_validation_item(tmp_path: Path) -> None:
+def test_test_item_is_predicted_after_the_validation_item(tmp_path: Path) -> None:
     """The evaluation sees everything but the item it looks for, in its own context, and nothing of it is ranked."""
     session = started(tiny_dir(tmp_path), global_batch_size=20, history_length=4)
     made = tiny()
@@ -478,46 +281,6 @@ def test_network_learns_the_next_number(tmp_path: Path) -> None:
     session.train_block(100 * 50)
 
     assert session.evaluate().value > 0.8
-
-
-def test_diverged_run_returns_a_loss_that_is_not_finite(tmp_path: Path) -> None:
-    """The session does not judge: the referee sees the loss and ends the run; the metric stays a number, of nothing."""
-    session = started(
-        tiny_dir(tmp_path), global_batch_size=50, opt_base_learning_rate=1e8, opt_learning_rate_warmup_steps=0
-    )
-
-    loss = session.train_block(60 * 50).mean_loss
-
-    assert not math.isfinite(loss) or loss > 1e6
-    quality = session.evaluate()
-    assert quality.num_examples == 32
-    assert 0.0 <= quality.value < 0.5
-
-
-def test_parts_of_a_submission_are_used(tmp_path: Path) -> None:
-    """In the open division the model, the optimiser and the schedule are the submitter's."""
-    called: list[str] = []
-
-    def model(suite: str, sizes: Any, recipe: Recipe) -> torch.nn.Module:
-        called.append(f"model {suite} {sizes['num_items']}")
-        return build_model(suite, sizes, recipe)
-
-    def optimizer(network: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-        called.append("optimizer")
-        return build_optimizer(network, recipe)
-
-    def rate(recipe: Recipe, step: int) -> float:
-        called.append(f"rate {step}")
-        return 0.0
-
-    parts = {"build_model": model, "build_optimizer": optimizer, "learning_rate": rate}
-    session = WORKLOAD.open(dataclasses.replace(config(tiny_dir(tmp_path), global_batch_size=20), parts=parts))
-    session.prepare()
-    session.start(tmp_path)
-    session.train_block(40)
-
-    assert called == ["model mini 40", "optimizer", "rate 0", "rate 1"]
-    assert set(parts) == set(WORKLOAD.parts)
 
 
 def test_pool_ignores_what_is_not_there() -> None:
@@ -565,33 +328,22 @@ def test_start_refuses_data_that_are_not_as_announced(tmp_path: Path) -> None:
         session.start(tmp_path)
 
 
-def test_closed_session_can_be_closed_unprepared(tmp_path: Path) -> None:
-    """A run that failed early is still put away."""
-    WORKLOAD.open(config(tiny_dir(tmp_path), global_batch_size=20)).close()
-
-
 @pytest.mark.parametrize("name", data.ARRAYS)
-@pytest.mark.parametrize("damage", ["missing", "cut", "text", "dtype", "count", "value"])
+@pytest.mark.parametrize("damage", ["dtype", "count", "value"])
 def test_damaged_array_is_named(tmp_path: Path, name: str, damage: str) -> None:
-    """Whatever is wrong with a file, the sentence says which."""
+    """Another type, too few entries, or a value out of range."""
     path = tiny_dir(tmp_path) / f"{name}.npy"
-    whole, array = path.read_bytes(), np.load(path)
+    array = np.load(path)
     match damage:
-        case "missing":
-            path.unlink()
-        case "cut":
-            path.write_bytes(whole[:-5])
-        case "text":
-            path.write_text("items")
         case "dtype":
-            np.save(path, array.astype(np.float64))
+            array = array.astype(np.float64)
         case "count":
-            np.save(path, array[:-2])
+            array = array[:-2]
         case "value":
             array.reshape(-1)[-1] = 100
-            np.save(path, array)
+    np.save(path, array)
 
-    # What is one too short or too long among its fellows may as well be the fellows' fault.
+    # Of arrays that differ in length, any may be the wrong one.
     with pytest.raises(DataError, match=r"\.npy" if damage == "count" else name):
         read_back(tmp_path)
 
@@ -628,7 +380,7 @@ def test_baselines_know_a_chain_and_a_crowd() -> None:
 
 
 def test_baselines_hit_rate_is_the_metrics() -> None:
-    """The same rule of ties: a constant hits nothing."""
+    """The same treatment of ties: a constant hits nothing."""
     test = baselines.view(tiny(), 1)
     random = np.random.RandomState(0).rand(32, 40).astype(np.float32)
 
@@ -713,12 +465,12 @@ def write_100k(folder: Path) -> Path:
     return folder
 
 
-def read_small(folder: Path, which: int = 0, counts: tuple[int, int, int] = COUNTS) -> data.Interactions:
+def read_small(folder: Path, which: int = 0, counts: tuple[int, int, int] = COUNTS) -> dataset.Interactions:
     return movielens.read_layout(movielens.LAYOUTS[which], lambda name: movielens._content(folder / name), counts)
 
 
 def test_two_layouts_hold_the_same_interactions(tmp_path: Path) -> None:
-    """Both formats of the same ratings come out equal, line ends and age bands and occupations included."""
+    """The same ratings in both formats give equal arrays, despite line ends, age bands and occupations."""
     first, second = read_small(write_1m(tmp_path / "1m")), read_small(write_100k(tmp_path / "100k"), 1)
 
     for name in data.ARRAYS:
@@ -726,7 +478,7 @@ def test_two_layouts_hold_the_same_interactions(tmp_path: Path) -> None:
 
 
 def test_movielens_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Every rating once, in the order of time, with hour and weekday, the user's side and the movie's genres."""
+    """Every rating once, in time order, with hour and weekday, the user's side and the movie's genres."""
     made = read_small(write_1m(tmp_path))
     ratings, group = invent(COUNTS)
     rated = np.unique(ratings[:, 1])
@@ -746,7 +498,7 @@ def test_movielens_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_order_of_lines_does_not_matter_and_ties_are_mixed(tmp_path: Path) -> None:
-    """Sorted lines give the same bytes, and within a second movies stand neither up nor down."""
+    """Sorted lines give the same bytes, and within a second movies are in no numerical order."""
     made = read_small(write_1m(tmp_path))
     lines = (tmp_path / "ratings.dat").read_bytes().splitlines(keepends=True)
     (tmp_path / "ratings.dat").write_bytes(b"".join(sorted(lines)))
@@ -764,13 +516,13 @@ def test_order_of_lines_does_not_matter_and_ties_are_mixed(tmp_path: Path) -> No
 
 
 def test_layout_is_recognised_and_counts_are_the_official_ones(tmp_path: Path) -> None:
-    """A small copy is recognised in each layout, also from the folder above, and refused for its size."""
+    """A small copy is recognised in each layout, also from the parent folder, and refused for its size."""
     write_1m(tmp_path / "a" / "ml-1m")
     write_100k(tmp_path / "b")
 
-    with pytest.raises(DataError, match=r"ratings\.dat: 1,200 lines; ml-1m has 1,000,209"):
+    with pytest.raises(DataError, match=r"ratings\.dat: 1,200 lines, expected 1,000,209 for ml-1m"):
         movielens.read(tmp_path / "a")
-    with pytest.raises(DataError, match=r"u\.data: 1,200 lines; ml-100k has 100,000"):
+    with pytest.raises(DataError, match=r"u\.data: 1,200 lines, expected 100,000 for ml-100k"):
         movielens.read(tmp_path / "b")
     with pytest.raises(DataError, match="no layout of MovieLens"):
         movielens.read(tmp_path / "nowhere")
@@ -781,18 +533,18 @@ def test_layout_is_recognised_and_counts_are_the_official_ones(tmp_path: Path) -
     [
         ("ratings.dat", None, None, r"ratings\.dat cannot be read"),
         ("movies.dat", None, None, r"movies\.dat cannot be read"),
-        ("users.dat", b"1::", b"", r"users\.dat, line 1: not of the layout"),
-        ("ratings.dat", b"::", b",", r"ratings\.dat, line 1: not of the layout"),
-        ("ratings.dat", b"::5::", b"::6::", r"ratings\.dat, line \d+: not of the layout"),
-        ("users.dat", b"::18::", b"::19::", r"users\.dat, line 2: not of the layout"),
+        ("users.dat", b"1::", b"", r"users\.dat, line 1: not in the expected format"),
+        ("ratings.dat", b"::", b",", r"ratings\.dat, line 1: not in the expected format"),
+        ("ratings.dat", b"::5::", b"::6::", r"ratings\.dat, line \d+: not in the expected format"),
+        ("users.dat", b"::18::", b"::19::", r"users\.dat, line 2: not in the expected format"),
         ("movies.dat", b"::Action|", b"::Akction|", "unknown genre 'Akction'"),
-        ("movies.dat", b"\n2::", b"\n1::", r"movies\.dat: number 1 is given twice"),
+        ("movies.dat", b"\n2::", b"\n1::", r"movies\.dat: number 1 occurs twice"),
         ("users.dat", b"\n2::", b"\n99::", r"ratings\.dat: number 2 is not in users\.dat"),
         ("movies.dat", b"\n7::", b"\n99::", r"ratings\.dat: number 7 is not in movies\.dat"),
     ],
 )
 def test_damaged_file_is_named(tmp_path: Path, name: str, old: bytes | None, new: bytes, message: str) -> None:
-    """Missing, in another format, or with a number nobody has: one sentence with file and line."""
+    """Missing, in another format, or with an unknown number: one sentence with file and line."""
     path = write_1m(tmp_path) / name
     if old is None:
         path.unlink()
@@ -816,7 +568,7 @@ def test_file_cut_off_is_refused(tmp_path: Path, kept: int) -> None:
 
 
 def test_user_with_two_ratings_and_movie_rated_twice_are_refused(tmp_path: Path) -> None:
-    """Neither can be split as the card says."""
+    """Neither can be split leaving two out."""
     lines = (write_1m(tmp_path) / "ratings.dat").read_text().splitlines(keepends=True)
     few = [line for line in lines if not line.startswith("3::")] + [line for line in lines if line.startswith("3::")][
         :2
@@ -831,7 +583,7 @@ def test_user_with_two_ratings_and_movie_rated_twice_are_refused(tmp_path: Path)
 
 
 def test_file_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound on what is taken into memory, in a folder and in an archive."""
+    """What is read into memory is bounded."""
     monkeypatch.setattr(movielens, "MAX_FILE_BYTES", 1000)
 
     with pytest.raises(DataError, match="more than 1,000 bytes"):
@@ -855,7 +607,7 @@ def sha256(path: Path) -> str:
 
 
 def test_archive_is_read_without_being_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is served is what is read, and nothing but the archive is left in the folder of downloads."""
+    """What is served is what is read, and only the archive is left in the download folder."""
     served = archive_of(tmp_path)
     small = dataclasses.replace(movielens.LAYOUTS[0], counts=COUNTS)
     monkeypatch.setattr(movielens, "LAYOUTS", (small,))
@@ -867,46 +619,30 @@ def test_archive_is_read_without_being_unpacked(tmp_path: Path, monkeypatch: pyt
     assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["ml-1m.zip"]
 
 
-def test_archive_that_is_not_the_official_one_is_refused(tmp_path: Path) -> None:
-    """The digest is checked before anything is read."""
-    with pytest.raises(DataError, match="it was not kept"):
-        movielens.download(tmp_path / "downloads", archive_of(tmp_path).as_uri())
-
-
 def test_damaged_archive_is_refused(tmp_path: Path) -> None:
-    """No archive at all, one that lacks a file, and one with a member that does not unpack."""
+    """A file that is not an archive, an archive that lacks a file, and one whose member does not unpack."""
     served = archive_of(tmp_path, lacking="users.dat")
-    with pytest.raises(DataError, match=r"has no file ml-1m/users\.dat"):
+    with pytest.raises(DataError, match=r"contains no file ml-1m/users\.dat"):
         movielens.download(tmp_path / "a", served.as_uri(), sha256(served))
     content = bytearray(archive_of(tmp_path).read_bytes())
     content[2000:2100] = bytes(100)
     served.write_bytes(content)
-    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged|not of the layout"):
+    with pytest.raises(DataError, match=r"ml-1m\.zip is damaged|not in the expected format"):
         movielens.download(tmp_path / "b", served.as_uri(), sha256(served))
     served.write_bytes(b"no archive")
     with pytest.raises(DataError, match=r"ml-1m\.zip is damaged"):
         movielens.download(tmp_path / "c", served.as_uri(), sha256(served))
 
 
-def test_no_network_is_one_sentence(tmp_path: Path) -> None:
-    """A refused connection."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-
-    with pytest.raises(DataError, match="could not be downloaded"):
-        movielens.download(tmp_path / "downloads", f"http://127.0.0.1:{port}/ml-1m.zip")
-
-
 # ---- the standard suite
 
 
 def test_standard_session_trains_on_its_layout(tmp_path: Path) -> None:
-    """The same session on files in MovieLens' format: the loss falls, and the movies looked for come up."""
+    """The same session on files in MovieLens' format: the loss falls, and the target movies rank higher."""
     made = read_small(write_1m(tmp_path / "source"))
     (tmp_path / "out").mkdir()
     data.write(tmp_path / "out", "standard", made, "ml-1m")
-    session = started(tmp_path / "out", suite="standard", opt_learning_rate_warmup_steps=5)
+    session = started(tmp_path / "out", suite="standard", global_batch_size=64, opt_learning_rate_warmup_steps=5)
     before = session.evaluate()
 
     curve = losses(session, 80)
@@ -920,25 +656,13 @@ def test_standard_session_trains_on_its_layout(tmp_path: Path) -> None:
 
 # ---- two processes
 
-TWO_PROCESSES = """
-import json, sys
-from pathlib import Path
-import torch
+SCRIPT = """
 from tests.workloads.test_recommendation import started
-mini, tiny, out = (Path(p) for p in sys.argv[1:])
-torch.set_num_threads(1)
+mini, tiny = folders
 session = started(tiny, num_devices=2, global_batch_size=20)
 batches = [session._next_batch()[1].tolist() for _ in range(6)]
 session = started(mini, num_devices=2)
-block = session.train_block(20000)
-quality = session.evaluate()
-weights = sum(p.double().sum().item() for p in session.network.parameters())
-(out / f"{session.rank}.json").write_text(json.dumps(dict(batches=batches, loss=block.mean_loss, value=quality.value,
-    num_examples=quality.num_examples, num_samples=block.num_samples, users=session.test_users_U.tolist(),
-    weights=weights)))
-if session.rank == 0:
-    torch.save(session.network.state_dict(), out / "network.pt")
-session.close()
+result = course(session, 20000) | dict(batches=batches, users=session.test_users_U.tolist())
 """
 
 
@@ -946,42 +670,15 @@ session.close()
 def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
     """Shards never overlap, gradients are shared, the count is exact, and the course is that of one process."""
     small = tiny_dir(tmp_path / "tiny")
-    (tmp_path / "two.py").write_text(TWO_PROCESSES)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [str(tmp_path / "two.py"), str(mini_dir), str(small), str(tmp_path)]
 
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    ranks = on_two_processes(SCRIPT, tmp_path, mini_dir, small)
 
-    assert done.returncode == 0, done.stderr
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     alone = started(small, global_batch_size=20)
     for step in range(6):
         assert ranks[0]["batches"][step] + ranks[1]["batches"][step] == alone._next_batch()[1].tolist()
     assert sorted(ranks[0]["users"] + ranks[1]["users"]) == list(range(12000))
-    assert ranks[0]["weights"] == ranks[1]["weights"]
-    assert [r["num_examples"] for r in ranks] == [12000, 12000]
-    assert [r["num_samples"] for r in ranks] == [20480, 20480]
+    assert ranks[0]["counts"] == [20480, 12000]
     single = started(mini_dir)
-    assert ranks[0]["loss"] == pytest.approx(single.train_block(20000).mean_loss, rel=1e-3)
-    single.network.load_state_dict(torch.load(tmp_path / "network.pt", weights_only=True))
-    assert ranks[0]["value"] == ranks[1]["value"] == pytest.approx(single.evaluate().value, abs=2 / 12000)
-
-
-def write_golden(folder: Path) -> None:
-    """Regenerate what the golden tests compare with: `python -m tests.workloads.test_recommendation`."""
-    WORKLOAD.prepare_data("mini", folder, None)
-    torch.set_num_threads(1)
-    golden = {
-        "loss": [round(loss, 6) for loss in losses(started(folder), 50)],
-        "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
-    }
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        write_golden(Path(name))
+    assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(20000).mean_loss, rel=1e-3)
+    single.network.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    assert ranks[0]["course"]["value"] == pytest.approx(single.evaluate().value, abs=2 / 12000)

@@ -1,16 +1,10 @@
-"""Speech recognition: its speech, its loader, its metric, and one training run as the referee drives it."""
+"""Speech recognition: its data, loader, metric and front end, and one training run as the referee drives it."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
+import functools
 import math
-import os
-import subprocess
-import sys
 import wave
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +12,9 @@ import numpy as np
 import pytest
 
 from harness.errors import DataError, UsageError
-from harness.workload import Metric, RunConfig, Workload
 from tests.shared_files import unpack
+from tests.workloads import sessions
+from tests.workloads.sessions import ROOT, losses, on_two_processes
 from workloads.speech_recognition import WORKLOAD
 
 pytest.importorskip("torch")
@@ -30,36 +25,13 @@ pytest.importorskip("torchaudio")
 import torch
 
 from workloads.speech_recognition import baselines, data, espeak, fsdd, mini
-from workloads.speech_recognition.data import HOP, LEVELS, SILENCE, Utterances
-from workloads.speech_recognition.model import LOST_SPECTRA, NUM_BANDS, LogMel, Recogniser, decoded, word_errors
-from workloads.speech_recognition.recipe import Recipe
-from workloads.speech_recognition.workload import TrainingSession, _frames, _spectra
+from workloads.speech_recognition.dataset import HOP, LEVELS, SILENCE, Utterances, encoded
+from workloads.speech_recognition.model import LOST_SPECTRA, NUM_BANDS, LogMel, decoded, word_errors
+from workloads.speech_recognition.workload import _frames, _spectra
 
-ROOT = Path(__file__).parents[2]
-FSDD = Path(__file__).parents[3] / "shared" / "data" / "fsdd_wav.tar"
-GOLDEN = Path(__file__).with_name("speech_recognition_golden.json")
-MINI = {
-    "global_batch_size": 16,
-    "opt_name": "adamw",
-    "opt_base_learning_rate": 0.004,
-    "opt_end_learning_rate": 0.0002,
-    "opt_learning_rate_warmup_steps": 100,
-    "opt_learning_rate_training_steps": 1000,
-    "opt_adamw_beta_1": 0.9,
-    "opt_adamw_beta_2": 0.98,
-    "opt_adamw_epsilon": 1e-8,
-    "opt_weight_decay": 0.01,
-    "dropout": 0.0,
-    "data_frequency_shift": 2,
-    "data_bucket_batches": 8,
-}
-
-
-@pytest.fixture(scope="module")
-def mini_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mini")
-    WORKLOAD.prepare_data("mini", folder, None)
-    return folder
+FSDD = ROOT.parent / "shared" / "data" / "fsdd_wav.tar"
+config = functools.partial(sessions.config, WORKLOAD.name)
+started = functools.partial(sessions.started, WORKLOAD.name)
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +39,19 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_dir(tmp_path_factory.mktemp("toy"))
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """One thread: sums are taken in one order, and a machine with other work does not slow the tests twentyfold."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def toy_dir(folder: Path, num_train: int = 70, num_test: int = 23, longest: int = 5) -> Path:
-    """Square waves, one pitch a word; the first two words of utterance i are i // 10 and i % 10."""
+    """Square waves, one pitch per word; the first two words of utterance i are i // 10 and i % 10."""
     random = np.random.RandomState(0)
     vocabulary = tuple("abcdefghij")
 
     def utterances(count: int) -> Utterances:
         audio, words = [], []
         for i in range(count):
-            said = [i // 10, i % 10, *random.randint(0, 10, random.randint(0, longest - 1))]
-            waves = [np.arange(1600) * (w + 2) * 80 // 4000 % 2 * 8000 - 4000 for w in said]
-            samples = np.concatenate(waves) + random.randint(-300, 300, 1600 * len(said))
-            audio.append(data.encoded(samples[: len(samples) - random.randint(0, 400)]))
-            words.append([vocabulary[w] for w in said])
+            tokens = [i // 10, i % 10, *random.randint(0, 10, random.randint(0, longest - 1))]
+            waves = [np.arange(1600) * (w + 2) * 80 // 4000 % 2 * 8000 - 4000 for w in tokens]
+            samples = np.concatenate(waves) + random.randint(-300, 300, 1600 * len(tokens))
+            audio.append(encoded(samples[: len(samples) - random.randint(0, 400)]))
+            words.append([vocabulary[w] for w in tokens])
         return Utterances(audio, words)
 
     folder.mkdir(exist_ok=True)
@@ -96,60 +59,16 @@ def toy_dir(folder: Path, num_train: int = 70, num_test: int = 23, longest: int 
     return folder
 
 
-def config(folder: Path, suite: str = "mini", seed: int = 3, num_devices: int = 1, **changed: Any) -> RunConfig:
-    metadata = json.loads((folder / "metadata.json").read_text())
-    return RunConfig(WORKLOAD.name, suite, "closed", seed, {**MINI, **changed}, metadata, num_devices)
-
-
-def started(folder: Path, **arguments: Any) -> TrainingSession:
-    session = WORKLOAD.open(config(folder, **arguments))
-    session.prepare()
-    session.start(folder)
-    return session
-
-
-def losses(session: TrainingSession, num_steps: int) -> list[float]:
-    return [session.train_block(1).mean_loss for _ in range(num_steps)]
-
-
 def indices(batch: tuple[torch.Tensor, ...]) -> list[int]:
-    """Which utterances of a toy a batch was made of."""
+    """The toy utterances that a batch consists of."""
     return (10 * (batch[2][:, 0] - 1) + batch[2][:, 1] - 1).tolist()
-
-
-# ---- what is imported, and the contract
-
-
-def test_import_brings_no_machine_learning_library() -> None:
-    """Naming the workload costs no second: torch and its like come with the session."""
-    code = (
-        "import sys; from workloads.speech_recognition import WORKLOAD; "
-        "print([m for m in ('torch', 'torchaudio', 'sklearn', 'accelerate', 'numpy') if m in sys.modules])"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "[]"
-
-
-def test_workload_meets_the_protocol() -> None:
-    """The referee's view of it: a name, a metric whose direction is told."""
-    assert isinstance(WORKLOAD, Workload)
-    assert WORKLOAD.metric == Metric("word_error_rate", "fraction", "min")
 
 
 # ---- the mini data
 
 
-def test_mini_data_have_the_golden_digests(mini_dir: Path) -> None:
-    """Every byte of the contest is the same on every machine with this synthesiser."""
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(mini_dir.iterdir())}
-
-    assert found == json.loads(GOLDEN.read_text())["sha256"]
-
-
 def test_mini_voices_and_texts_are_disjoint(mini_dir: Path) -> None:
-    """No voice and no text of one split occurs in another, in the requests and in what was written."""
+    """No voice or text of one split occurs in another, neither in the requests nor in the data."""
     scripts = {
         name: mini.script(name, np.random.RandomState(mini.SEED + stream))
         for stream, name in enumerate(mini.NUM_UTTERANCES)
@@ -165,7 +84,7 @@ def test_mini_voices_and_texts_are_disjoint(mini_dir: Path) -> None:
 
 
 def test_no_voice_of_a_split_is_half_a_voice_of_another() -> None:
-    """Variants that share half of their settings or more stand in the same split."""
+    """Variants that share at least half of their settings are in the same split."""
     import espeakng_loader
 
     folder = Path(espeakng_loader.get_data_path()) / "voices" / "!v"
@@ -183,7 +102,7 @@ def test_no_voice_of_a_split_is_half_a_voice_of_another() -> None:
 
 
 def test_speech_in_a_fresh_process_is_the_same() -> None:
-    """The synthesiser keeps state, so each call is a process of its own: the same bytes, in this order only."""
+    """The synthesiser keeps state, so each call is its own process: the same bytes, but only in the same order."""
     requests = [
         ("one two", "en-us+f1", 175, 50, 50),
         ("nine", "en+Alicia", 200, 40, 60),
@@ -197,14 +116,14 @@ def test_speech_in_a_fresh_process_is_the_same() -> None:
 
 
 def test_unknown_voice_is_one_sentence() -> None:
-    """What the process said last is what the caller hears."""
+    """The last line of the process's standard error is the message."""
     with pytest.raises(espeak.SpeechError, match="no voice 'xx-nowhere'"):
         list(espeak.spoken([("one", "xx-nowhere", 175, 50, 50)]))
 
 
 @pytest.mark.slow
-def test_every_voice_is_there_and_no_two_are_one() -> None:
-    """A variant that eSpeak NG does not know is spoken as the plain voice, silently; none of ours is."""
+def test_every_voice_exists_and_no_two_are_the_same() -> None:
+    """eSpeak NG silently speaks an unknown variant in the plain voice; all of these variants are known."""
     voices = [voice for some in mini.VOICES.values() for voice in some]
     spoken = {
         b"".join(espeak.spoken([("one two seven", f"en-us{v}", 175, 50, 50)])) for v in ("", *(f"+{v}" for v in voices))
@@ -214,9 +133,9 @@ def test_every_voice_is_there_and_no_two_are_one() -> None:
 
 
 def test_other_speech_or_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the library spoke otherwise the contest would silently be another."""
+    """If the library spoke differently, the data would silently change."""
     monkeypatch.setattr(mini, "NUM_UTTERANCES", {"train": 3})
-    with pytest.raises(DataError, match="another contest"):
+    with pytest.raises(DataError, match="another data set"):
         mini.render()
     script = tmp_path / "espeak.py"
     script.write_text(Path(espeak.__file__).read_text().replace('"1.52.0"', '"1.99"'))
@@ -226,8 +145,8 @@ def test_other_speech_or_another_version_is_refused(tmp_path: Path, monkeypatch:
         WORKLOAD.prepare_data("mini", tmp_path, None)
 
 
-def test_absent_synthesiser_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package there is a sentence, no trace."""
+def test_missing_synthesiser_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package there is a one-sentence error, not a traceback."""
     script = tmp_path / "espeak.py"
     script.write_text(Path(espeak.__file__).read_text().replace("import espeakng_loader", "import espeakng_absent"))
     monkeypatch.setattr(espeak, "__file__", str(script))
@@ -242,12 +161,12 @@ def test_levels_are_those_of_mu_law() -> None:
     assert LEVELS[SILENCE] == 0
     assert LEVELS.max() == 32124
     assert (-LEVELS[::-1] == LEVELS).all()
-    assert (LEVELS[data.encoded(LEVELS.astype(np.int64))[:255]] == LEVELS).all()
-    assert data.encoded(np.array([-40000, 3, 4, 40000])).tolist() == [0, 127, 128, 254] + [SILENCE] * 76
+    assert (LEVELS[encoded(LEVELS.astype(np.int64))[:255]] == LEVELS).all()
+    assert encoded(np.array([-40000, 3, 4, 40000])).tolist() == [0, 127, 128, 254] + [SILENCE] * 76
 
 
 def test_downsampling_keeps_a_tone_and_drops_what_8_khz_cannot_hold() -> None:
-    """1,000 Hz stays as it is; 6,000 Hz, which would come back as 2,000, is gone."""
+    """1,000 Hz is unchanged; 6,000 Hz, which would alias to 2,000, is removed."""
     seconds = np.arange(22050) / 22050
 
     low, high = (
@@ -260,28 +179,20 @@ def test_downsampling_keeps_a_tone_and_drops_what_8_khz_cannot_hold() -> None:
     assert np.abs(high)[100:-100].max() < 40
 
 
-def test_mini_refuses_a_source_and_an_unknown_suite(tmp_path: Path) -> None:
-    """A source that would be ignored is an error; a typing error is met with a suggestion."""
-    with pytest.raises(UsageError, match="makes its own data"):
-        WORKLOAD.prepare_data("mini", tmp_path, tmp_path)
-    with pytest.raises(UsageError, match="did you mean 'standard'"):
-        WORKLOAD.prepare_data("standrd", tmp_path, None)
-
-
 # ---- the metric
 
 
 def test_word_errors_of_hand_made_cases() -> None:
-    """Right, substituted, missing, inserted, all wrong, nothing heard."""
-    said = torch.tensor([[1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 0, 0], [1, 0, 0, 0], [4, 4, 4, 4]])
-    heard = torch.tensor([[1, 2, 3, 0, 0], [1, 9, 3, 0, 0], [1, 3, 0, 0, 0], [7, 1, 2, 8, 0], [5, 6, 7, 0, 0], [0] * 5])
+    """Correct, substituted, missing, inserted, all wrong, nothing recognised."""
+    references = torch.tensor([[1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 0, 0], [1, 0, 0, 0], [4, 4, 4, 4]])
+    found = torch.tensor([[1, 2, 3, 0, 0], [1, 9, 3, 0, 0], [1, 3, 0, 0, 0], [7, 1, 2, 8, 0], [5, 6, 7, 0, 0], [0] * 5])
 
-    assert word_errors(heard, said).tolist() == [0, 1, 1, 2, 3, 4]
+    assert word_errors(found, references).tolist() == [0, 1, 1, 2, 3, 4]
 
 
 @pytest.mark.slow
 def test_word_errors_agree_with_torchmetrics() -> None:
-    """On random sentences the sum over words said is torchmetrics' word error rate."""
+    """On random sentences, errors divided by reference words are torchmetrics' word error rate."""
     torchmetrics = pytest.importorskip("torchmetrics")
     random = torch.Generator().manual_seed(0)
     rows = [
@@ -291,20 +202,20 @@ def test_word_errors_agree_with_torchmetrics() -> None:
         ]
         for low in (0, 1)
     ]
-    heard, said = (torch.nn.utils.rnn.pad_sequence(some, batch_first=True) for some in rows)
+    answers, references = (torch.nn.utils.rnn.pad_sequence(some, batch_first=True) for some in rows)
 
-    errors = int(word_errors(heard, said).sum())
+    errors = int(word_errors(answers, references).sum())
 
     texts = [[" ".join(map(str, row.tolist())) for row in some] for some in rows]
     expected = torchmetrics.functional.text.word_error_rate(*texts).item()
-    assert errors / int((said > 0).sum()) == pytest.approx(expected, abs=1e-6)
+    assert errors / int((references > 0).sum()) == pytest.approx(expected, abs=1e-6)
     lists = [[row.tolist() for row in some] for some in rows]
     assert baselines.word_error_rate(*lists) == pytest.approx(expected, abs=1e-6)
     assert 0.3 < expected < 3
 
 
 def test_greedy_decoding_merges_and_drops() -> None:
-    """Repetitions are one word unless a blank is between; frames beyond the utterance are not heard."""
+    """Repetitions are one word unless a blank is between them; frames beyond the utterance are ignored."""
     best = torch.tensor([[0, 3, 3, 0, 3, 2], [1, 1, 2, 2, 2, 2], [0, 0, 0, 4, 4, 4]])
     logits = torch.nn.functional.one_hot(best, 5).float().transpose(0, 1)
 
@@ -314,7 +225,7 @@ def test_greedy_decoding_merges_and_drops() -> None:
 
 
 def test_quality_is_errors_by_words_over_all_test_utterances(toy: Path) -> None:
-    """23 utterances in batches of several lengths: equal to decoding one at a time, and neither 0 nor 1."""
+    """23 utterances in batches of several lengths: the same as decoding one at a time, and neither 0 nor 1."""
     session = started(toy)
     session.train_block(70 * 16)
 
@@ -323,15 +234,15 @@ def test_quality_is_errors_by_words_over_all_test_utterances(toy: Path) -> None:
     split, errors = data.read_split(toy, "test"), 0
     session.network.eval()
     first = 0
-    for hops, said in zip(split.hops.tolist(), split.words, strict=True):
+    for hops, reference in zip(split.hops.tolist(), split.words, strict=True):
         length = -(-hops // 16) * 16
         features = torch.zeros(1, length, NUM_BANDS)
         features[0, :hops] = session.test_features_TM[first : first + hops]
         first += hops
         with torch.inference_mode():
             best = session.network(features, torch.tensor([hops - 3])).argmax(2)[: math.ceil((hops - 3) / 8), 0]
-        heard = [int(w) for w in torch.unique_consecutive(best) if w]
-        errors += baselines._distance(heard, [int(w) for w in said if w])
+        answer = [int(w) for w in torch.unique_consecutive(best) if w]
+        errors += baselines._distance(answer, [int(w) for w in reference if w])
     assert quality.num_examples == 23
     assert quality.value == errors / int((split.words > 0).sum())
     assert 0 < quality.value < 1
@@ -341,7 +252,7 @@ def test_quality_is_errors_by_words_over_all_test_utterances(toy: Path) -> None:
 
 
 def test_spectra_of_an_utterance_do_not_know_their_neighbours(toy: Path) -> None:
-    """Alone or between others: the same spectra, mean 0, three rows of zeros at the end."""
+    """Alone or between others, the spectra are the same, with mean 0 and three rows of zeros at the end."""
     split = data.read_split(toy, "test")
     together = LogMel()(torch.from_numpy(split.audio), split.hops.tolist())
     first, hops = int(split.hops[:4].sum()), int(split.hops[4])
@@ -358,153 +269,46 @@ def test_a_tone_is_in_its_band() -> None:
     """1,000 Hz is loudest in the band around it, 3,000 Hz in a higher one."""
     tones = [np.rint(8000 * np.sin(2 * np.pi * f * np.arange(8000) / 8000)).astype(np.int64) for f in (1000, 3000)]
     quiet = np.zeros(8000, np.int64)
-    audio = [torch.from_numpy(data.encoded(np.concatenate([tone, quiet]))) for tone in tones]
+    audio = [torch.from_numpy(encoded(np.concatenate([tone, quiet]))) for tone in tones]
 
     low, high = (int(LogMel()(codes, [200])[50].argmax()) for codes in audio)
 
     assert 12 <= low <= 20 < high
 
 
-def test_parameters_are_those_of_the_card() -> None:
-    """What the card says is counted."""
-    assert sum(p.numel() for p in Recogniser(NUM_BANDS, 44, 0.0).parameters()) == 163_756
-
-
 # ---- hyperparameters and configuration
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"global_batchsize": 3}, "did you mean 'global_batch_size'"),
-        ({"global_batch_size": 16.0}, "expected int"),
-        ({"global_batch_size": True}, "expected int"),
-        ({"global_batch_size": 1}, "at least 2"),
-        ({"global_batch_size": 71}, "larger than the training set of 70"),
-        ({"opt_name": "sgd"}, "there is: adamw"),
-        ({"opt_base_learning_rate": -0.1}, "finite number"),
-        ({"opt_base_learning_rate": math.nan}, "finite number"),
-        ({"opt_learning_rate_warmup_steps": 1000}, "must be below"),
-        ({"opt_adamw_beta_2": 1.0}, "below 1"),
-        ({"dropout": 1.0}, "below 1"),
-        ({"data_bucket_batches": 0}, "at least 1"),
-        ({"num_devices": 3}, "cannot be shared by 3"),
-        ({"suite": "full"}, "unknown suite"),
-    ],
+    ("changed", "message"), [({"global_batch_size": 1}, "at least 2"), ({"data_bucket_batches": 0}, "at least 1")]
 )
 def test_wrong_values_are_one_sentence(toy: Path, changed: dict[str, Any], message: str) -> None:
-    """Before anything is built."""
+    """Batch statistics need two utterances, and a bucket one batch."""
     with pytest.raises(UsageError, match=message):
         WORKLOAD.open(config(toy, **changed))
-
-
-def test_missing_values_and_metadata_are_named(toy: Path) -> None:
-    """A hyperparameter or a size that is not there."""
-    whole = config(toy)
-    with pytest.raises(UsageError, match="missing: dropout"):
-        WORKLOAD.open(dataclasses.replace(whole, hyperparameters={k: v for k, v in MINI.items() if k != "dropout"}))
-    with pytest.raises(DataError, match="lacks 'max_hops'"):
-        WORKLOAD.open(dataclasses.replace(whole, metadata={k: v for k, v in whole.metadata.items() if k != "max_hops"}))
-    with pytest.raises(UsageError, match="unknown precision"):
-        WORKLOAD.open(dataclasses.replace(whole, precision="fp8"))
-
-
-def test_fp16_needs_an_accelerator(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU has no use for it."""
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    with pytest.raises(UsageError, match="fp16 needs an accelerator"):
-        WORKLOAD.open(dataclasses.replace(config(toy), precision="fp16")).prepare()
-
-
-def test_learning_rate_rises_falls_and_stays() -> None:
-    """Two lines and a floor."""
-    recipe = Recipe.parse({**MINI, "opt_learning_rate_warmup_steps": 3, "opt_learning_rate_training_steps": 7})
-
-    assert [recipe.learning_rate(s) for s in (0, 2, 3, 5, 7, 99)] == pytest.approx(
-        [1e-3, 3e-3, 4e-3, 2.1e-3, 2e-4, 2e-4]
-    )
-
-
-def test_parts_of_the_open_division_are_used(toy: Path) -> None:
-    """Model, optimiser and schedule given in the configuration take the place of ours."""
-    asked: list[str] = []
-
-    def build_model(suite: str, num_bands: int, num_tokens: int, dropout: float) -> torch.nn.Module:
-        asked.append(f"{suite} {num_bands} {num_tokens} {dropout}")
-        return Recogniser(num_bands, num_tokens, dropout, width=32, layers=1)
-
-    def build_optimizer(network: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-        return torch.optim.SGD(network.parameters(), lr=0.1)
-
-    def learning_rate(recipe: Recipe, step: int) -> float:
-        asked.append(f"step {step}")
-        return 0.0
-
-    parts = {"build_model": build_model, "build_optimizer": build_optimizer, "learning_rate": learning_rate}
-    session = WORKLOAD.open(dataclasses.replace(config(toy), division="open", parts=parts))
-    session.prepare()
-    session.start(toy)
-    session.train_block(32)
-
-    assert asked == ["mini 40 11 0.0", "step 0", "step 1"]
-    assert isinstance(session.optimizer, torch.optim.SGD)
-    assert tuple(parts) == WORKLOAD.parts
 
 
 # ---- training
 
 
-def test_loss_curve_is_golden_and_the_same_twice(toy: Path) -> None:
-    """Fifty steps: bitwise on one machine, within a tolerance of the file on others."""
-    golden = json.loads(GOLDEN.read_text())["loss"]
+def test_loss_follows_the_golden_curve(toy: Path) -> None:
+    """Fifty steps from seed 3, over which the loss falls by a fifth."""
+    curve = losses(started(toy), 50)
 
-    curve = losses(started(toy), len(golden))
-
-    assert curve == losses(started(toy), len(golden))
-    assert curve == pytest.approx(golden, rel=0.05)
-    assert curve[:5] == pytest.approx(golden[:5], rel=1e-3)
+    sessions.assert_golden_curve(WORKLOAD.name, curve, {"rel": 1e-3}, rel=0.05)
     assert curve[-1] < 0.8 * curve[0]
-
-
-def test_warm_up_leaves_no_trace(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With and without the warm-up the losses are the same to the last bit."""
-    warm = losses(started(toy, dropout=0.1), 8)
-    monkeypatch.setattr(TrainingSession, "_warm_up", lambda self: None)
-
-    assert losses(started(toy, dropout=0.1), 8) == warm
-
-
-def test_evaluation_does_not_change_training(toy: Path) -> None:
-    """Evaluating between steps leaves the curve as it was, with dropout too, and so does evaluating twice."""
-    plain = losses(started(toy, dropout=0.1), 6)
-    session = started(toy, dropout=0.1)
-
-    evaluated = []
-    for _ in range(6):
-        evaluated += losses(session, 1)
-        assert session.evaluate() == session.evaluate()
-
-    assert evaluated == plain
-
-
-def test_seeds_differ(toy: Path) -> None:
-    """The seed reaches the weights and the order."""
-    assert losses(started(toy, seed=1), 1) != losses(started(toy, seed=2), 1)
 
 
 def test_block_counts_whole_batches_over_the_end_of_an_epoch(toy: Path) -> None:
     """70 utterances in batches of 16: four an epoch, and what was used is what is counted."""
     session = started(toy)
 
-    block, empty = session.train_block(100), session.train_block(0)
-
-    assert (block.num_samples, empty.num_samples, session.step) == (112, 0, 7)
-    assert math.isfinite(block.mean_loss)
-    assert block.data_wait_s > 0
+    assert session.train_block(100).num_samples == 112
+    assert session.cursor == 3  # of the second epoch
 
 
 def test_an_epoch_shows_every_utterance_once_and_shuffles(toy: Path) -> None:
-    """Sorting by length within pools neither doubles nor loses one; no order comes back."""
+    """Sorting by length within pools neither repeats nor loses one, and the order changes."""
     session = started(toy, global_batch_size=10, data_bucket_batches=3)
 
     first, second = ([i for _ in range(7) for i in indices(session._next_batch())] for _ in range(2))
@@ -514,7 +318,7 @@ def test_an_epoch_shows_every_utterance_once_and_shuffles(toy: Path) -> None:
 
 
 def test_buckets_pad_less(mini_dir: Path) -> None:
-    """What the card says of padding: 12 % with buckets, a third without."""
+    """The card's figures for padding: about 11 % with buckets, a third without."""
     hops = data.read_split(mini_dir, "train").hops
     random = np.random.RandomState(0)
 
@@ -530,7 +334,7 @@ def test_buckets_pad_less(mini_dir: Path) -> None:
 
 
 def test_features_belong_to_their_words_and_shift(toy: Path) -> None:
-    """A batch's rows are the utterance's spectra, moved by its draw, zeros behind it."""
+    """A batch's rows are the utterance's spectra, shifted by its draw and padded with zeros."""
     session = started(toy)
     shifts = session.shifts_BN[0]
 
@@ -545,19 +349,9 @@ def test_features_belong_to_their_words_and_shift(toy: Path) -> None:
     assert features.shape[1] % 16 == 0
 
 
-def test_diverged_run_is_a_number_or_not_a_number_but_no_exception(toy: Path) -> None:
-    """The session does not judge: the referee sees the loss and ends the run."""
-    session = started(toy, opt_base_learning_rate=1e8, opt_learning_rate_warmup_steps=0)
-
-    loss = session.train_block(20 * 16).mean_loss
-
-    assert not math.isfinite(loss) or loss > 5
-    assert session.evaluate().num_examples == 23
-
-
-def test_words_too_many_for_their_frames_cost_nothing(tmp_path: Path) -> None:
-    """An impossible alignment has an infinite loss, which is taken as 0, and leaves the weights finite."""
-    codes = data.encoded(np.random.RandomState(0).randint(-4000, 4000, 8 * HOP).astype(np.int64))
+def test_too_many_words_for_the_frames_cost_nothing(tmp_path: Path) -> None:
+    """An impossible alignment has an infinite loss, which counts as 0 and leaves the weights finite."""
+    codes = encoded(np.random.RandomState(0).randint(-4000, 4000, 8 * HOP).astype(np.int64))
     short = Utterances([codes] * 4, [["a"] * 5] * 4)
     data.write(tmp_path, "mini", {"train": short, "test": short}, ("a",), "short")
     session = started(tmp_path, global_batch_size=2)
@@ -573,7 +367,7 @@ def test_padding_rules_of_spectra_and_frames() -> None:
 
 
 def test_start_refuses_data_that_are_not_as_announced(tmp_path: Path) -> None:
-    """Longer utterances, or fewer, than the metadata's."""
+    """Longer or fewer utterances than in the metadata."""
     toy_dir(tmp_path)
     session, other = WORKLOAD.open(config(tmp_path)), WORKLOAD.open(config(tmp_path))
     session.prepare()
@@ -587,37 +381,24 @@ def test_start_refuses_data_that_are_not_as_announced(tmp_path: Path) -> None:
         session.start(tmp_path)
 
 
-def test_closed_session_can_be_closed_unprepared(toy: Path) -> None:
-    """A run that failed early is still put away."""
-    WORKLOAD.open(config(toy)).close()
-
-
 @pytest.mark.parametrize(
     ("kind", "damage"),
-    [(k, d) for k in ("audio", "hops", "words") for d in ("missing", "cut", "text", "dtype", "count")]
-    + [("audio", "level"), ("words", "gap")],
+    [(k, d) for k in ("audio", "hops", "words") for d in ("dtype", "count")] + [("audio", "level"), ("words", "gap")],
 )
 def test_damaged_array_is_named(tmp_path: Path, kind: str, damage: str) -> None:
-    """Whatever is wrong with a file, the sentence says which."""
+    """Another type, an entry too few, a level that does not exist, a transcript that begins with a gap."""
     path = toy_dir(tmp_path) / f"train_{kind}.npy"
     array = np.load(path)
     match damage:
-        case "missing":
-            path.unlink()
-        case "cut":
-            path.write_bytes(path.read_bytes()[:-5])
-        case "text":
-            path.write_text("<html>")
         case "dtype":
-            np.save(path, array.astype(np.float32))
+            array = array.astype(np.float32)
         case "count":
-            np.save(path, array[:-1])
+            array = array[:-1]
         case "level":
             array[7] = 255
-            np.save(path, array)
         case "gap":
             array[3, 0] = 0
-            np.save(path, array)
+    np.save(path, array)
 
     with pytest.raises(DataError, match="train"):
         data.read_split(tmp_path, "train")
@@ -627,7 +408,7 @@ def test_damaged_array_is_named(tmp_path: Path, kind: str, damage: str) -> None:
 
 
 def test_baselines_of_the_toy(toy: Path) -> None:
-    """Silence is 1 exactly; the rest are rates, and the classifier of pieces hears square waves well."""
+    """Silence scores exactly 1; the others are error rates."""
     scores = baselines.baselines("mini", toy)
 
     assert scores["nothing_said"] == 1.0
@@ -636,7 +417,7 @@ def test_baselines_of_the_toy(toy: Path) -> None:
 
 
 def test_warping_finds_the_stretched() -> None:
-    """An utterance said slower is nearer than another one."""
+    """The same utterance spoken more slowly is nearer than another one."""
     random = np.random.RandomState(0)
     one, other = (random.randn(12, 4).astype(np.float32) for _ in range(2))
 
@@ -669,7 +450,7 @@ def fsdd_dir(folder: Path, per_digit: int = 2) -> Path:
 
 
 def test_fsdd_becomes_strings_of_one_speaker(tmp_path: Path) -> None:
-    """The folder or its parent; three to six digits; twice the same bytes."""
+    """From the folder or its parent; three to six digits; the same bytes twice."""
     recordings, _ = fsdd.read(fsdd_dir(tmp_path), per_digit=2)
     again, _ = fsdd.read(tmp_path / "recordings", per_digit=2)
     sizes = {"train": 8, "validation": 3, "test": 5}
@@ -683,7 +464,7 @@ def test_fsdd_becomes_strings_of_one_speaker(tmp_path: Path) -> None:
 
 
 def test_fsdd_speakers_are_disjoint_and_reach_their_split_only(tmp_path: Path) -> None:
-    """Without the test speaker's recordings nothing but the test split can be made."""
+    """Without the test speaker's recordings, only the test split cannot be made."""
     recordings, _ = fsdd.read(fsdd_dir(tmp_path), per_digit=2)
     names = [name for some in fsdd.SPEAKERS.values() for name in some]
     assert len(names) == len(set(names)) == 6
@@ -702,14 +483,14 @@ def test_fsdd_speakers_are_disjoint_and_reach_their_split_only(tmp_path: Path) -
         ("text", "is damaged"),
         ("empty", "is damaged"),
         ("short", "is damaged"),
-        ("silent", "nothing but silence"),
+        ("silent", "only silence"),
         ("stereo", "2 channels, 16 bits, 8000 Hz; expected 1, 16 and 8000"),
         ("rate", "16000 Hz"),
-        ("large", "has at most"),
+        ("large", "expected at most"),
     ],
 )
 def test_damaged_recording_is_named(tmp_path: Path, damage: str, message: str) -> None:
-    """Whatever is wrong with a recording, the sentence names it."""
+    """Whatever is wrong with a recording, the message names it."""
     path = fsdd_dir(tmp_path) / "recordings" / "7_theo_1.wav"
     noise = np.random.RandomState(0).randint(-3000, 3000, 1000)
     match damage:
@@ -738,7 +519,7 @@ def test_damaged_recording_is_named(tmp_path: Path, damage: str, message: str) -
 
 
 def test_fsdd_unknown_layout_and_no_source(tmp_path: Path) -> None:
-    """What was expected, and what to fetch."""
+    """The messages say what was expected, and what to download."""
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match="no layout of FSDD recognised"):
         WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path)
@@ -747,83 +528,44 @@ def test_fsdd_unknown_layout_and_no_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not FSDD.is_file(), reason="no copy of FSDD beside the repository")
-def test_real_fsdd_is_converted(tmp_path: Path) -> None:
-    """Three thousand recordings become the arrays whose digests are golden."""
+@pytest.mark.skipif(not FSDD.is_file(), reason="no copy of FSDD next to the repository")
+def test_real_fsdd_has_the_golden_digests(tmp_path: Path) -> None:
+    """Three thousand recordings become the arrays with the golden digests."""
     unpack(FSDD, tmp_path / "source")
     (tmp_path / "out").mkdir()
 
     WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path / "source")
 
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted((tmp_path / "out").iterdir())}
-    assert found == json.loads(GOLDEN.read_text())["standard_sha256"]
+    found = sessions.digests(tmp_path / "out")
+    assert found == sessions.golden(WORKLOAD.name, "standard_sha256", found)
 
 
 # ---- two processes
 
-TWO_PROCESSES = """
-import json, sys
-from pathlib import Path
+SCRIPT = """
 from tests.workloads.test_speech_recognition import indices, started
-toy, out = (Path(p) for p in sys.argv[1:])
+(toy,) = folders
 session = started(toy, num_devices=2)
 batches = [indices(session._next_batch()) for _ in range(6)]
 session = started(toy, num_devices=2)
-block = session.train_block(40 * 16)
-quality = session.evaluate()
-shares = [len(words) for _, _, words in session.test_batches]
-weights = sum(p.double().sum().item() for p in session.network.parameters())
-(out / f"{session.rank}.json").write_text(json.dumps(dict(batches=batches, loss=block.mean_loss, value=quality.value,
-    num_examples=quality.num_examples, num_samples=block.num_samples, share=sum(shares), weights=weights)))
-if session.rank == 0:
-    import torch
-    torch.save(session.network.state_dict(), out / "weights.pt")
-session.close()
+result = course(session, 40 * 16)
+result |= dict(batches=batches, share=sum(len(words) for _, _, words in session.test_batches))
 """
 
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path: Path, toy: Path) -> None:
     """Shards never overlap, the count is exact, the quality is that of one process with the same weights."""
-    (tmp_path / "two.py").write_text(TWO_PROCESSES)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [str(tmp_path / "two.py"), str(toy), str(tmp_path)]
+    ranks = on_two_processes(SCRIPT, tmp_path, toy)
 
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-
-    assert done.returncode == 0, done.stderr
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     alone = started(toy)
     for step in range(6):
         both = ranks[0]["batches"][step] + ranks[1]["batches"][step]
         assert sorted(both) == sorted(indices(alone._next_batch()))
         assert len(set(both)) == 16
+    assert ranks[0]["counts"] == [640, 23]
+    assert sorted(rank["share"] for rank in ranks) == [11, 12]
     single = started(toy)
-    assert ranks[0]["loss"] == pytest.approx(single.train_block(40 * 16).mean_loss, rel=0.1)
+    assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(40 * 16).mean_loss, rel=0.1)
     single.network.load_state_dict(torch.load(tmp_path / "weights.pt"))
-    assert ranks[0]["value"] == ranks[1]["value"] == single.evaluate().value
-    assert [r["num_examples"] for r in ranks] == [23, 23]
-    assert [r["num_samples"] for r in ranks] == [640, 640]
-    assert sorted(r["share"] for r in ranks) == [11, 12]
-    assert ranks[0]["weights"] == ranks[1]["weights"]
-
-
-def write_golden(folder: Path, standard: Path | None) -> None:
-    """Regenerate what the golden tests compare with: `python -m tests.workloads.test_speech_recognition [FSDD]`."""
-    torch.set_num_threads(1)
-    golden = {"loss": [round(loss, 6) for loss in losses(started(toy_dir(folder / "toy")), 50)]}
-    for name, suite, source in (("sha256", "mini", None), ("standard_sha256", "standard", standard)):
-        (folder / suite).mkdir()
-        WORKLOAD.prepare_data(suite, folder / suite, source)
-        paths = sorted((folder / suite).iterdir())
-        golden[name] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        write_golden(Path(name), Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    assert ranks[0]["course"]["value"] == single.evaluate().value

@@ -1,4 +1,4 @@
-"""What can be had on the test set without training a network. A target must lie well above all of it.
+"""What solutions that train no network reach on the test set. A target must be well above all of them.
 
 Dimension letters: N images, H rows, W columns, M places for objects, D detections, T templates, P pixels of a crop.
 """
@@ -14,23 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.detection.coco import TruthSet
-from workloads.detection.data import Bytes, Floats, Ints, Split, read_split
+from workloads.detection.data import read_split
+from workloads.detection.dataset import Bytes, Floats, Ints, Split
 
 Array = npt.NDArray[np.float32]
 NUM_CONSTANT = 50  # boxes in the fixed set
 NUM_NEAR = 5  # scenes whose boxes are copied
-SMALL = 16  # pixels a side of a scene when scenes are compared
-CROP = 12  # pixels a side of a candidate when candidates are compared
+SMALL = 16  # pixels a side at which scenes are compared
+CROP = 12  # pixels a side at which candidates are compared
 NUM_CROPS = 15  # nearest crops that vote
-EVIDENCE = {"mini": (0.35, 0.5, 0.7, 1.0, 1.4), "standard": (0.25, 0.5, 0.75, 1.0, 1.5)}  # thresholds, in deviations
+EVIDENCE = {
+    "mini": (0.35, 0.5, 0.7, 1.0, 1.4),
+    "standard": (0.25, 0.5, 0.75, 1.0, 1.5),
+}  # thresholds, in standard deviations
 MIN_SIDE = {"mini": 8, "standard": 6}  # of a candidate, in pixels
 TEMPLATE_HEIGHTS = {"mini": (20, 26, 32, 38), "standard": (20, 45, 60, 100)}
-NUM_TEMPLATES = 12  # a class: means of clusters of its crops
+NUM_TEMPLATES = 12  # per class: cluster means of its crops
 NMS_IOU = 0.5
 
 
 def baselines(suite: str, data_dir: Path) -> dict[str, float]:
-    """Test mAP by name: a fixed set of boxes, copies of scenes, blobs with neighbours' votes, templates.
+    """Test mAP by name: a fixed set of boxes, copied scenes, blobs classified by neighbours, templates.
 
     Raises:
         DataError: the data are missing or damaged.
@@ -60,7 +64,7 @@ def _rows(image: int, boxes_D4: Any, scores_D: Any, labels_D: Any) -> Array:
 
 
 def _constant(train: Split, num_images: int) -> Iterator[Array]:
-    """The middles of clusters of all training boxes, largest cluster first, with the majority class of the cluster."""
+    """Cluster centres of all training boxes, largest cluster first, each with the majority class of its cluster."""
     from sklearn.cluster import KMeans
 
     labels_NM = train[2]
@@ -73,7 +77,7 @@ def _constant(train: Split, num_images: int) -> Iterator[Array]:
 
 
 def _nearest_scene(train: Split, tested: Bytes, k: int) -> Iterator[Array]:
-    """The boxes of the k nearest training scenes, nearest first, as standardised small pictures."""
+    """The boxes of the k nearest training scenes, nearest first; scenes are compared as small standardised pictures."""
     from sklearn.neighbors import NearestNeighbors
 
     distances, indices = NearestNeighbors(n_neighbors=k).fit(_small(train[0])).kneighbors(_small(tested))
@@ -93,10 +97,10 @@ def _small(images_NHWC: Bytes) -> Array:
 
 
 def _grey(images_NHWC: Bytes) -> Array:
-    """(N, H, W) with the page's level at 0 and ink positive, whichever of the two was the darker.
+    """Grey images (N, H, W) with the page at 0 and ink positive, whichever of the two was darker.
 
-    The level is the median, the unit the deviation, and the longer tail is ink. In colour, the channel that varies
-    most within an image.
+    The page's level is the median, the unit is the standard deviation, and the longer tail is ink. Of a colour image,
+    the channel that varies most.
     """
     x = images_NHWC.astype(np.float32)
     chosen = x.std((1, 2)).argmax(-1)
@@ -108,7 +112,7 @@ def _grey(images_NHWC: Bytes) -> Array:
 
 
 def _crops(grey_HW: Array, boxes_D4: Floats) -> Array:
-    """(D, P) boxes resized bilinearly to CROP x CROP and brought to mean 0 and length 1."""
+    """Crops (D, P): the boxes resized bilinearly to CROP x CROP, with mean 0 and length 1."""
     height, width = grey_HW.shape
     steps = (np.arange(CROP) + 0.5) / CROP
     left, top, right, bottom = boxes_D4.T[:, :, None]
@@ -134,7 +138,7 @@ def _overlap(boxes_A4: Floats, boxes_B4: Floats) -> Array:
 
 
 def _suppressed(boxes_D4: Floats, scores_D: Array, labels_D: Ints, num_kept: int = 20) -> Ints:
-    """Indices that greedy suppression keeps, over all classes."""
+    """Indices that greedy suppression over all classes keeps."""
     order = np.argsort(-scores_D, kind="stable")[:400]
     kept: list[int] = []
     overlaps = _overlap(boxes_D4[order], boxes_D4[order]) > NMS_IOU
@@ -147,7 +151,7 @@ def _suppressed(boxes_D4: Floats, scores_D: Array, labels_D: Ints, num_kept: int
 
 
 def _candidates(suite: str, grey_HW: Array) -> Floats:
-    """Boxes of the connected pieces of what is above each of several thresholds, smoothed a little."""
+    """Boxes of the connected components above each of several thresholds, after slight smoothing."""
     from scipy.ndimage import find_objects, gaussian_filter, label
 
     smooth = gaussian_filter(grey_HW, 0.8)
@@ -161,10 +165,10 @@ def _candidates(suite: str, grey_HW: Array) -> Floats:
 
 
 def _blobs(suite: str, train: Split, tested: Bytes) -> Iterator[Array]:
-    """Connected pieces of ink as boxes; the class by the votes of the nearest crops of training candidates.
+    """Connected components of ink as boxes, classified by the votes of the nearest training crops.
 
-    The crops that vote are those of the true boxes and of the training scenes' own candidates, which are labelled
-    by the true box they cover best, or as nothing: so torn digits and strokes are known as such.
+    The crops that vote are the true boxes and the candidates found in the training scenes; a candidate has the label
+    of the true box it covers best, or none, so torn digits and strokes are recognised as such.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -194,9 +198,9 @@ def _blobs(suite: str, train: Split, tested: Bytes) -> Iterator[Array]:
 
 
 def _templates(suite: str, train: Split, tested: Bytes, num_classes: int) -> Iterator[Array]:
-    """A sliding window: normalised correlation with mean crops of each class, at several heights and two shapes.
+    """A sliding window: normalised correlation with templates of each class, at several heights and two shapes.
 
-    The mean crops are those of clusters. Pictures are halved first: the boxes are then off by a pixel at most.
+    Templates are cluster means of crops. Images are halved first, which puts boxes off by at most one pixel.
     """
     import torch
     from sklearn.cluster import KMeans
@@ -233,7 +237,7 @@ def _templates(suite: str, train: Split, tested: Bytes, num_classes: int) -> Ite
             sums = functional.avg_pool2d(torch.cat([image, image**2], 1), (height, width), stride=1)
             deviation = (sums[:, 1:] - sums[:, :1] ** 2).clamp(min=0.02).sqrt() * (height * width) ** 0.5
             values = functional.conv2d(image, kernels)[0] / deviation[0]
-            best, which = values.max(0)  # of all templates, at every place
+            best, which = values.max(0)  # over all templates, at every position
             score, place = best.flatten().topk(min(200, best.numel()))
             left, top = 2 * (place % best.shape[1]), 2 * (place // best.shape[1])
             boxes.append(torch.stack([left, top, left + 2 * width, top + 2 * height], -1).float().numpy())

@@ -1,4 +1,4 @@
-"""Geometry of boxes in batches, for the network and its data.
+"""Batched box geometry for the network and its data.
 
 Dimension letters: N images, H rows, W columns, C channels, P points, M places for objects, D detections, 4 edges of
 a box (left, top, right, bottom) or the distances from a point to them.
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def giou_loss(given_NP4: Tensor, wanted_NP4: Tensor) -> Tensor:
-    """1 - generalised IoU (Rezatofighi et al., arXiv:1902.09630) of boxes around the same point, as distances."""
+    """1 - generalised IoU (Rezatofighi et al., arXiv:1902.09630) of boxes around the same point, given as distances."""
     least, most = torch.minimum(given_NP4, wanted_NP4), torch.maximum(given_NP4, wanted_NP4)
     shared, hull, given, wanted = ((x[..., :2] + x[..., 2:]).prod(-1) for x in (least, most, given_NP4, wanted_NP4))
     union = given + wanted - shared
@@ -20,9 +20,9 @@ def giou_loss(given_NP4: Tensor, wanted_NP4: Tensor) -> Tensor:
 
 
 def survivors(boxes_ND4: Tensor, scores_ND: Tensor, labels_ND: Tensor, iou: float) -> Tensor:
-    """Greedy suppression within a class, best first (scores descend): bool (N, D).
+    """Greedy non-maximum suppression per class; scores must descend. Returns bool (N, D).
 
-    The IoUs of all pairs at once, then one step a rank for all images; no number leaves the device.
+    All pairwise IoUs at once, then one step per rank for all images; no value leaves the device.
     """
     area_ND = (boxes_ND4[..., 2:] - boxes_ND4[..., :2]).prod(-1)
     near = torch.maximum(boxes_ND4[:, :, None, :2], boxes_ND4[:, None, :, :2])
@@ -37,7 +37,7 @@ def survivors(boxes_ND4: Tensor, scores_ND: Tensor, labels_ND: Tensor, iou: floa
 
 
 def flipped(images_NHWC: Tensor, boxes_NM4: Tensor, which_N: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Images and boxes with those of `which_N` mirrored along `axis`: 1 turns rows around, 2 columns."""
+    """Images and boxes, mirrored along `axis` (1: rows, 2: columns) where `which_N` is true."""
     size, first = images_NHWC.shape[axis], 2 - axis  # a box is (left, top, right, bottom)
     mirrored_NM4 = boxes_NM4.clone()
     mirrored_NM4[..., first] = size - boxes_NM4[..., first + 2]

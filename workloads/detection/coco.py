@@ -1,4 +1,4 @@
-"""The metric: COCO's mAP@[.50:.95] by faster-coco-eval, from arrays, without files and prints.
+"""The metric: COCO's mAP@[.50:.95] computed by faster-coco-eval from arrays, without files or output.
 
 Dimension letters: N images, M places for objects, D detections, 4 edges of a box.
 """
@@ -40,15 +40,15 @@ class TruthSet:
         )
 
     def mean_average_precision(self, rows_D7: npt.NDArray[Any]) -> float:
-        """Mean over classes that occur and over IoU 0.50, 0.55, ... 0.95 of the average precision at 101 recalls.
+        """Mean average precision at 101 recalls, over the classes that occur and IoU thresholds 0.50, 0.55, ... 0.95.
 
-        rows: index of the image, left, top, width, height, score, class; at most 100 count an image and class.
-        No detections at all are 0.0: all precisions are.
+        rows: image index, left, top, width, height, score, class; at most 100 per image and class count.
+        Without any detection the result is 0.0, since every precision is 0.
         """
         if len(rows_D7) == 0:
             return 0.0
         evaluation = COCOeval_faster(self.coco, self.coco.loadRes(rows_D7), "bbox", print_function=_quiet)
-        # COCO's mAP is over objects of any size: the parts for small, medium and large ones are left out.
+        # COCO's mAP is over objects of any size; its breakdown into small, medium and large is skipped.
         evaluation.params.areaRng, evaluation.params.areaRngLbl = ANY_AREA, ["all"]
         evaluation.params.maxDets = [100]
         evaluation.evaluate()
@@ -58,4 +58,4 @@ class TruthSet:
 
 
 def _quiet(*_: object, **__: object) -> None:
-    """The library tells what it does; a log has no place for it."""
+    """Discard the library's progress messages, which do not belong in a log."""

@@ -1,8 +1,8 @@
-"""The data of detection: scenes of handwritten digits (mini), and what BCCD is turned into.
+"""The data of detection: scenes of handwritten digits (mini), or BCCD converted to the same form (standard).
 
-Whatever the source, what lies in the data folder afterwards is the same: `<split>_images.npy` (uint8, NHWC),
+Whatever the source, the data folder afterwards holds the same files: `<split>_images.npy` (uint8, NHWC),
 `<split>_boxes.npy` (float32, NM4: left, top, right, bottom in pixels from the upper left corner, right and bottom
-outside), `<split>_labels.npy` (int64, NM; -1 where an image has fewer than M objects), and `metadata.json`.
+exclusive), `<split>_labels.npy` (int64, NM; -1 where an image has fewer than M objects), and `metadata.json`.
 
 Dimension letters: N images, H rows, W columns, C channels, M places for objects, 4 edges of a box.
 """
@@ -14,14 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
-
-Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Split = tuple[Bytes, Floats, Ints]  # images_NHWC, boxes_NM4, labels_NM
+from workloads.detection.dataset import Split
+from workloads.detection.scenes import render
+from workloads.detection.voc import CLASSES, download, read
 
 SUITES = ("mini", "standard")
 
@@ -30,29 +27,25 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or not laid out as the card says; or no network.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or not laid out as the card says; or there is no network.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of detection", suite, SUITES))
     if suite == "mini":
         if source is not None:
             raise UsageError("detection_mini makes its own data; leave the source out")
-        from workloads.detection.scenes import render
-
         classes = [str(digit) for digit in range(10)]
         write(data_dir, suite, render(), classes, "handwritten digits of scikit-learn, in scenes")
         return
-    from workloads.detection.voc import CLASSES, download, read
-
     splits = read(source) if source is not None else download(data_dir.parent / "downloads")
     write(data_dir, suite, splits, list(CLASSES), "BCCD, VOC layout")
 
 
 def write(data_dir: Path, suite: str, splits: Mapping[str, Split], classes: list[str], source: str) -> None:
-    """Save the arrays and what may be known of them before the clock."""
+    """Save the arrays, and the metadata that a session may read before the clock starts."""
     images = splits["train"][0]
-    # Exact integer moments: a float mean over 30 million values depends on the order of summation.
+    # Moments from integers, hence exact: a float mean of 30 million values depends on the order of summation.
     counts = [np.bincount(images[..., c].reshape(-1), minlength=256) for c in range(images.shape[-1])]
     total = images[..., 0].size
     levels = np.arange(256)
@@ -75,10 +68,10 @@ def write(data_dir: Path, suite: str, splits: Mapping[str, Split], classes: list
 
 
 def read_split(data_dir: Path, split: str) -> Split:
-    """One split as it was prepared.
+    """Read one prepared split.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+        DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
     arrays = []
     for kind, dtype, ndim in (("images", np.uint8, 4), ("boxes", np.float32, 3), ("labels", np.int64, 2)):
@@ -100,5 +93,5 @@ def read_split(data_dir: Path, split: str) -> Split:
     real = boxes[labels >= 0]
     height, width = images.shape[1:3]
     if not ((real[:, :2] >= 0) & (real[:, :2] < real[:, 2:]) & (real[:, 2:] <= (width, height))).all():
-        raise DataError(f"{data_dir}/{split}_boxes.npy: a box is empty or outside of its image")
+        raise DataError(f"{data_dir}/{split}_boxes.npy: a box is empty or outside its image")
     return images, boxes, labels

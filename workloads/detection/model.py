@@ -1,6 +1,6 @@
 """The network: torchvision's FCOS over a small backbone with one level of features.
 
-FCOS: Z. Tian, C. Shen, H. Chen, T. He, arXiv:2006.09214. Its forward here is over batches of tensors: torchvision's
+FCOS: Z. Tian, C. Shen, H. Chen, T. He, arXiv:2006.09214. Here it works on whole batches of tensors: torchvision
 resizes, pads, matches and post-processes image by image in Python, which for images of one size is most of a step.
 
 Dimension letters: N images, C channels, H rows, W columns, P points of the feature map, M places for objects,
@@ -23,25 +23,25 @@ from workloads.detection.recipe import Recipe
 
 WIDTHS = {"mini": (16, 32, 48), "standard": (24, 48, 96)}
 NUM_RESIDUALS = {"mini": 1, "standard": 2}
-NUM_COARSE = {"mini": 1, "standard": 2}  # stages below the level of the features
-MAX_DETECTIONS = {"mini": 20, "standard": 100}  # of an image; a scene of mini has at most six objects
-NUM_CANDIDATES = {"mini": 60, "standard": 400}  # (point, class) pairs of an image that suppression looks at
+NUM_COARSE = {"mini": 1, "standard": 2}  # stages coarser than the feature level
+MAX_DETECTIONS = {"mini": 20, "standard": 100}  # per image; a mini scene has at most six objects
+NUM_CANDIDATES = {"mini": 60, "standard": 400}  # (point, class) pairs per image that go into suppression
 STRIDE = 8
 MIN_SCORE = 0.05
 NMS_IOU = 0.6
 
 
 def build_model(suite: str, image_shape: tuple[int, int, int], num_classes: int, recipe: Recipe) -> nn.Module:
-    """A freshly initialised detector of images_NCHW of `image_shape` (H, W, C); see `Detector` for what it answers.
+    """Build a freshly initialised detector for images_NCHW of `image_shape` (H, W, C); see `Detector` for its methods.
 
-    Draws from torch's global generator.
+    The weights are drawn from torch's global generator.
     """
     network: nn.Module = Detector(suite, image_shape, num_classes, recipe)
     return network.to(memory_format=torch.channels_last)
 
 
 class Detector(FCOS):  # type: ignore[misc]
-    """FCOS with one level of features, at a stride of 8 pixels, and its loss and detections over whole batches."""
+    """FCOS with one feature level, at a stride of 8 pixels; loss and detections are computed on whole batches."""
 
     points_P2: Tensor
 
@@ -65,7 +65,7 @@ class Detector(FCOS):  # type: ignore[misc]
         images = ImageList(torch.zeros(1, channels, height, width), [self.image_size])
         features = torch.zeros(1, 1, -(-height // STRIDE), -(-width // STRIDE))
         (anchors_P4,) = self.anchor_generator(images, [features])
-        # torchvision lays its points at the corners of the cells; the middle is what a cell sees.
+        # torchvision puts its points at the corners of the cells; a cell sees what is around its middle.
         self.register_buffer("points_P2", anchors_P4.unflatten(1, (2, 2)).mean(1) + STRIDE / 2, persistent=False)
 
     def forward(self, images_NCHW: Tensor) -> dict[str, Tensor]:
@@ -74,26 +74,26 @@ class Detector(FCOS):  # type: ignore[misc]
         return outputs
 
     def loss(self, outputs: dict[str, Tensor], boxes_NM4: Tensor, labels_NM: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of FCOS's three losses over the images, and how many points answer for an object: two scalars."""
+        """Two scalars: the sum of FCOS's three losses over the images, and the number of points that have an object."""
         edges_NP4, labels_NP = self._assigned(boxes_NM4, labels_NM)
         is_object_NP = labels_NP >= 0
         logits_NPK = outputs["cls_logits"].float()
         classes_NPK = (labels_NP[..., None] == torch.arange(logits_NPK.shape[-1], device=labels_NP.device)).float()
         loss = sigmoid_focal_loss(logits_NPK, classes_NPK, self.focal_alpha, self.focal_gamma, reduction="sum")
-        # Every point is computed, those of no object then left out: a selection by mask would make the host wait.
+        # Compute every point and mask those without an object: selecting by mask would make the host wait.
         given_NP4 = outputs["bbox_regression"].float() * STRIDE
         loss = loss + self.box_loss_weight * (giou_loss(given_NP4, edges_NP4) * is_object_NP).sum()
         left, top, right, bottom = edges_NP4.unbind(-1)
         horizontal_NP = torch.minimum(left, right) / torch.maximum(left, right)
         centerness_NP = (horizontal_NP * torch.minimum(top, bottom) / torch.maximum(top, bottom)).sqrt()
-        asked_NP = outputs["bbox_ctrness"].float().squeeze(-1)
-        entropy_NP = functional.binary_cross_entropy_with_logits(asked_NP, centerness_NP, reduction="none")
+        logits_NP = outputs["bbox_ctrness"].float().squeeze(-1)
+        entropy_NP = functional.binary_cross_entropy_with_logits(logits_NP, centerness_NP, reduction="none")
         return loss + (entropy_NP * is_object_NP).sum(), is_object_NP.sum()
 
     def _assigned(self, boxes_NM4: Tensor, labels_NM: Tensor) -> tuple[Tensor, Tensor]:
-        """For every point its distances to the edges of its box, (N, P, 4), and the label of it, (N, P); -1 for none.
+        """For every point, the distances to the edges of its box (N, P, 4) and the box's label (N, P); -1 for none.
 
-        A point answers for the smallest box that it lies in and near whose centre it is.
+        A point is assigned to the smallest box that contains it and whose centre is near.
         """
         points_1P12 = self.points_P2[None, :, None]
         near_NM2, far_NM2 = boxes_NM4[..., :2], boxes_NM4[..., 2:]
@@ -105,13 +105,13 @@ class Detector(FCOS):  # type: ignore[misc]
         area_NP, chosen_NP = torch.where(can_NPM, area_NM[:, None], torch.inf).min(-1)
         labels_NP = labels_NM.gather(1, chosen_NP).where(area_NP < torch.inf, -1)
         edges_NP4 = edges_NPM4.gather(2, chosen_NP[..., None, None].expand(-1, -1, 1, 4)).squeeze(2)
-        # Points outside of their box are masked later, and until then must not divide by zero.
+        # Points outside their box are masked later; until then they must not divide by zero.
         return edges_NP4.clamp(min=1e-3), labels_NP
 
     def detect(self, outputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """boxes_ND4 in pixels, scores_ND, labels_ND, best first; a score of 0 is no detection.
+        """boxes_ND4 in pixels, scores_ND, labels_ND, best first; a score of 0 means no detection.
 
-        The same as torchvision's `postprocess_detections`, for all images at once and without the host's waiting.
+        Equivalent to torchvision's `postprocess_detections`, for all images at once and without making the host wait.
         """
         scores_NPK = outputs["cls_logits"].float().sigmoid() * outputs["bbox_ctrness"].float().sigmoid()
         num_classes = scores_NPK.shape[-1]
@@ -133,12 +133,12 @@ class Detector(FCOS):  # type: ignore[misc]
 
 
 class Backbone(nn.Module):
-    """Three halvings to the level of the features, coarser stages added back to it, then residual blocks."""
+    """Three halvings down to the feature level, coarser stages added back to it, then residual blocks."""
 
     def __init__(self, channels: int, widths: tuple[int, int, int], num_residuals: int, num_coarse: int) -> None:
         super().__init__()
         first, second, third = widths
-        self.out_channels = third  # FCOS asks for it
+        self.out_channels = third  # FCOS reads it
         self.stem = nn.Sequential(_conv_norm(channels, first, 5, 2), nn.ReLU(inplace=True))
         self.fine = nn.Sequential(
             _conv_norm(first, second, 3, 2), nn.ReLU(inplace=True),
@@ -181,11 +181,11 @@ class Residual(nn.Module):
 
 
 class Head(FCOSHead):  # type: ignore[misc]
-    """FCOS's head without towers: their convolutions are worth more in the backbone, where both branches use them."""
+    """FCOS's head without towers: convolutions are better spent in the backbone, where both branches use them."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__(channels, 1, num_classes, num_convs=0)
-        # A first box of 24 pixels: around 0, where torchvision starts, the ReLU at the end lets half of them not learn.
+        # Boxes start at 24 pixels. Around 0, where torchvision starts, the final ReLU keeps half of them from learning.
         nn.init.constant_(self.regression_head.bbox_reg.bias, 1.5)
 
 

@@ -16,7 +16,7 @@ from workloads.detection.recipe import Recipe
 
 
 def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Muon on the backbone's convolutions but the first, AdamW on the rest; see `Muon` for how rates are set."""
+    """Muon on the backbone's convolutions but the first, AdamW on the rest; see `Muon` for their learning rates."""
     backbone = [p for name, p in network.named_parameters() if p.ndim == 4 and name.startswith("backbone.")]
     matrices = backbone[1:]
     rest = [p for p in network.parameters() if all(p is not matrix for matrix in matrices)]
@@ -31,10 +31,10 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, made orthogonal, for convolutions; AdamW for the groups that are not `is_matrix`.
+    """Orthogonalised momentum for convolutions; AdamW for groups that are not `is_matrix`.
 
-    K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024. The rate that a group is
-    given is Muon's; AdamW's is `rate_ratio` of it. torch's own Muon takes matrices only, one at a time, in bf16.
+    K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024. A group's `lr` is Muon's;
+    AdamW uses `rate_ratio` times that. torch's own Muon takes only matrices, one at a time, in bf16.
     """
 
     def __init__(self, groups: list[dict[str, Any]], recipe: Recipe) -> None:
@@ -61,11 +61,11 @@ class Muon(torch.optim.Optimizer):
     def _muon(self, params: list[Tensor], rate: float) -> None:
         grads, averages = _gradients(params), self._kept(params, "average")
         torch._foreach_lerp_(averages, grads, 1 - self.momentum)
-        updates = torch._foreach_lerp(grads, averages, self.momentum)  # Nesterov's
+        updates = torch._foreach_lerp(grads, averages, self.momentum)  # Nesterov momentum
         by_shape: dict[torch.Size, list[int]] = {}
         for i, p in enumerate(params):
             by_shape.setdefault(p.shape, []).append(i)
-        for indices in by_shape.values():  # equal shapes at once: few, larger products
+        for indices in by_shape.values():  # equal shapes together: fewer, larger products
             directions = orthogonal(torch.stack([updates[i].flatten(1) for i in indices]))
             for i, direction in zip(indices, directions, strict=True):
                 params[i].add_(
@@ -92,7 +92,7 @@ def _gradients(params: list[Tensor]) -> list[Tensor]:
 
 
 def orthogonal(matrices_BRC: Tensor, num_steps: int = 5) -> Tensor:
-    """Each matrix with its singular values brought near to one: Newton-Schulz, with Jordan's coefficients."""
+    """Bring the singular values of each matrix near one, by Newton-Schulz with Jordan's coefficients."""
     wide = matrices_BRC.mT if matrices_BRC.shape[1] > matrices_BRC.shape[2] else matrices_BRC
     x = wide / (wide.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(num_steps):

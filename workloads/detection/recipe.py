@@ -1,4 +1,4 @@
-"""The hyperparameters of detection: names, kinds, bounds, and the learning rate they mean."""
+"""The hyperparameters of detection: names, types, bounds, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ NAME = "detection"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one. Steps are global batches."""
+    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one. A step is a global batch."""
 
     global_batch_size: int
     opt_name: str
-    opt_base_learning_rate: float  # the peak, of the matrices that Muon orthogonalises
+    opt_base_learning_rate: float  # the peak, for the matrices that Muon orthogonalises
     opt_end_learning_rate: float  # from the horizon on
     opt_learning_rate_warmup_steps: int
     opt_learning_rate_training_steps: int  # the horizon
-    opt_momentum: float  # of Muon, Nesterov's
+    opt_momentum: float  # of Muon, Nesterov
     opt_weight_decay: float  # decoupled; convolutions only
-    opt_adamw_learning_rate_ratio: float  # of what is not orthogonalised, in learning rates of Muon
+    opt_adamw_learning_rate_ratio: float  # AdamW's learning rate as a fraction of Muon's
     opt_adamw_beta_1: float
     opt_adamw_beta_2: float
     opt_adamw_epsilon: float
     focal_alpha: float
     focal_gamma: float
     box_loss_weight: float
-    center_sampling_radius: float  # strides around the centre of a box in which a point answers for it
-    data_flip: bool  # a coin for each axis, image and epoch
+    center_sampling_radius: float  # in strides: points this near the centre of a box are assigned to it
+    data_flip: bool  # a coin flip per axis, image and epoch
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds.
+        """Return the recipe that `values` describe.
 
-        has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
+        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+
+        Raises:
+            UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
         if recipe.opt_name != "muon" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: muon")
+            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected muon")
         if recipe.global_batch_size < 1:
             raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 1")
         if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
@@ -54,9 +57,9 @@ class Recipe:
         return recipe
 
     def learning_rate(self, step: int) -> float:
-        """Of step 0, 1, ...: a straight line up to the peak, a straight line down to the end rate, which then stays.
+        """Return the rate of step 0, 1, ...: linear up to the peak, linear down to the end rate, then constant.
 
-        The floor is what lets a run that has passed the horizon still reach its target.
+        The floor lets a run that has passed its horizon still reach the target.
         """
         warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
         peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate

@@ -1,6 +1,6 @@
 """The data of the mini suite: scenes of scikit-learn's handwritten digits, the same bytes on every machine.
 
-One to six digits at seeded scale, slant and place on a textured page, among strokes and torn digits, under noise.
+One to six digits of random scale, slant and position on a textured page, among strokes and torn digits, with noise.
 
 Dimension letters: N pictures, D source digits, H rows, W columns, M places for objects, 4 edges of a box.
 """
@@ -13,37 +13,37 @@ import hashlib
 import numpy as np
 
 from harness.errors import DataError
-from workloads.detection.data import Bytes, Floats, Ints, Split
+from workloads.detection.dataset import Bytes, Floats, Ints, Split
 
 FRAME = 128  # pixels a side
-PATCH = 60  # holds the largest digit turned: 40 * (cos 15 + sin 15 + shear)
+PATCH = 60  # holds the largest rotated digit: 40 * (cos 15 + sin 15 + shear)
 MAX_OBJECTS = 6
 DIGITS_SHA256 = "7c1aa07bedb2b8d409607ccc44f6a2b99b7172248b5d137b172b9dda5a395c62"
 SEED = 6128
 NUM_SOURCES = {"train": 1200, "validation": 237, "test": 360}  # of the 1,797 digits; disjoint
 NUM_SCENES = {"train": 2000, "validation": 320, "test": 320}
-SIDES = (18, 41)  # pixels a side of the digit's 8x8 picture as drawn
-INK = 1024  # of 4096: what counts as the digit when its box is measured
+SIDES = (18, 41)  # pixels a side at which a digit's 8x8 picture is drawn
+INK = 1024  # of 4096: opacity from which a pixel counts towards the digit's box
 MAX_COVERED = 10  # per cent of the smaller of two boxes
-NUM_TRIES = 30  # to find a free place; then the scene goes without that digit
+NUM_TRIES = 30  # to find a free place; after that the scene does without the digit
 RENDER_AT_ONCE = 500
 
 
 def sources() -> dict[str, Ints]:
-    """Which of the 1,797 digits each split is made from; disjoint, the same on every machine."""
+    """Indices of the digits (of 1,797) that each split is made from; disjoint, the same on every machine."""
     order = np.random.RandomState(SEED).permutation(sum(NUM_SOURCES.values()))
     cuts = np.cumsum(list(NUM_SOURCES.values()))[:-1]
     return {name: np.sort(part) for name, part in zip(NUM_SOURCES, np.split(order, cuts), strict=True)}
 
 
 def render() -> dict[str, Split]:
-    """Train, validation and test of the mini suite.
+    """Render train, validation and test of the mini suite.
 
     `RandomState` streams are frozen by numpy's policy (NEP 19) and the geometry is in integers, so the
-    bytes do not depend on machine or version.
+    bytes depend on neither machine nor version.
 
     Raises:
-        DataError: the installed scikit-learn ships other digits than the ones the contest is made of.
+        DataError: the installed scikit-learn ships other digits than those the data set is made of.
     """
     from sklearn.datasets import load_digits
 
@@ -51,7 +51,9 @@ def render() -> dict[str, Split]:
     digits_D88, labels_D = bunch.images.astype(np.int32), bunch.target.astype(np.int64)
     found = hashlib.sha256(digits_D88.astype("<i4").tobytes() + labels_D.astype("<i8").tobytes()).hexdigest()
     if found != DIGITS_SHA256:
-        raise DataError(f"scikit-learn's digits have sha256 {found}, not {DIGITS_SHA256}: another contest")
+        raise DataError(
+            f"scikit-learn's digits have sha256 {found}, expected {DIGITS_SHA256}: this would be another data set"
+        )
     splits = {}
     for stream, (name, which) in enumerate(sources().items()):
         random = np.random.RandomState(SEED + 1 + stream)
@@ -62,12 +64,12 @@ def render() -> dict[str, Split]:
 
 
 def _scene(random: np.random.RandomState, digits_D88: Ints, labels_D: Ints) -> tuple[Bytes, Floats, Ints]:
-    """One page, (H, W): texture, strokes, torn digits, then whole ones, then noise; boxes (M, 4); labels (M,)."""
+    """Draw one page (H, W): texture, strokes, torn digits, whole digits, noise; with boxes (M, 4) and labels (M,)."""
 
     def draw(low: int, high: int, *shape: int) -> Ints:
         return random.randint(low, high, size=shape, dtype=np.int64)
 
-    # Every quantity is drawn for six digits, so that the stream does not depend on how many find a place.
+    # Always draw every quantity for six digits, so that the stream does not depend on how many find a place.
     num = int(draw(1, MAX_OBJECTS + 1))
     texture = [
         _placed(draw(0, 17, 1, 8, 8), draw(0, 16, 1), draw(0, 16, 1), draw(*sides, 1) * 16, draw(0, 360, 1), FRAME, 8)[
@@ -76,7 +78,7 @@ def _scene(random: np.random.RandomState, digits_D88: Ints, labels_D: Ints) -> t
         for sides in ((100, 180), (40, 80))
     ]
     level = (draw(80, 176) << 12) + texture[0] * draw(-40, 41) + texture[1] * draw(-40, 41)
-    sign = 2 * draw(0, 2) - 1  # ink darker or lighter than paper
+    sign = 2 * draw(0, 2) - 1  # ink darker or lighter than the paper
     for _ in range(draw(0, 5)):
         level += _stroke(draw(0, FRAME, 4), int(draw(16, 40))) * sign * draw(50, 110)
     which = draw(0, len(digits_D88), 2 * MAX_OBJECTS)
@@ -93,7 +95,7 @@ def _scene(random: np.random.RandomState, digits_D88: Ints, labels_D: Ints) -> t
     for i in range(MAX_OBJECTS, MAX_OBJECTS + num_torn):
         x, y = (int(c) * (FRAME - PATCH) >> 16 for c in corners[i, 0])
         level[y : y + PATCH, x : x + PATCH] += patches[i] * contrast[i]
-    # The faint fringe of ink around a box is drawn too, over the edge of the page if need be.
+    # The faint fringe of ink around a box is drawn too, if need be beyond the edge of the page.
     page = np.pad(level, PATCH)
     boxes, labels = np.zeros((MAX_OBJECTS, 4), np.int64), np.full(MAX_OBJECTS, -1, np.int64)
     placed = 0
@@ -123,7 +125,7 @@ def _is_free(box: Ints, others_M4: Ints) -> bool:
 
 
 def _stroke(ends_4: Ints, width: int) -> Ints:
-    """Opacity 0..4096, (H, W), of a straight stroke between two points; `width` in 1/8 pixel."""
+    """Opacity (H, W), 0..4096, of a straight stroke between two points; `width` in 1/8 pixel."""
     x0, y0, x1, y1 = (int(end) for end in ends_4)
     dx, dy = x1 - x0, y1 - y0
     length2 = max(1, dx * dx + dy * dy)
@@ -138,11 +140,11 @@ def _stroke(ends_4: Ints, width: int) -> Ints:
 def _placed(
     pictures_N88: Ints, cx: Ints, cy: Ints, size: Ints, degrees: Ints, frame: int, tiles: int, shear: Ints | None = None
 ) -> Ints:
-    """Opacity 0..4096, (N, frame, frame), of pictures of values 0..16 under an affine map, read bilinearly.
+    """Opacity (N, frame, frame), 0..4096, of pictures of values 0..16 under an affine map, sampled bilinearly.
 
-    Each picture lies with its centre (cx, cy) from the frame's, with the given side, all in 1/16 pixel; shear in
-    1/256. `tiles`: 8 repeats the picture over the plane, 0 leaves it alone on it. Sines are rounded to 1/2**14 once
-    and the rest is integers, so that no machine's floating point can move a pixel.
+    (cx, cy) is the offset of a picture's centre from the frame's and `size` its side, all in 1/16 pixel; `shear` is in
+    1/256. `tiles`: 8 repeats the picture over the plane, 0 places it once. Sines are rounded to 1/2**14 once and
+    everything else is integers, so floating point cannot move a pixel on any machine.
     """
     cos, sin = (np.rint(f(np.deg2rad(degrees)) * 2**14).astype(np.int64)[:, None, None] for f in (np.cos, np.sin))
     pixel = 16 * np.arange(frame) + 8 - 8 * frame
@@ -157,7 +159,7 @@ def _placed(
         padded, stride = np.pad(pictures_N88, ((0, 0), (0, 1), (0, 1)), mode="wrap"), 9
         u, v = (w + (4 * 256 - 128) & 8 * 256 - 1 for w in (u, v))
     else:
-        # Two zeros around the picture: what falls outside reads zero. 6 is its centre, less half a pixel.
+        # A border of two zeros: samples outside the picture read zero. 6 is its centre, less half a pixel.
         padded, stride = np.pad(pictures_N88, ((0, 0), (2, 2), (2, 2))), 12
         u, v = (np.clip(w + (6 * 256 - 128), 0, 11 * 256 - 1) for w in (u, v))
     flat, right, down = padded.reshape(-1), u & 255, v & 255

@@ -1,6 +1,7 @@
-"""BCCD for the standard suite: blood cells in the layout of PASCAL VOC, from a folder or from the official archive.
+"""BCCD for the standard suite: blood cells in PASCAL VOC layout, from a folder or from the official archive.
 
-Annotations are untrusted: bounded in size, without document type (so without entities), refused by name.
+Annotations are untrusted: they are bounded in size and may not have a document type (hence no entities), and an
+error names the file.
 """
 
 from __future__ import annotations
@@ -17,40 +18,40 @@ from xml.parsers import expat
 import numpy as np
 
 from harness.errors import DataError, printable
-from workloads.detection.data import Bytes, Floats, Split
+from workloads.detection.dataset import Bytes, Floats, Split
 
 CLASSES = ("Platelets", "RBC", "WBC")
 WIDTH, HEIGHT = 640, 480
 SHRINK = 2  # pictures and boxes are halved: 240x320
-SPLITS = {"train": "train", "validation": "val", "test": "test"}  # ours -> the official list
+SPLITS = {"train": "train", "validation": "val", "test": "test"}  # tta's name -> the official list
 NUM_IMAGES = {"train": 205, "validation": 87, "test": 72}
 MAX_LIST_BYTES, MAX_XML_BYTES, MAX_JPEG_BYTES = 1 << 16, 1 << 16, 1 << 21
-# The digest is the one that TensorFlow Datasets publishes for this address (bccd/checksums.tsv: 7,875,205 bytes).
+# The digest that TensorFlow Datasets publishes for this address (bccd/checksums.tsv: 7,875,205 bytes).
 URL = "https://github.com/Shenggan/BCCD_Dataset/archive/v1.0.zip"
 SHA256 = "97af5cc16d14d293fcb3c82a8f66e49b0339a8d0abd8e9508e0feeb4911caa1f"
 MAX_BYTES = 16_000_000
 IN_ARCHIVE = "BCCD_Dataset-1.0/BCCD"
 
-ReadFile = Callable[[str, int], bytes]  # a path under BCCD/ and the most bytes it may have
+ReadFile = Callable[[str, int], bytes]  # a path under BCCD/ and the maximum number of bytes
 
 
 def read(source: Path) -> dict[str, Split]:
-    """BCCD from a folder that is, or holds, `BCCD/` with JPEGImages, Annotations and ImageSets/Main.
+    """Read BCCD from a folder that is or contains `BCCD/` with JPEGImages, Annotations and ImageSets/Main.
 
     Raises:
-        DataError: no such layout, or a file that is missing, damaged, too large, or at odds with its fellows.
+        DataError: the layout is not there, or a file is missing, damaged, too large, or inconsistent with the others.
     """
     for root in (source, source / "BCCD", source / "BCCD_Dataset-1.0" / "BCCD"):
         if (root / "ImageSets" / "Main").is_dir():
             return _splits(str(root), lambda name, limit, root=root: _read_file(root / name, limit))  # type: ignore[misc]
-    raise DataError(f"{source}: no BCCD in it; expected BCCD/ImageSets/Main, BCCD/Annotations and BCCD/JPEGImages")
+    raise DataError(f"{source}: BCCD not found; expected BCCD/ImageSets/Main, BCCD/Annotations and BCCD/JPEGImages")
 
 
 def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Split]:
-    """BCCD from its home (or `url`); the archive stays in `folder`, so that a second try goes on.
+    """Download BCCD from its home (or `url`); the archive stays in `folder`, so that a second attempt can resume.
 
     Raises:
-        DataError: no network, or the archive is not the official one.
+        DataError: there is no network, or the archive is not the official one.
     """
     from harness.base.download import download as fetch
 
@@ -65,7 +66,7 @@ def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Sp
                     with members.open(f"{IN_ARCHIVE}/{name}") as stream:
                         return _bounded(f"{archive}: {name}", stream.read(limit + 1), limit)
                 except KeyError:
-                    raise DataError(f"{archive}: has no file {IN_ARCHIVE}/{name}") from None
+                    raise DataError(f"{archive}: contains no file {IN_ARCHIVE}/{name}") from None
 
             return _splits(str(archive), read_member)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
@@ -105,7 +106,7 @@ def _names(place: str, read_one: ReadFile, official: str) -> list[str]:
     for name in names:
         # A name becomes part of a path.
         if not (name.isascii() and name.replace("_", "").isalnum()):
-            raise DataError(f"{place}/ImageSets/Main/{official}.txt: {printable(name)!r} is no name of an image")
+            raise DataError(f"{place}/ImageSets/Main/{official}.txt: {printable(name)!r} is not an image name")
     return names
 
 
@@ -126,15 +127,15 @@ def _split(place: str, read_one: ReadFile, names: list[str]) -> Split:
 
 
 def _decoded(place: str, content: bytes) -> Bytes:
-    """The picture at half its size, (240, 320, 3): means of 2x2 pixels, in integers, halves rounded up."""
+    """The picture at half size, (240, 320, 3): integer means of 2x2 pixels, halves rounded up."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is judged below
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked below
             image = Image.open(io.BytesIO(content), formats=("JPEG",))
         with image:
-            if image.size != (WIDTH, HEIGHT):  # known from the head of the file: nothing large is decoded
+            if image.size != (WIDTH, HEIGHT):  # known from the header: nothing large is decoded
                 raise DataError(f"{place}: {image.size[0]}x{image.size[1]} pixels, expected {WIDTH}x{HEIGHT}")
             pixels = np.asarray(image.convert("RGB"), np.uint16)
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
@@ -147,24 +148,24 @@ def _decoded(place: str, content: bytes) -> Bytes:
 def _objects(place: str, content: bytes) -> list[tuple[int, Floats]]:
     """Label and box of every object in the halved picture.
 
-    VOC counts pixels from 1 and both corners belong to the box. A box is cut to its picture; one whose corners
-    coincide in a coordinate (there are two in BCCD) marks nothing that could be found, and is left out. What the
-    file says of its own name and path is not looked at: the name in the lists is what counts.
+    VOC counts pixels from 1 and both corners belong to the box. A box is clipped to its picture; one whose corners
+    coincide in a coordinate (there are two in BCCD) encloses nothing and is dropped. The name and path in the file
+    itself are ignored: only the name in the lists counts.
     """
     root = _parsed(place, content)
     for name, expected in (("width", WIDTH), ("height", HEIGHT)):
         if (found := _integer(place, root, f"size/{name}")) != expected:
-            raise DataError(f"{place}: size/{name} is {found}, the picture has {expected}")
+            raise DataError(f"{place}: size/{name} is {found}, expected {expected}")
     objects: list[tuple[int, Floats]] = []
     for element in root.iter("object"):
         name = (element.findtext("name") or "").strip()
         if name not in CLASSES:
-            raise DataError(f"{place}: an object is called {printable(name)!r}; there are: {', '.join(CLASSES)}")
+            raise DataError(f"{place}: unknown class {printable(name)!r}, expected one of {', '.join(CLASSES)}")
         left, top, right, bottom = (
             _integer(place, element, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")
         )
         if left > right or top > bottom or right < 1 or bottom < 1 or left > WIDTH or top > HEIGHT:
-            raise DataError(f"{place}: a box from ({left}, {top}) to ({right}, {bottom}) of {WIDTH}x{HEIGHT} pixels")
+            raise DataError(f"{place}: a box from ({left}, {top}) to ({right}, {bottom}) in {WIDTH}x{HEIGHT} pixels")
         if left < right and top < bottom:
             edges = max(left - 1, 0), max(top - 1, 0), min(right, WIDTH), min(bottom, HEIGHT)
             objects.append((CLASSES.index(name), np.array(edges, np.float32) / np.float32(SHRINK)))
@@ -180,11 +181,11 @@ def _integer(place: str, element: Element, path: str) -> int:
 
 
 def _parsed(place: str, content: bytes) -> Element:
-    """The document's root; one with a document type is refused, since entities are declared nowhere else."""
+    """The root element. A document type is refused, since that is the only place to declare entities."""
     builder = TreeBuilder()
 
     def refuse(*_: object) -> None:
-        raise DataError(f"{place}: has a document type, and an annotation needs none")
+        raise DataError(f"{place}: has a document type, which an annotation must not have")
 
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = refuse
@@ -193,5 +194,5 @@ def _parsed(place: str, content: bytes) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise DataError(f"{place} is no XML: {printable(error)}") from None
+        raise DataError(f"{place} is not XML: {printable(error)}") from None
     return builder.close()

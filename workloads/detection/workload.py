@@ -1,8 +1,8 @@
 """Detection: one stage of FCOS until the COCO mAP on the test set is good enough.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
-Dimension letters: N images, H rows, W columns, C channels, M places for objects, D detections; the batch is this
+Dimension letters: N images, H rows, W columns, C channels, M places for objects, D detections; a batch is this
 rank's share.
 """
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = {"mini": 40, "standard": 12}  # images at once
 NUM_WARM_UP_STEPS = 3
 
 
 class TrainingSession:
-    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+    """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -67,15 +67,15 @@ class TrainingSession:
         import torch
         from accelerate import Accelerator
 
-        from workloads.detection import coco  # noqa: F401  (its libraries load before the clock)
+        from workloads.detection import coco, data  # noqa: F401  (loaded before the clock starts)
         from workloads.detection.model import build_model
         from workloads.detection.muon import build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -90,22 +90,22 @@ class TrainingSession:
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but 3 % of a step.
+        # Without a gradient scaler, accelerate's wrappers around backward and step only add 3 % to a step.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        # Permutations and coins come from this generator alone: the same on every rank.
+        # Permutations and coin flips come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
-        # The libraries are no garbage: looking through them for some cost 0.16 s in every third evaluation.
+        # Exempt the libraries from garbage collection: scanning them cost 0.16 s in every third evaluation.
         gc.collect()
         gc.freeze()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then put back weights, statistics and random states."""
+        """Run the kernels of training and evaluation on noise, then restore weights, statistics and random states."""
         import torch
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
@@ -153,14 +153,14 @@ class TrainingSession:
         self.images_NHWC, self.boxes_NM4, self.labels_NM = (torch.from_numpy(x).to(self.device) for x in held["train"])
         images, boxes, labels = held["test"]
         self.truth = TruthSet(boxes, labels, self.num_classes)
-        # Every rank takes each num_ranks-th test image: no padding, so no image is counted twice.
+        # Each rank takes every num_ranks-th test image: no padding, so no image is counted twice.
         self.test_images_NHWC = torch.from_numpy(images[self.rank :: self.num_ranks]).to(self.device)
         self.num_train, self.num_test = len(self.labels_NM), len(labels)
         self._check_fits(self.num_train)
         self._new_epoch()
 
     def _new_epoch(self) -> None:
-        """Draw the order and the flips of all training images; what does not fill a last batch is dropped."""
+        """Draw the order and flips of all training images; those that do not fill a last batch are dropped."""
         import torch
 
         self.cursor = 0
@@ -187,17 +187,17 @@ class TrainingSession:
         return self._normalised(images_NHWC), boxes_NM4, self.labels_NM[chosen_N]
 
     def _normalised(self, images_NHWC: Tensor) -> Tensor:
-        """uint8 NHWC to float NCHW of mean 0 and deviation 1; the permuted view is channels-last as it is."""
+        """uint8 NHWC to float NCHW of mean 0 and standard deviation 1; the permuted view is already channels-last."""
         return ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
 
     def _train_step(self, images_NCHW: Tensor, boxes_NM4: Tensor, labels_NM: Tensor, learning_rate: float) -> Tensor:
-        """One update; this rank's part of the global loss times the number of ranks, on the device."""
+        """Do one update; return this rank's part of the global loss times the number of ranks, on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         loss: Tensor
         loss, num_points = self.network.loss(self.model(images_NCHW), boxes_NM4, labels_NM)
-        # The loss of a global batch is a mean over its points with an object, wherever they are computed. DDP takes
-        # the mean of the gradients over ranks, which the number of ranks makes a sum.
+        # The loss of a global batch is the mean over its points with an object, on whichever rank they are. DDP
+        # averages gradients over ranks; multiplying by the number of ranks makes that a sum.
         num_points = self.accelerator.reduce(num_points, reduction="sum")
         loss = loss * self.num_ranks / num_points.clamp(min=1)
         self.optimizer.zero_grad(set_to_none=True)
@@ -209,7 +209,7 @@ class TrainingSession:
         return loss.detach()
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -217,22 +217,22 @@ class TrainingSession:
         data_wait_s = 0.0
         self.model.train()
         for _ in range(steps):
-            asked = perf_counter()
+            waiting_since = perf_counter()
             batch = self._next_batch()
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
             total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
     def evaluate(self) -> Quality:
-        """COCO mAP on the whole test set; every rank detects on its images, and each scores the detections of all."""
+        """COCO mAP on the whole test set; each rank detects on its own images and scores all ranks' detections."""
         import numpy as np
         import torch
         from accelerate.utils import gather_object
 
         if self.num_ranks > 1:
-            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
             for buffer in self.network.buffers():
                 torch.distributed.broadcast(buffer, 0)
         rows_D7 = self._detections(self.test_images_NHWC)
@@ -242,7 +242,7 @@ class TrainingSession:
         return Quality(self.truth.mean_average_precision(rows_D7), self.num_test)
 
     def _detections(self, images_NHWC: Tensor) -> npt.NDArray[Any]:
-        """(D, 7) float64: index of the image, left, top, width, height, score, class; only what is finite."""
+        """Detections (D, 7), float64: image index, left, top, width, height, score, class; only finite rows."""
         import torch
 
         size = EVAL_BATCH[self.config.suite]
@@ -264,7 +264,7 @@ class TrainingSession:
         return kept
 
     def close(self) -> None:
-        """Leave the process group and let go of the data."""
+        """Leave the process group and release the data."""
         if hasattr(self, "accelerator"):
             self.accelerator.end_training()
             self.accelerator.free_memory()

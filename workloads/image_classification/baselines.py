@@ -1,4 +1,4 @@
-"""What can be had on the test set without training a network. A target must lie well above all of it."""
+"""What solutions that train no network reach on the test set. A target must be well above all of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.image_classification.data import Bytes, read_split
+from workloads.image_classification.data import read_split
+from workloads.image_classification.dataset import Bytes
 
 NEIGHBOURS = (1, 5, 25)
-NUM_FITTED = {"mini": 30_000, "standard": 10_000}  # on all of CIFAR-10 these take most of an hour
+NUM_FITTED = {"mini": 30_000, "standard": 10_000}  # on all of CIFAR-10 these would take most of an hour
 NUM_PROJECTED = 60  # principal components for the support vector machine
 NUM_SVM = 10_000  # its kernel is quadratic in the number of images
 
@@ -21,9 +22,9 @@ NUM_SVM = 10_000  # its kernel is quadratic in the number of images
 def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     """Test accuracy by name: majority, nearest neighbours, logistic regression, forest, support vectors.
 
-    Each is fitted on the training split (its first `NUM_FITTED` images in a fixed shuffle) as raw pixels
-    and, under the names with `_standardised`, with every image brought to mean 0 and deviation 1. `_aligned`
-    (mini) is what a person would try next: ink always bright, its centre of mass in the middle of the frame.
+    Each is fitted on the training split (the first `NUM_FITTED` images of a fixed shuffle) as raw pixels and, under
+    the names with `_standardised`, with every image scaled to mean 0 and standard deviation 1. `_aligned` (mini) is
+    what a person would try next: ink always bright, with its centre of mass in the middle of the frame.
 
     Raises:
         DataError: the data are missing or damaged.
@@ -53,7 +54,7 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
             scores[f"nearest_neighbours_{k}{suffix}"] = score(KNeighborsClassifier(k), fitted, tested)
     fitted, tested = standardised
     with warnings.catch_warnings():
-        # 60 steps of L-BFGS: past that the fit to the training images still grows and the test accuracy does not.
+        # 60 steps of L-BFGS: more steps improve the fit to the training images, but not the test accuracy.
         warnings.simplefilter("ignore", ConvergenceWarning)
         scores["logistic_regression"] = score(LogisticRegression(max_iter=60), fitted, tested)
     forest = RandomForestClassifier(100, n_jobs=-1, random_state=0)
@@ -64,7 +65,7 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
 
 
 def _aligned(images_NHWC: Bytes) -> npt.NDArray[np.float32]:
-    """(N, H * W) standardised frames, turned so that the longer tail is bright, rolled to their centre of mass."""
+    """Standardised frames (N, H * W), inverted where the longer tail is dark, rolled to their centre of mass."""
     x = images_NHWC.mean(-1, dtype=np.float32)
     x = (x - x.mean((1, 2), keepdims=True)) / (x.std((1, 2), keepdims=True) + 1)
     x *= np.where((x**3).mean((1, 2), keepdims=True) < 0, np.float32(-1), np.float32(1))

@@ -1,6 +1,6 @@
-"""CIFAR-10 for the standard suite: the two official layouts, images in folders, or the download.
+"""CIFAR-10 for the standard suite: the two official layouts, images in class folders, or the download.
 
-Planes are (N, 3, 32, 32) uint8 as in the official files; what is returned is images_NHWC.
+Planes are (N, 3, 32, 32) uint8 as in the official files; the functions return images_NHWC.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError, printable
-from workloads.image_classification.data import Bytes, Split
+from workloads.image_classification.dataset import Bytes, Split
 
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE  # one label byte, then the red, green and blue planes
@@ -27,10 +27,10 @@ MAX_BYTES = 200_000_000  # the archive has 170,498,071
 
 
 def read(source: Path) -> tuple[dict[str, Split], str]:
-    """CIFAR-10 from a folder in one of three layouts (the folder itself or its parent), and which one.
+    """Read CIFAR-10 in one of three layouts, from the folder itself or its parent; also return the layout's name.
 
     Raises:
-        DataError: no known layout, or a file that is missing, damaged, or of the wrong size.
+        DataError: the layout is unknown, or a file is missing, damaged, or of the wrong size.
     """
     for root in (source, source / "cifar-10-batches-py", source / "cifar-10-batches-bin"):
         if (root / "batches.meta").is_file() or (root / "data_batch_1").is_file():
@@ -46,10 +46,10 @@ def read(source: Path) -> tuple[dict[str, Split], str]:
 
 
 def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Split]:
-    """CIFAR-10 from its home (or `url`); the archive stays in `folder`, so that a second try goes on.
+    """Download CIFAR-10 from its home (or `url`); the archive stays in `folder`, so that a second attempt can resume.
 
     Raises:
-        DataError: no network, or the archive is not the official one.
+        DataError: there is no network, or the archive is not the official one.
     """
     from harness.base.download import download as fetch
 
@@ -64,7 +64,7 @@ def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Sp
             except KeyError:
                 stream = None
             if stream is None:
-                raise DataError(f"{archive}: has no file cifar-10-batches-py/{name}")
+                raise DataError(f"{archive}: contains no file cifar-10-batches-py/{name}")
             return stream.read(MAX_BYTES)
 
         return _python_batches(archive, read_member)
@@ -73,7 +73,7 @@ def download(folder: Path, url: str = URL, sha256: str = SHA256) -> dict[str, Sp
 def read_python_batches(
     folder: Path, md5: Mapping[str, str] | None = None, per_class: Mapping[str, int] = PER_CLASS
 ) -> dict[str, Split]:
-    """The official layout for Python: five pickles and one."""
+    """Read the official Python layout: five training pickles and one test pickle."""
     return _python_batches(folder, lambda name: _read_file(folder / name), md5, per_class)
 
 
@@ -83,7 +83,7 @@ def _python_batches(
     md5: Mapping[str, str] | None = None,
     per_class: Mapping[str, int] = PER_CLASS,
 ) -> dict[str, Split]:
-    """Each pickle is checked by MD5 (torchvision's list) before it is unpickled, since a pickle can run code."""
+    """Check each pickle by MD5 (torchvision's list) before unpickling it, since a pickle can run code."""
     if md5 is None:
         from torchvision.datasets import CIFAR10
 
@@ -93,7 +93,7 @@ def _python_batches(
         content = read_one(name)
         found = hashlib.md5(content, usedforsecurity=False).hexdigest()
         if found != expected:
-            raise DataError(f"{place / name}: MD5 is {found}, the official file has {expected}")
+            raise DataError(f"{place / name}: MD5 is {found}, expected {expected}")
         batch = pickle.loads(content, encoding="latin1")  # noqa: S301  (its digest is known)
         planes = np.asarray(batch["data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
         parts["test" if name == "test_batch" else "train"].append((planes, np.asarray(batch["labels"], np.int64)))
@@ -101,7 +101,7 @@ def _python_batches(
 
 
 def read_binary_batches(folder: Path, per_class: Mapping[str, int] = PER_CLASS) -> dict[str, Split]:
-    """The official binary layout: six files of records of 3,073 bytes."""
+    """Read the official binary layout: six files of 3,073-byte records."""
     parts: dict[str, list[Split]] = {"train": [], "test": []}
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         path = folder / f"{name}.bin"
@@ -112,20 +112,20 @@ def read_binary_batches(folder: Path, per_class: Mapping[str, int] = PER_CLASS) 
             raise DataError(f"{path}: {len(content)} bytes, expected {expected} ({expected // RECORD} records)")
         records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
         if records[:, 0].max() >= NUM_CLASSES:
-            raise DataError(f"{path}: a label of {records[:, 0].max()}; the labels are 0 to {NUM_CLASSES - 1}")
+            raise DataError(f"{path}: label {records[:, 0].max()}, expected 0 to {NUM_CLASSES - 1}")
         parts[split].append((records[:, 1:].reshape(-1, 3, SIDE, SIDE), records[:, 0].astype(np.int64)))
     return _joined(folder, parts, per_class)
 
 
 def read_class_folders(folder: Path, per_class: Mapping[str, int] = PER_CLASS) -> dict[str, Split]:
-    """`train/<class>/*` and `test/<class>/*` in jpg or png, classes numbered in the order of their names."""
+    """Read `train/<class>/*` and `test/<class>/*` in jpg or png; classes are numbered in the order of their names."""
     parts: dict[str, list[Split]] = {"train": [], "test": []}
     classes: list[str] = []
     for split in parts:
         names = sorted(p.name for p in (folder / split).glob("*") if p.is_dir())
         classes = classes or names
         if len(names) != NUM_CLASSES or names != classes:
-            raise DataError(f"{folder / split}: expected {NUM_CLASSES} classes, the same as train's; found {names}")
+            raise DataError(f"{folder / split}: expected {NUM_CLASSES} classes, the same as in train; found {names}")
         for label, name in enumerate(names):
             paths = sorted(p for p in (folder / split / name).iterdir() if p.suffix.lower() in SUFFIXES)
             if len(paths) != per_class[split]:
@@ -157,7 +157,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def _joined(folder: Path, parts: Mapping[str, list[Split]], per_class: Mapping[str, int]) -> dict[str, Split]:
-    """Planes (N, 3, H, W) to images_NHWC, with every class as often as it must be."""
+    """Join planes (N, 3, H, W) into images_NHWC, and check the number of images per class."""
     splits = {}
     for split, batches in parts.items():
         images = np.concatenate([planes for planes, _ in batches]).transpose(0, 2, 3, 1)

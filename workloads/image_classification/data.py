@@ -1,6 +1,6 @@
-"""The data of image classification: a contest of cluttered digits (mini), and what CIFAR-10 is turned into.
+"""The data of image classification: cluttered digits (mini), or CIFAR-10 converted to the same form (standard).
 
-Whatever the source, what lies in the data folder afterwards is the same: `<split>_images.npy` (uint8, NHWC),
+Whatever the source, the data folder afterwards holds the same files: `<split>_images.npy` (uint8, NHWC),
 `<split>_labels.npy` (int64, N) for train and test (mini: validation too), and `metadata.json`.
 
 Dimension letters: N images, H rows, W columns, C channels.
@@ -15,13 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Split = tuple[Bytes, Ints]  # images_NHWC, labels_N
+from workloads.image_classification.cifar10 import download, read
+from workloads.image_classification.dataset import Bytes, Ints, Split
 
 SUITES = ("mini", "standard")
 
@@ -30,13 +27,11 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or in none of the layouts of the card; or no network.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the card's layouts; or there is no network.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of image_classification", suite, SUITES))
-    from workloads.image_classification.cifar10 import download, read
-
     if suite == "mini":
         if source is not None:
             raise UsageError("image_classification_mini makes its own data; leave the source out")
@@ -50,7 +45,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 
 def _write(data_dir: Path, suite: str, splits: Mapping[str, Split], source: str) -> None:
     images, labels = splits["train"]
-    # Exact integer moments: a float mean over 150 million values depends on the order of summation.
+    # Moments from integers, hence exact: a float mean of 150 million values depends on the order of summation.
     counts = [np.bincount(images[..., c].reshape(-1), minlength=256) for c in range(images.shape[-1])]
     total = images[..., 0].size
     levels = np.arange(256)
@@ -72,10 +67,10 @@ def _write(data_dir: Path, suite: str, splits: Mapping[str, Split], source: str)
 
 
 def read_split(data_dir: Path, split: str) -> Split:
-    """One split as it was prepared: images_NHWC uint8, labels_N int64.
+    """Read one prepared split: images_NHWC uint8, labels_N int64.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellow; the message names it.
+        DataError: a file is missing, damaged, or does not match the other; the message names it.
     """
     arrays = []
     for kind, dtype, ndim in (("images", np.uint8, 4), ("labels", np.int64, 1)):
@@ -95,7 +90,7 @@ def read_split(data_dir: Path, split: str) -> Split:
     return images, labels
 
 
-# ---- mini: digits at seeded scale, rotation, offset and contrast among fragments of other digits
+# ---- mini: digits of random scale, rotation, offset and contrast among fragments of other digits
 
 FRAME = 28  # pixels a side
 DIGITS_SHA256 = "7c1aa07bedb2b8d409607ccc44f6a2b99b7172248b5d137b172b9dda5a395c62"
@@ -103,24 +98,24 @@ MINI_SEED = 1797
 NUM_SOURCES = {"train": 1200, "validation": 237, "test": 360}  # of the 1,797 digits; disjoint
 NUM_RENDERINGS = {"train": 25, "validation": 14, "test": 14}  # of each source digit
 NUM_FRAGMENTS = 2
-RENDER_AT_ONCE = 2000  # images; the coordinates of one such chunk stay under 15 MB
+RENDER_AT_ONCE = 2000  # images; the coordinates of such a chunk stay below 15 MB
 
 
 def mini_sources() -> dict[str, Ints]:
-    """Which of the 1,797 digits each split is made from; disjoint, the same on every machine."""
+    """Indices of the digits (of 1,797) that each split is made from; disjoint, the same on every machine."""
     order = np.random.RandomState(MINI_SEED).permutation(sum(NUM_SOURCES.values()))
     cuts = np.cumsum(list(NUM_SOURCES.values()))[:-1]
     return {name: np.sort(part) for name, part in zip(NUM_SOURCES, np.split(order, cuts), strict=True)}
 
 
 def render_mini() -> dict[str, Split]:
-    """Train, validation and test of the mini suite.
+    """Render train, validation and test of the mini suite.
 
     `RandomState` streams are frozen by numpy's policy (NEP 19) and the geometry is in integers, so the
-    bytes do not depend on machine or version.
+    bytes depend on neither machine nor version.
 
     Raises:
-        DataError: the installed scikit-learn ships other digits than the ones the contest is made of.
+        DataError: the installed scikit-learn ships other digits than those the data set is made of.
     """
     from sklearn.datasets import load_digits
 
@@ -128,7 +123,9 @@ def render_mini() -> dict[str, Split]:
     digits_N88, labels_N = bunch.images.astype(np.int32), bunch.target.astype(np.int64)
     found = hashlib.sha256(digits_N88.astype("<i4").tobytes() + labels_N.astype("<i8").tobytes()).hexdigest()
     if found != DIGITS_SHA256:
-        raise DataError(f"scikit-learn's digits have sha256 {found}, not {DIGITS_SHA256}: another contest")
+        raise DataError(
+            f"scikit-learn's digits have sha256 {found}, expected {DIGITS_SHA256}: this would be another data set"
+        )
     splits = {}
     for stream, (name, sources) in enumerate(mini_sources().items()):
         random = np.random.RandomState(MINI_SEED + 1 + stream)
@@ -140,7 +137,7 @@ def render_mini() -> dict[str, Split]:
 
 
 def _render(random: np.random.RandomState, digits_N88: Ints, others_88: Ints) -> Bytes:
-    """(N, H, W) frames: texture, then fragments of `others_88`, then the digit, then noise."""
+    """Draw frames (N, H, W): texture, then fragments of `others_88`, then the digit, then noise."""
     n, side = len(digits_N88), 16 * FRAME
 
     def draw(low: int, high: int, *shape: int) -> Ints:
@@ -149,7 +146,7 @@ def _render(random: np.random.RandomState, digits_N88: Ints, others_88: Ints) ->
     still = np.zeros(n, np.int64)
     texture = _place(draw(0, 17, 8, 8), draw(0, side), draw(0, side), draw(30 * 16, 70 * 16), draw(0, 360), still)
     level = (draw(60, 140)[:, None, None] << 12) + texture * draw(5, 40)[:, None, None]
-    sign = 2 * draw(0, 2) - 1  # ink darker or lighter than paper
+    sign = 2 * draw(0, 2) - 1  # ink darker or lighter than the paper
     for _ in range(NUM_FRAGMENTS):
         half_N88 = others_88[draw(0, len(others_88))].copy()
         kept = draw(0, 4)
@@ -159,7 +156,7 @@ def _render(random: np.random.RandomState, digits_N88: Ints, others_88: Ints) ->
         opacity = _place(half_N88, draw(0, side), draw(0, side), size, draw(0, 360), still)
         level += opacity * (sign * draw(70, 120))[:, None, None]
     size = draw(15 * 16, 22 * 16)
-    margin = size * 3 // 8  # of a digit's side; the eighth beyond it is mostly paper
+    margin = size * 3 // 8  # 3/8 of a digit's side; the remaining eighth up to its edge is mostly paper
     cx, cy = (margin + (draw(0, 2**16) * (side - 2 * margin) >> 16) for _ in range(2))
     opacity = _place(digits_N88, cx, cy, size, draw(-20, 21), draw(-40, 41))
     level += opacity * (sign * draw(70, 120))[:, None, None]
@@ -168,10 +165,10 @@ def _render(random: np.random.RandomState, digits_N88: Ints, others_88: Ints) ->
 
 
 def _place(pictures_N88: Ints, cx: Ints, cy: Ints, size: Ints, degrees: Ints, shear: Ints) -> Ints:
-    """Opacity 0..4096, (N, H, W), of pictures of values 0..16 under an affine map, read bilinearly.
+    """Opacity (N, H, W), 0..4096, of pictures of values 0..16 under an affine map, sampled bilinearly.
 
     Centre and side are in 1/16 pixel of the frame, shear in 1/256. Sines are rounded to 1/2**14 once and
-    the rest is integers, so that no machine's floating point can move a pixel.
+    everything else is integers, so floating point cannot move a pixel on any machine.
     """
     cos, sin = (np.rint(f(np.deg2rad(degrees)) * 2**14).astype(np.int64)[:, None, None] for f in (np.cos, np.sin))
     pixel = 16 * np.arange(FRAME) + 8
@@ -180,7 +177,7 @@ def _place(pictures_N88: Ints, cx: Ints, cy: Ints, size: Ints, degrees: Ints, sh
     scale = (8 * 16 * 2**12 // size)[:, None, None]  # picture pixels per frame pixel, 12 fraction bits
     v = (cos * dy - sin * dx) * scale >> 22  # 14 + 4 + 12 fraction bits to 8
     u = ((cos * dx + sin * dy) * scale >> 22) + (v * shear[:, None, None] >> 8)
-    # Two zeros around the picture: what falls outside reads zero. 6 is its centre, less half a pixel.
+    # A border of two zeros: samples outside the picture read zero. 6 is its centre, less half a pixel.
     padded = np.pad(pictures_N88, ((0, 0), (2, 2), (2, 2))).reshape(-1).astype(np.int32)
     u, v = (np.clip(w + (6 * 256 - 128), 0, 11 * 256 - 1).astype(np.int32) for w in (u, v))
     right, down = u & 255, v & 255

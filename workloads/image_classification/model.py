@@ -16,9 +16,9 @@ MINI_WIDTHS = (16, 32, 64)
 
 
 def build_model(suite: str, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
-    """A freshly initialised network from images_NCHW to logits_NK; `image_shape` is (H, W, C).
+    """Build a freshly initialised network from images_NCHW to logits_NK; `image_shape` is (H, W, C).
 
-    Draws from torch's global generator.
+    The weights are drawn from torch's global generator.
     """
     channels = image_shape[2]
     network = SmallResNet(channels, num_classes) if suite == "mini" else ResNet9(channels, num_classes)
@@ -43,7 +43,7 @@ class SmallResNet(nn.Module):
     def __init__(self, channels: int, num_classes: int, widths: tuple[int, int, int] = MINI_WIDTHS) -> None:
         super().__init__()
         first, second, third = widths
-        # The stem halves the frame at once: at full resolution it alone would cost as much as the rest.
+        # The stem halves the frame at once: at full resolution it would cost as much as everything else.
         self.stem = _conv_norm(channels, first, kernel=5, stride=2)
         self.blocks = nn.Sequential(Residual(first, first, 1), Residual(first, second, 2), Residual(second, third, 2))
         self.head = nn.Linear(third, num_classes)
@@ -55,7 +55,7 @@ class SmallResNet(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions around a shortcut (He et al. 2015); the shortcut is projected where shapes differ."""
+    """Two 3x3 convolutions around a shortcut (He et al. 2015); the shortcut is a projection where shapes differ."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ class Residual(nn.Module):
 class ResNet9(nn.Module):
     """David Page's ResNet-9 for 32x32 images (myrtle.ai, "How to train your ResNet", 2018-2019).
 
-    Its first convolution is replaced by a frozen whitening of 3x3 patches and a 1x1 convolution, as in
-    part 8 of that series ("Bag of tricks"). 6.6 million parameters, 0.76 billion forward FLOPs.
+    As in part 8 of that series ("Bag of tricks"), the first convolution is replaced by a frozen whitening of
+    3x3 patches and a 1x1 convolution. 6.6 million parameters, 0.76 billion forward FLOPs.
     """
 
     def __init__(self, channels: int, num_classes: int) -> None:
@@ -111,9 +111,9 @@ class Residual9(nn.Module):
 
 
 class Whitening(nn.Module):
-    """A fixed convolution whose outputs over patches of the training images are uncorrelated.
+    """A fixed convolution whose outputs on patches of the training images are uncorrelated.
 
-    The weight is a buffer, one filter per input until `fit`: no gradient, and equal on every rank.
+    The weight is a buffer (no gradient, equal on every rank); until `fit`, each filter picks one input.
     """
 
     weight: Tensor
@@ -129,7 +129,7 @@ class Whitening(nn.Module):
         size, channels, kernel, _ = self.weight.shape
         patches = functional.unfold(images_NCHW.float(), kernel).transpose(1, 2).reshape(-1, size).double()
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
-        # The sign of an eigenvector is the library's choice; fixed here so that a run is the same everywhere.
+        # An eigenvector's sign is the library's choice; fix it, so that a run is the same everywhere.
         vectors = vectors * torch.where(vectors.sum(0) < 0, -1.0, 1.0)
         filters = (vectors / (values + floor).sqrt()).T
         self.weight.copy_(filters.reshape(size, channels, kernel, kernel))

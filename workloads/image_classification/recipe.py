@@ -1,4 +1,4 @@
-"""The hyperparameters of image classification: names, kinds, bounds, and the learning rate they mean."""
+"""The hyperparameters of image classification: names, types, bounds, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ NAME = "image_classification"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one. Steps are global batches."""
+    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one. A step is a global batch."""
 
     global_batch_size: int
     opt_name: str
-    opt_base_learning_rate: float  # the peak, per mean loss of a global batch
+    opt_base_learning_rate: float  # the peak; the loss is the mean over a global batch
     opt_end_learning_rate: float  # from the horizon on
     opt_learning_rate_warmup_steps: int
     opt_learning_rate_training_steps: int  # the horizon
     opt_momentum: float
     opt_weight_decay: float
     label_smoothing: float
-    data_translation: int  # pixels, each way
-    data_flip: bool  # horizontal, alternating with the epoch
+    data_translation: int  # pixels, in each direction
+    data_flip: bool  # horizontal, alternating by epoch
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds.
+        """Return the recipe that `values` describe.
 
-        has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
+        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+
+        Raises:
+            UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
         if recipe.opt_name != "sgd" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: sgd")
+            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected sgd")
         if recipe.global_batch_size < 2:
             raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 2")
         if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
@@ -45,9 +48,9 @@ class Recipe:
         return recipe
 
     def learning_rate(self, step: int) -> float:
-        """Of step 0, 1, ...: a straight line up to the peak, a straight line down to the end rate, which then stays.
+        """Return the rate of step 0, 1, ...: linear up to the peak, linear down to the end rate, then constant.
 
-        The floor is what lets a run that has passed the horizon still reach its target.
+        The floor lets a run that has passed its horizon still reach the target.
         """
         warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
         peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate

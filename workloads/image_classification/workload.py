@@ -1,8 +1,8 @@
 """Image classification: SGD on a residual network until top-1 accuracy on the test set is good enough.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
-Dimension letters: N images, H rows, W columns, C channels, K classes; the batch is this rank's share.
+Dimension letters: N images, H rows, W columns, C channels, K classes; a batch is this rank's share.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
-EVAL_BATCH = {"mini": 252, "standard": 500}  # images at once; no gradient, so memory is no concern
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+EVAL_BATCH = {"mini": 252, "standard": 500}  # images at once; without gradients memory is not a concern
 NUM_WHITENING_IMAGES = 5000
 NUM_WARM_UP_STEPS = 3
 
 
 class TrainingSession:
-    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+    """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -68,11 +68,11 @@ class TrainingSession:
 
         from workloads.image_classification.model import build_model, build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -86,19 +86,19 @@ class TrainingSession:
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but 3 % of a step.
+        # Without a gradient scaler, accelerate's wrappers around backward and step only add 3 % to a step.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        # Permutations, shifts and coins come from this generator alone: the same on every rank.
+        # Permutations, shifts and coin flips come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then put back weights, statistics and random states."""
+        """Run the kernels of training and evaluation on noise, then restore weights, statistics and random states."""
         import torch
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
@@ -141,7 +141,7 @@ class TrainingSession:
                 )
             held[split] = (torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device))
         self.train_images_NHWC, self.train_labels_N = held["train"]
-        # Every rank takes each num_ranks-th test image: no padding, so no image is counted twice.
+        # Each rank takes every num_ranks-th test image: no padding, so no image is counted twice.
         test_images_NHWC, test_labels_N = held["test"]
         self.num_test = len(test_labels_N)
         self.test_images_NHWC = test_images_NHWC[self.rank :: self.num_ranks]
@@ -156,7 +156,7 @@ class TrainingSession:
         self._new_epoch()
 
     def _new_epoch(self) -> None:
-        """Draw the order, shifts and flips of all training images; what does not fill a last batch is dropped."""
+        """Draw the order, shifts and flips of all training images; those that do not fill a last batch are dropped."""
         import torch
 
         shift = self.recipe.data_translation
@@ -164,7 +164,7 @@ class TrainingSession:
         self.cursor = 0
         self.order_N = torch.randperm(self.num_train, generator=self.draws).to(self.device)
         self.shifts_N2 = torch.randint(-shift, shift + 1, (self.num_train, 2), generator=self.draws).to(self.device)
-        # Alternating flip (Jordan 2024, arXiv:2404.00498): a coin in the first epoch, then every other way.
+        # Alternating flip (Jordan 2024, arXiv:2404.00498): a coin flip in the first epoch, then alternating.
         self.flips_N = ((self.coins_N + self.epoch) % 2 == 1).to(self.device)
 
     def _next_batch(self) -> tuple[Tensor, Tensor]:
@@ -189,11 +189,11 @@ class TrainingSession:
         return self._normalised(images_NHWC), self.train_labels_N[chosen_N]
 
     def _normalised(self, images_NHWC: Tensor) -> Tensor:
-        """uint8 NHWC to float NCHW of mean 0 and deviation 1; the permuted view is channels-last as it is."""
+        """uint8 NHWC to float NCHW of mean 0 and standard deviation 1; the permuted view is already channels-last."""
         return ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
 
     def _train_step(self, images_NCHW: Tensor, labels_N: Tensor, learning_rate: float) -> Tensor:
-        """One update; the mean loss of this rank's share, on the device."""
+        """Do one update; return the mean loss of this rank's share, on the device."""
         from torch.nn import functional
 
         for group in self.optimizer.param_groups:
@@ -208,7 +208,7 @@ class TrainingSession:
         return loss.detach()
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -216,9 +216,9 @@ class TrainingSession:
         data_wait_s = 0.0
         self.model.train()
         for _ in range(steps):
-            asked = perf_counter()
+            waiting_since = perf_counter()
             images_NCHW, labels_N = self._next_batch()
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
             total_loss += self._train_step(images_NCHW, labels_N, self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
@@ -229,7 +229,7 @@ class TrainingSession:
         import torch
 
         if self.num_ranks > 1:
-            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
             for buffer in self.network.buffers():
                 torch.distributed.broadcast(buffer, 0)
         correct = self._num_correct(self.test_images_NHWC, self.test_labels_N)
@@ -237,7 +237,7 @@ class TrainingSession:
         return Quality(correct.item() / self.num_test, self.num_test)
 
     def _num_correct(self, images_NHWC: Tensor, labels_N: Tensor) -> Tensor:
-        """How many of the images are classified rightly: int64 scalar on the device."""
+        """Number of correctly classified images: int64 scalar on the device."""
         import torch
 
         correct = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -251,7 +251,7 @@ class TrainingSession:
         return correct.clone()
 
     def close(self) -> None:
-        """Leave the process group and let go of the data."""
+        """Leave the process group and release the data."""
         if hasattr(self, "accelerator"):
             self.accelerator.end_training()
             self.accelerator.free_memory()

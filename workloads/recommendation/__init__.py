@@ -11,7 +11,7 @@ from workloads.recommendation.recipe import NAME
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The workload as the referee and the data command see it; importing it costs no machine-learning library."""
+    """The workload as the referee and the data command see it; importing it loads no machine-learning library."""
 
     name: str
     metric: Metric

@@ -1,8 +1,8 @@
-"""What can be had on the test set by counting and by closed form. A target must lie well above all of it.
+"""What counting and closed-form solutions reach on the test set. A target must be well above all of them.
 
-Every parameter is chosen on the validation interaction; for the test, that interaction is counted, too.
+Every parameter is chosen on the validation interaction; for the test, that interaction is counted too.
 
-Dimension letters: U users, I items, J items, N pairs of an interaction and the next, G groups or classes.
+Dimension letters: U users, I items, J items, T interactions, N pairs of one and the next, G groups or classes.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, printable
-from workloads.recommendation.data import Interactions, read_interactions
+from workloads.recommendation.data import read_interactions
+from workloads.recommendation.dataset import Interactions, Ints
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating[Any]]
 NUM_BEST = 10
-MAX_CROSSED = 8000  # columns of one crossed feature; the square of all of them is in memory
+MAX_CROSSED = 8000  # columns of one crossed feature; the Gram matrix over all of them is held in memory
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What is known when the target is asked for, and the target.
+    """What is known when the target item is predicted, and that item (target_U).
 
-    history_UI: 1 where taken. recent_UI(decay): the same, with decay ** age. last_U, previous_U: the two latest
-    items, `num_items` where there is none. Pairs: for every interaction but a user's first, the two items before it,
-    its own, and the groups (context, side, both) it happened in.
+    last_U, previous_U: the two latest items, `num_items` where there is none. Pairs (N): for every interaction except a
+    user's first, the two items before it, its own item, and the groups (context, side, both) in which it happened.
     """
 
     num_items: int
@@ -52,19 +51,20 @@ class View:
     target_U: Ints
 
     def recent(self, decay: float) -> Floats:
+        """(U, I): decay ** age where the user took the item, else 0."""
         recent_UI = np.zeros((len(self.target_U), self.num_items), np.float32)
         recent_UI[self.users_T, self.items_T] = np.power(np.float32(decay), self.ages_T)
         return recent_UI
 
     def hit_rate(self, scores_UI: Floats) -> float:
-        """As the workload's metric: over all items not taken, ties against the target."""
+        """The workload's metric: over all items not taken, with ties against the target."""
         scores_UI = np.where(self.recent(1.0) > 0, -np.inf, scores_UI)
-        wanted_U = scores_UI[np.arange(len(scores_UI)), self.target_U]
-        return float(np.mean((~(scores_UI < wanted_U[:, None])).sum(1) <= NUM_BEST))
+        target_score_U = scores_UI[np.arange(len(scores_UI)), self.target_U]
+        return float(np.mean((~(scores_UI < target_score_U[:, None])).sum(1) <= NUM_BEST))
 
 
 def view(data: Interactions, num_held: int) -> View:
-    """The validation's view (`num_held` 2: two interactions are hidden) or the test's (1)."""
+    """The view for validation (`num_held` 2: two interactions are hidden) or for test (1)."""
     num_users, num_items = len(data.held_items), len(data.item_attributes)
     lengths_U = np.diff(data.train_offsets) + 2 - num_held
     offsets = np.concatenate([[0], np.cumsum(lengths_U)])
@@ -112,7 +112,7 @@ def view(data: Interactions, num_held: int) -> View:
             "side": side_size,
             "both": context_size * side_size,
         },
-        # An item of several attributes counts as of its rarest: that says most.
+        # An item with several attributes counts under its rarest one, which is the most informative.
         genre_I=np.argmax(data.item_attributes / (data.item_attributes.sum(0) + 1.0), axis=1),
         target_U=data.held_items[:, 2 - num_held].astype(np.int64),
     )
@@ -143,7 +143,7 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
 
 
 def tuned(score: Callable[..., Floats], grid: Mapping[str, Sequence[Any]], validation: View, test: View) -> float:
-    """The hit rate on the test with the values of the grid that are best on the validation."""
+    """The hit rate on test with the grid values that are best on validation."""
     choices = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     best = (
         max(choices, key=lambda chosen: validation.hit_rate(score(validation, **chosen))) if choices[1:] else choices[0]
@@ -163,7 +163,7 @@ def most_popular(seen: View) -> Floats:
 
 
 def conditional(given_N: Ints, next_N: Ints, size: int, prior_GI: Floats, strength: float) -> Floats:
-    """P(item | given) from counts, drawn towards `prior_GI` as if it had been seen `strength` times."""
+    """P(item | given) from counts, smoothed towards `prior_GI` as if that had been seen `strength` times."""
     num_items = prior_GI.shape[-1]
     counts = np.bincount(given_N * num_items + next_N, minlength=size * num_items).reshape(size, num_items)
     totals = counts.sum(1, keepdims=True)
@@ -218,7 +218,7 @@ def markov(seen: View, strength: float) -> Floats:
 
 
 def markov_in(seen: View, group: str, strength: float, context_strength: float) -> Floats:
-    """P(item | last item, group), drawn towards P(item | last item), drawn towards popularity."""
+    """P(item | last item, group), smoothed towards P(item | last item), which is smoothed towards popularity."""
     size = seen.num_groups[group]
     plain_JI = conditional(seen.last_N, seen.next_N, seen.num_items, popularity(seen)[None], strength)
     return _sparse_conditional(
@@ -231,19 +231,19 @@ def markov_in(seen: View, group: str, strength: float, context_strength: float) 
 
 
 def _sparse_conditional(given_N: Ints, next_N: Ints, given_U: Ints, prior_UI: Floats, strength: float) -> Floats:
-    """As `conditional`, for keys too many to tabulate: only the rows that are asked for."""
+    """As `conditional`, for too many keys to tabulate: only the rows that are needed."""
     keys, rows_U = np.unique(given_U, return_inverse=True)
     place_N = np.minimum(np.searchsorted(keys, given_N), len(keys) - 1)
-    asked = keys[place_N] == given_N
+    is_needed_N = keys[place_N] == given_N
     counts = np.zeros((len(keys), prior_UI.shape[1]), np.float32)
-    np.add.at(counts, (place_N[asked], next_N[asked]), 1)
+    np.add.at(counts, (place_N[is_needed_N], next_N[is_needed_N]), 1)
     counts_UI = counts[rows_U]
     scores: Floats = (counts_UI + strength * prior_UI) / (counts_UI.sum(1, keepdims=True) + strength)
     return scores
 
 
 def markov_second(seen: View, strength: float, pair_strength: float, weight: float, group: str) -> Floats:
-    """P(item | both items before), drawn towards the product of what each says, the former within the group."""
+    """P(item | both items before), smoothed towards the product of both chains, the last item's within the group."""
     prior = popularity(seen)[None]
     has = seen.previous_N < seen.num_items
     lag_2 = conditional(seen.previous_N[has], seen.next_N[has], seen.num_items + 1, prior, strength)
@@ -257,9 +257,9 @@ def markov_second(seen: View, strength: float, pair_strength: float, weight: flo
 
 
 def group_markov(seen: View, strength: float, weight: float, classes: str) -> Floats:
-    """P(class of next | class of last, context and side) * P(item | class), and with a weight P(item | last item).
+    """P(class of next | class of last, context, side) * P(item | class), times a power of the item chain's lift.
 
-    Classes are the visible genres or 64 found by clustering items by what follows them.
+    Classes are the visible genres, or 64 found by clustering items by what precedes and follows them.
     """
     class_I = seen.genre_I if classes == "genre" else latent_classes(seen)
     size = int(class_I.max()) + 1
@@ -279,7 +279,7 @@ def group_markov(seen: View, strength: float, weight: float, classes: str) -> Fl
 
 
 def latent_classes(seen: View, count: int = 64) -> Ints:
-    """Items clustered by k-means on the leading singular vectors of the lifts of their pairs, both directions."""
+    """Items clustered by k-means on the leading singular vectors of their pair lifts, in both directions."""
     size = seen.num_items
     counts = np.bincount(seen.last_N * size + seen.next_N, minlength=size * size).reshape(size, size) + 0.0
     expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum() + 1.0
@@ -293,10 +293,10 @@ def latent_classes(seen: View, count: int = 64) -> Ints:
 
 
 def linear(seen: View, strength: float) -> Floats:
-    """Ridge regression to the next item, in closed form.
+    """Closed-form ridge regression to the next item.
 
-    On the two items before, each with the first context field; the last item; the side; and the last item's genre with
-    first context field and side.
+    Features: the two items before, each crossed with the first context field; the last item; the side; and the last
+    item's genre crossed with first context field and side.
     """
     from scipy import sparse
 
@@ -304,7 +304,7 @@ def linear(seen: View, strength: float) -> Floats:
     num_genres = int(seen.genre_I.max()) + 1
 
     def crossed(one: Ints, size: int, other: Ints, count: int) -> tuple[Ints, int]:
-        """Both at once, unless that makes more columns than can be solved for."""
+        """The crossed feature, or only the first where crossing makes too many columns to solve for."""
         return (one * count + other, size * count) if size * count <= MAX_CROSSED else (one, size)
 
     def columns(last: Ints, previous: Ints, groups: Mapping[str, Ints]) -> sparse.csr_array:
@@ -323,7 +323,7 @@ def linear(seen: View, strength: float) -> Floats:
         )
 
     fitted = columns(seen.last_N, seen.previous_N, seen.groups_N)
-    asked = columns(seen.last_U, seen.previous_U, seen.groups_U)
+    tested = columns(seen.last_U, seen.previous_U, seen.groups_U)
     targets = sparse.csr_array(
         (np.ones(len(seen.next_N), np.float32), (np.arange(len(seen.next_N)), seen.next_N)),
         shape=(len(seen.next_N), num_items),
@@ -333,12 +333,12 @@ def linear(seen: View, strength: float) -> Floats:
     from scipy.linalg import cho_factor, cho_solve
 
     weights = cho_solve(cho_factor(gram, overwrite_a=True, check_finite=False), (fitted.T @ targets).toarray())
-    scores: Floats = (asked @ weights).astype(np.float32)
+    scores: Floats = (tested @ weights).astype(np.float32)
     return scores
 
 
 def product(seen: View, first: float, second: float, classes: float) -> Floats:
-    """Popularity times powers of what the last item in the hour, the item before it, and the latent classes say."""
+    """Popularity times powers of the lifts by the last item in the hour, the item before it, and the latent classes."""
     prior = popularity(seen)
     has = seen.previous_N < seen.num_items
     lag_2 = conditional(seen.previous_N[has], seen.next_N[has], seen.num_items + 1, prior[None], 30.0)
@@ -349,7 +349,7 @@ def product(seen: View, first: float, second: float, classes: float) -> Floats:
 
 
 STRENGTHS = (10.0, 30.0, 100.0)
-# Grids of which the ends have been seen to be no better on the mini suite.
+# Grids whose ends were no better on the mini suite.
 METHODS: dict[str, tuple[Callable[..., Floats], dict[str, Sequence[Any]]]] = {
     "most_popular": (most_popular, {}),
     "most_popular_in_context": (

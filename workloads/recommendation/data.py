@@ -1,7 +1,7 @@
-"""The data of recommendation: a shop of drifting tastes (mini), and what MovieLens is turned into.
+"""The data of recommendation: a shop of drifting tastes (mini), or MovieLens converted to the same form (standard).
 
-Whatever the source, what lies in the data folder afterwards is the same (`ARRAYS`), and `metadata.json`. Every user's
-interactions are in the order of time; the last is the test, the one before it the validation, the rest is training.
+Whatever the source, the data folder afterwards holds the same files: `ARRAYS` and `metadata.json`. Each user's
+interactions are in time order: the last is for test, the one before it for validation, the rest for training.
 
 Dimension letters: U users, I items, T interactions of the training part (all users, one after the other),
 F context fields, S side fields of a user, A attributes of an item.
@@ -9,7 +9,6 @@ F context fields, S side fields of a user, A attributes of an item.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -18,31 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
+from workloads.recommendation.dataset import Interactions
+from workloads.recommendation.mini import generate_mini
+from workloads.recommendation.movielens import download, read
 
-Ints = npt.NDArray[np.int64]
 SUITES = ("mini", "standard")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Interactions:
-    """Who took what, when, and what is known about them. Nobody takes an item twice.
-
-    train_offsets: (U + 1,) where a user's interactions begin in train_items and train_contexts.
-    train_items (T,), train_contexts (T, F): what was taken, and in which context.
-    held_items (U, 2), held_contexts (U, 2, F): the last two interactions, validation and test.
-    user_sides (U, S), item_attributes (I, A): known beforehand; attributes are 0 or 1.
-    context_sizes, side_sizes: how many values each field has.
-    """
-
-    train_offsets: Ints
-    train_items: npt.NDArray[np.int32]
-    train_contexts: npt.NDArray[np.uint8]
-    held_items: npt.NDArray[np.int32]
-    held_contexts: npt.NDArray[np.uint8]
-    user_sides: npt.NDArray[np.uint8]
-    item_attributes: npt.NDArray[np.uint8]
-    context_sizes: tuple[int, ...]
-    side_sizes: tuple[int, ...]
 
 
 ARRAYS: dict[str, tuple[type, int]] = {
@@ -60,14 +39,11 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or in none of the layouts of the card; or no network.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the card's layouts; or there is no network.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of recommendation", suite, SUITES))
-    from workloads.recommendation.mini import generate_mini
-    from workloads.recommendation.movielens import download, read
-
     if suite == "mini":
         if source is not None:
             raise UsageError("recommendation_mini makes its own data; leave the source out")
@@ -81,7 +57,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 
 
 def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
-    """Put the arrays and what may be known of them before the clock starts into `data_dir`."""
+    """Save the arrays, and the metadata that a session may read before the clock starts."""
     for name, (dtype, _) in ARRAYS.items():
         np.save(data_dir / f"{name}.npy", np.ascontiguousarray(getattr(made, name), dtype=dtype))
     num_users, num_items = len(made.held_items), len(made.item_attributes)
@@ -93,45 +69,18 @@ def write(data_dir: Path, suite: str, made: Interactions, source: str) -> None:
         "num_attributes": made.item_attributes.shape[1],
         "context_sizes": list(made.context_sizes),
         "side_sizes": list(made.side_sizes),
-        # The first interaction of a user has nothing before it and is never asked for.
+        # A user's first interaction has nothing before it and is never predicted.
         "num_train": len(made.train_items) - num_users,
         "num_test": num_users,
     }
     (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def leave_two_out(
-    items: Ints,
-    contexts: Ints,
-    lengths: Ints,
-    sides: Ints,
-    attributes: npt.NDArray[np.bool_],
-    context_sizes: tuple[int, ...],
-    side_sizes: tuple[int, ...],
-) -> Interactions:
-    """All interactions, user after user in the order of time, `lengths` (at least 3) a user, as the splits of them."""
-    ends = np.cumsum(lengths)
-    held = np.stack([ends - 2, ends - 1], axis=1)
-    is_train = np.ones(len(items), bool)
-    is_train[held] = False
-    return Interactions(
-        train_offsets=np.concatenate([[0], np.cumsum(lengths - 2)]),
-        train_items=items[is_train].astype(np.int32),
-        train_contexts=contexts[is_train].astype(np.uint8),
-        held_items=items[held].astype(np.int32),
-        held_contexts=contexts[held].astype(np.uint8),
-        user_sides=sides.astype(np.uint8),
-        item_attributes=attributes.astype(np.uint8),
-        context_sizes=context_sizes,
-        side_sizes=side_sizes,
-    )
-
-
 def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes: tuple[int, ...]) -> Interactions:
-    """The data as they were prepared; the sizes are `metadata.json`'s.
+    """Read the prepared data; the sizes are those in `metadata.json`.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellows; the message names it.
+        DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
     arrays = {name: _load(data_dir / f"{name}.npy", dtype, ndim) for name, (dtype, ndim) in ARRAYS.items()}
     offsets, items, held = arrays["train_offsets"], arrays["train_items"], arrays["held_items"]
@@ -145,16 +94,18 @@ def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes
     }
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
-            raise DataError(f"{data_dir}/{name}.npy: shape {arrays[name].shape}, expected {shape} beside its fellows")
+            raise DataError(
+                f"{data_dir}/{name}.npy: shape {arrays[name].shape}, expected {shape} to match the other arrays"
+            )
     if offsets[0] != 0 or offsets[-1] != len(items) or (np.diff(offsets) < 1).any():
         raise DataError(
-            f"{data_dir}/train_offsets.npy: not the bounds of {len(items)} interactions, one or more a user"
+            f"{data_dir}/train_offsets.npy: not the bounds of {len(items)} interactions with at least one per user"
         )
     tops = {"train_items": num_items, "held_items": num_items, "item_attributes": 2}
     for name, top in tops.items():
         if not 0 <= arrays[name].min() <= arrays[name].max() < top:
             raise DataError(
-                f"{data_dir}/{name}.npy: values {arrays[name].min()} to {arrays[name].max()}, not below {top}"
+                f"{data_dir}/{name}.npy: values {arrays[name].min()} to {arrays[name].max()}, expected 0 to {top - 1}"
             )
     for name, sizes in (
         ("train_contexts", context_sizes),
@@ -162,7 +113,7 @@ def read_interactions(data_dir: Path, context_sizes: tuple[int, ...], side_sizes
         ("user_sides", side_sizes),
     ):
         if (arrays[name] >= np.array(sizes)).any():
-            raise DataError(f"{data_dir}/{name}.npy: a value that its field of sizes {sizes} does not have")
+            raise DataError(f"{data_dir}/{name}.npy: a value beyond its field's size; the sizes are {sizes}")
     return Interactions(**arrays, context_sizes=context_sizes, side_sizes=side_sizes)
 
 

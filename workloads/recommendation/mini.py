@@ -1,5 +1,5 @@
-"""The data of the mini suite: what is taken next depends on the two things taken before, the hour, the device, the
-user's kind and a taste that drifts. Nothing of this is told to the network.
+"""The data of the mini suite: the next item depends on the two items before it, the hour, the device, the user's
+kind and a drifting taste. The network is told none of these rules.
 
 Dimension letters: N users at once, I items, B bits of an item's code, T steps, D devices, H hours, K kinds of user.
 """
@@ -10,36 +10,36 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from workloads.recommendation.data import Interactions, leave_two_out
+from workloads.recommendation.dataset import Interactions, leave_two_out
 
 Floats = npt.NDArray[np.float64]
 
 MINI_SEED = 20261
 NUM_USERS, NUM_ITEMS, NUM_BITS, NUM_GENRES = 12_000, 1000, 6, 12
 NUM_HOURS, NUM_DEVICES, NUM_AGES, NUM_REGIONS = 4, 3, 6, 8
-NUM_KINDS = 4  # of users; which is a table over age and region, shown to nobody
+NUM_KINDS = 4  # of users; a hidden table over age and region
 LONGEST = 100
-# How much the last item, the taste and the item before the last say, by device; in eighths of an octave per bit.
+# Weights of the last item, the taste and the item before the last, by device; in eighths of an octave per bit.
 PULLS_D3 = 4 * np.array([[3, 1, 1], [1, 3, 1], [2, 1, 2]])
 EIGHTHS = np.array([64, 70, 76, 83, 91, 99, 108, 117])  # 64 * 2**(k / 8), rounded
-OCTAVES = 16  # below the likeliest item all are equally unlikely
+OCTAVES = 16  # below the likeliest item; from there on all items are equally unlikely
 USERS_AT_ONCE = 1000
 
 
 def generate_mini() -> Interactions:
-    """The users of the contest, one thousand at a time, from one random stream.
+    """Generate the users, one thousand at a time, from one random stream.
 
-    Every item has a hidden code of signs. What a user is drawn to is a sum of the last item's code and the code of
-    the item before, each turned by a signed permutation that depends on the hour (the former on the user's kind,
-    too), and of the user's own taste, which drifts; items are drawn with probability 2**(pull / 8), popular ones
-    more. All of it is integers (the matrix products are of small whole numbers, exact in any order of summation):
-    no machine's floating point can move a draw.
+    Every item has a hidden code of signs. A user is drawn to the sum of three codes: the last item's and the one
+    before's, each transformed by a signed permutation that depends on the hour (the last item's also on the user's
+    kind), and the user's own drifting taste. Items are drawn with probability 2**(pull / 8), popular ones more often.
+    Everything is in integers (the matrix products are of small whole numbers, exact in any order of summation), so
+    floating point cannot change a draw on any machine.
     """
     random = np.random.RandomState(MINI_SEED)
     codes_IB = 2.0 * random.randint(0, 2, size=(NUM_ITEMS, NUM_BITS)) - 1
     genres = random.randint(0, NUM_GENRES, size=2**NUM_BITS)
     genre_I = genres[((codes_IB > 0) @ (1 << np.arange(NUM_BITS))).astype(np.int64)]
-    # Zipf's law: 8 eighths of an octave a halving of the rank (plus 8, which flattens the top), in whole numbers.
+    # Zipf's law in integers: 8 eighths of an octave per halving of the rank (plus 8, which flattens the top).
     ranks = random.permutation(NUM_ITEMS)
     popularity_I = np.array([2 * ((16 * NUM_ITEMS // (int(rank) + 8)) ** 4).bit_length() for rank in ranks])
     turns_HKBB = _signed_permutations(random, NUM_HOURS * NUM_KINDS).reshape(NUM_HOURS, NUM_KINDS, NUM_BITS, NUM_BITS)
@@ -50,7 +50,7 @@ def generate_mini() -> Interactions:
         n = USERS_AT_ONCE
         side_N2 = np.stack([random.randint(0, NUM_AGES, size=n), random.randint(0, NUM_REGIONS, size=n)], axis=1)
         kind_N = kinds[side_N2[:, 0], side_N2[:, 1]]
-        # From 10 to 100 interactions, half of the users below 21: a Pareto tail, cut off.
+        # From 10 to 100 interactions, fewer than 21 for half of the users: a truncated Pareto tail.
         length_N = np.minimum(
             5 + 6000 // (40 + random.randint(0, 1000, size=n)) + random.randint(0, 10, size=n), LONGEST
         )

@@ -1,4 +1,4 @@
-"""The network: recent items and the taste behind them, bent by context and side information, against all items.
+"""The network: recent items and pooled history, gated by context and side information, scored against all items.
 
 Dimension letters: N interactions to predict, L items before each, I items, A attributes, D width, H hidden units,
 F context fields, S side fields.
@@ -18,14 +18,14 @@ from torch.nn import functional
 from workloads.recommendation.recipe import Recipe
 
 WIDTHS = {"mini": (64, 256), "standard": (64, 512)}  # D, H
-NUM_RECENT = 3  # items looked at one by one; the rest of the history is pooled
+NUM_RECENT = 3  # items read one by one; the whole history is pooled besides
 
 
 def build_model(suite: str, sizes: Mapping[str, Any], recipe: Recipe) -> nn.Module:
-    """A freshly initialised network; `sizes` is the metadata beside the data.
+    """Build a freshly initialised network; `sizes` is the data's metadata.
 
-    forward(history_NL, contexts_NF, sides_NS, attributes_IA) -> logits_NI: history holds item numbers, the latest
-    last, `num_items` where there is none; attributes are float. Draws from torch's global generator.
+    forward(history_NL, contexts_NF, sides_NS, attributes_IA) -> logits_NI: history holds item numbers, latest last,
+    and `num_items` where there is none; attributes are float. The weights are drawn from torch's global generator.
     """
     return GatedTower(sizes, recipe, *WIDTHS[suite])
 
@@ -43,11 +43,10 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
 
 
 class GatedTower(nn.Module):
-    """Hidden units of the recent items and of the pooled history, each multiplied by a gate of the context and of the
-    side information: what follows an item is another thing at another hour for another kind of user.
+    """Hidden units of recent items and pooled history, each multiplied by a context gate and a side gate: what follows
+    an item depends on the hour and on the kind of user.
 
-    Items are an embedding plus one per attribute when they are read, and another embedding on top when they are
-    predicted.
+    An item is read as its embedding plus one per attribute; to be predicted it has a further embedding on top.
     """
 
     gate_strides_F: Tensor
@@ -61,7 +60,7 @@ class GatedTower(nn.Module):
         self.predicted = nn.Parameter(torch.randn(num_items, width) * 0.1)
         self.bias = nn.Parameter(torch.zeros(num_items))
         self.attributes = nn.Parameter(torch.randn(int(sizes["num_attributes"]), width) * 0.1)
-        self.ages = nn.Parameter(torch.zeros(length))  # how much an item counts in the pool, by how long ago it was
+        self.ages = nn.Parameter(torch.zeros(length))  # log weight of an item in the pool, by age
         self.context_gates = nn.Parameter(torch.randn(math.prod(context_sizes), hidden) * 0.5)
         self.side_gates = nn.Parameter(torch.randn(math.prod(side_sizes), hidden) * 0.5)
         self.read = nn.Linear(width * (NUM_RECENT + 1), hidden)
@@ -74,7 +73,7 @@ class GatedTower(nn.Module):
 
     def forward(self, history_NL: Tensor, contexts_NF: Tensor, sides_NS: Tensor, attributes_IA: Tensor) -> Tensor:
         items_ID = self.items + attributes_IA @ self.attributes
-        table = functional.pad(items_ID, (0, 0, 0, 1))  # no item is a row of zeros
+        table = functional.pad(items_ID, (0, 0, 0, 1))  # the row of "no item" is zeros
         history_NLD = functional.embedding(history_NL, table)
         weight_NL = (history_NL < len(items_ID)) * self.ages.exp()
         weight_NL = weight_NL / weight_NL.sum(1, keepdim=True).clamp_min(1e-6)
@@ -82,12 +81,12 @@ class GatedTower(nn.Module):
         seen = torch.cat([history_NLD[:, -NUM_RECENT:].flatten(1), pooled_ND], 1)
         contexts_N = (contexts_NF * self.gate_strides_F).sum(1)
         sides_N = (sides_NS * self.gate_strides_S).sum(1)
-        # Indexing has a slower backward on a CPU than embedding.
+        # On a CPU, the backward of indexing is slower than that of embedding.
         gates_NH = (1 + functional.embedding(contexts_N, self.context_gates)) * (
             1 + functional.embedding(sides_N, self.side_gates)
         )
         hidden_NH = self.dropout(self.read(seen) * gates_NH)
         query_ND = self.query(hidden_NH + functional.gelu(self.mix(hidden_NH)))
-        # In half precision scores would be rounded to three digits, and ties count against the model.
+        # Half precision would round scores to three digits, and ties count against the model.
         with torch.autocast(query_ND.device.type, enabled=False):
             return torch.addmm(self.bias, query_ND.float(), (items_ID.float() + self.predicted).T)

@@ -1,9 +1,9 @@
-"""Recommendation: AdamW on a gated tower until the next item is among ten of all items often enough.
+"""Recommendation: AdamW on a gated tower until the next item is often enough among the ten best of all items.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
 Dimension letters: N interactions to predict (this rank's share of a batch), U users, I items, L items of history,
-F context fields, S side fields, A attributes, P places in the line of all histories.
+F context fields, S side fields, A attributes, P places in the sequence of all histories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = 1000  # users at once
 NUM_BEST = 10
 NUM_WARM_UP_STEPS = 3
@@ -30,10 +30,10 @@ SIZES = ("num_users", "num_items", "num_attributes", "context_sizes", "side_size
 
 
 class TrainingSession:
-    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+    """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -66,11 +66,11 @@ class TrainingSession:
 
         from workloads.recommendation.model import build_model, build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -84,19 +84,19 @@ class TrainingSession:
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
-        # The epochs' orders come from this generator alone: the same on every rank.
+        # The order of each epoch comes from this generator alone, so every rank draws the same one.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
         if self.num_ranks > 1:
-            torch.manual_seed(self.config.seed + self.rank)  # or every rank would drop the same hidden units
+            torch.manual_seed(self.config.seed + self.rank)  # else every rank would drop the same hidden units
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then put back weights and random states."""
+        """Run the kernels of training and evaluation on noise, then restore weights and random states."""
         import torch
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
@@ -148,10 +148,10 @@ class TrainingSession:
         for name, count in found.items():
             if count != self.sizes[name]:
                 raise DataError(f"{data_dir}: {name} is {count}; metadata.json says {self.sizes[name]}")
-        # One line of all histories: for each user L times "no item", the training part, the validation item.
+        # One sequence of all histories: per user, L times "no item", the training part, the validation item.
         length, lengths_U = self.recipe.history_length, np.diff(data.train_offsets)
         begins_U = data.train_offsets[:-1] + (length + 1) * np.arange(len(lengths_U)) + length
-        ends_U = begins_U + lengths_U  # where the validation item stands
+        ends_U = begins_U + lengths_U  # where the validation item is
         owner_T = np.repeat(np.arange(len(lengths_U)), lengths_U)
         place_T = np.arange(len(owner_T)) + (begins_U - data.train_offsets[:-1])[owner_T]
         line_P = np.full(ends_U[-1] + 1, num_items, np.int64)
@@ -160,8 +160,8 @@ class TrainingSession:
         line_P[ends_U] = data.held_items[:, 0]
         owner_P = np.zeros(len(line_P), np.int64)
         owner_P[place_T] = owner_T
-        asked = np.ones(len(owner_T), bool)
-        asked[data.train_offsets[:-1]] = False  # nothing comes before a user's first interaction
+        is_predicted_T = np.ones(len(owner_T), bool)
+        is_predicted_T[data.train_offsets[:-1]] = False  # nothing precedes a user's first interaction
 
         def put(array: Any) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -170,10 +170,10 @@ class TrainingSession:
         self.sides_US = put(data.user_sides.astype(np.int64))
         self.attributes_IA = put(data.item_attributes.astype(np.float32))
         self.back_L = torch.arange(-length, 0, device=self.device)
-        self.places_N = torch.from_numpy(place_T[asked])  # on the CPU, where the epoch's order is drawn
+        self.places_N = torch.from_numpy(place_T[is_predicted_T])  # on the CPU, where the epoch's order is drawn
         self.num_train = len(self.places_N)
         self._check_fits(self.num_train)
-        # Every rank takes each num_ranks-th user: no padding, so nobody is counted twice.
+        # Each rank takes every num_ranks-th user: no padding, so no user is counted twice.
         self.num_test = len(lengths_U)
         users = np.arange(self.rank, self.num_test, self.num_ranks)
         taken_UI = np.zeros((self.num_test, num_items), bool)
@@ -187,7 +187,7 @@ class TrainingSession:
         self._new_epoch()
 
     def _new_epoch(self) -> None:
-        """Draw the order of all training interactions; what does not fill a last batch is dropped."""
+        """Draw the order of all training interactions; those that do not fill a last batch are dropped."""
         import torch
 
         self.epoch += 1
@@ -208,7 +208,7 @@ class TrainingSession:
         return (history_NL, self.contexts_PF[places_N], sides_NS), self.line_P[places_N]
 
     def _train_step(self, inputs: tuple[Tensor, ...], items_N: Tensor, learning_rate: float) -> Tensor:
-        """One update on the softmax over all items; the mean loss of this rank's share, on the device."""
+        """Do one update on the softmax over all items; return the mean loss of this rank's share, on the device."""
         from torch.nn import functional
 
         for group in self.optimizer.param_groups:
@@ -223,7 +223,7 @@ class TrainingSession:
         return loss.detach()
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -231,16 +231,16 @@ class TrainingSession:
         data_wait_s = 0.0
         self.model.train()
         for _ in range(steps):
-            asked = perf_counter()
+            waiting_since = perf_counter()
             inputs, items_N = self._next_batch()
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
             total_loss += self._train_step(inputs, items_N, self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
     def evaluate(self) -> Quality:
-        """Share of all users whose last item is among the ten best of all they have not taken, exact over all ranks."""
+        """Share of users whose last item is among the ten best of all items not yet taken, exact over all ranks."""
         import torch
 
         count = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -257,7 +257,7 @@ class TrainingSession:
         return Quality(count.item() / self.num_test, self.num_test)
 
     def close(self) -> None:
-        """Leave the process group and let go of the data."""
+        """Leave the process group and release the data."""
         if hasattr(self, "accelerator"):
             self.accelerator.end_training()
             self.accelerator.free_memory()
@@ -265,10 +265,10 @@ class TrainingSession:
 
 
 def hits(scores_NI: Tensor, items_N: Tensor, taken_NI: Tensor) -> Tensor:
-    """Whether fewer than ten untaken other items score as high as the item looked for: bool, (N,).
+    """Whether fewer than ten other untaken items score at least as high as the target item: bool (N,).
 
-    Ties count against the item, and so does whatever is not a number: a constant score hits nothing.
+    Ties and scores that are not a number count against the item: a constant score hits nothing.
     """
     scores_NI = scores_NI.masked_fill(taken_NI, float("-inf"))
-    # "Not below" and not "at least": what cannot be compared is not below.
+    # "Not below" rather than "at least": NaN compares false, so it is not below.
     return (~(scores_NI < scores_NI.gather(1, items_N[:, None]))).sum(1) <= NUM_BEST

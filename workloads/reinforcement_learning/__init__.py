@@ -11,7 +11,7 @@ from workloads.reinforcement_learning.recipe import NAME
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReinforcementLearning:
-    """The workload as the referee and the data command see it; importing it costs no machine-learning library."""
+    """The workload as the referee and the data command see it; importing it loads no machine-learning library."""
 
     name: str
     metric: Metric
@@ -29,7 +29,7 @@ class ReinforcementLearning:
         return TrainingSession(config)
 
     def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
-        """Mean return of policies that nobody trained, over the test episodes."""
+        """Mean return over the test episodes of policies that are not trained."""
         from workloads.reinforcement_learning.baselines import baselines
 
         return baselines(suite, data_dir)

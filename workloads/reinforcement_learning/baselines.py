@@ -1,4 +1,4 @@
-"""What policies that nobody trained reach on the test episodes. A target must lie well above all of it.
+"""What policies that are not trained reach on the test episodes. A target must be well above all of them.
 
 Every rule sees what the network sees: the whole state.
 """
@@ -17,11 +17,11 @@ from workloads.reinforcement_learning.data import NUM_EPISODES, read_starts
 from workloads.reinforcement_learning.environments import Actions, Evaluation, Observations, Policy, make_lander
 
 GRAVITY, HALF_LENGTH_M = 9.8, 0.5  # CartPole-v1's
-NUM_TRIED = 300  # sets of gains; the best on the validation episodes is what is reported
+NUM_TRIED = 300  # sets of gains; the best one on the validation episodes is reported
 
 
 def baselines(suite: str, data_dir: Path) -> dict[str, float]:
-    """Mean return by name: chance, constants, and rules by hand; of the rule with most gains the best of 300 draws.
+    """Mean return by name: chance, constants, hand-written rules, and the best of 300 draws of a rule's gains.
 
     Raises:
         DataError: the data are missing or damaged.
@@ -56,14 +56,14 @@ def _constant(action: int) -> Policy:
 
 
 def _pushed(wish_N: npt.NDArray[Any]) -> Actions:
-    """Right where the wish is positive, left elsewhere."""
+    """Push right where the wish is positive, left elsewhere."""
     return (wish_N > 0).astype(np.int64)
 
 
 def _pumping(seen_ND: Observations) -> npt.NDArray[Any]:
-    """Positive where a push to the right brings the pole's energy nearer to that of standing still upright.
+    """Positive where a push to the right moves the pole's energy towards that of standing upright at rest.
 
-    Astroem and Furuta 2000 ("Swinging up a pendulum by energy control"), for a cart that need not stay anywhere.
+    Astroem and Furuta 2000 ("Swinging up a pendulum by energy control"), for a cart that may go anywhere.
     """
     _, _, cos_N, _, turning_N = seen_ND.T
     energy_N = 2 / 3 * HALF_LENGTH_M / GRAVITY * turning_N**2 + cos_N - 1
@@ -72,10 +72,10 @@ def _pumping(seen_ND: Observations) -> npt.NDArray[Any]:
 
 
 def _pump_and_hold(gains_4: npt.NDArray[Any], reach: float, damping: float, eagerness: float, upright: float) -> Policy:
-    """Below: drive the cart to a place at most `reach` from the middle, on the side where pumping wants it.
+    """Pole low: drive the cart to a place at most `reach` from the middle, on the side where pumping wants it.
 
-    Near the top (cosine above `upright`): push with the sign of a linear law, its gains those of position,
-    velocity, sine of the angle, and its speed.
+    Pole near the top (cosine above `upright`): push with the sign of a linear control law, with gains for position,
+    velocity, sine of the angle, and angular velocity.
     """
 
     def policy(seen_ND: Observations) -> Actions:
@@ -87,7 +87,7 @@ def _pump_and_hold(gains_4: npt.NDArray[Any], reach: float, damping: float, eage
 
 
 def _tuned(score: Callable[[Policy], float]) -> Policy:
-    """The best of `NUM_TRIED` rules by their score on the validation episodes: 15 million steps of looking."""
+    """The best of `NUM_TRIED` rules by score on the validation episodes: a search of 15 million steps."""
     random = np.random.RandomState(0)
 
     def between(low: float, high: float) -> float:
@@ -102,8 +102,8 @@ def _tuned(score: Callable[[Policy], float]) -> Policy:
 
 
 def _heuristic() -> Policy:
-    """The controller of some twenty lines that Gymnasium ships with LunarLander."""
-    env = make_lander()  # it asks only whether the engines are continuous
+    """The controller of about twenty lines that Gymnasium ships with LunarLander."""
+    env = make_lander()  # it is only asked whether its engines are continuous
     from gymnasium.envs.box2d.lunar_lander import heuristic
 
     return lambda seen_ND: np.array([heuristic(env, seen) for seen in seen_ND])  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""The data of reinforcement learning: where the evaluated episodes begin, and what the environments are.
+"""The data of reinforcement learning: where evaluated episodes start, and what the environments are.
 
-There is nothing to train on but the environments. What lies in the data folder is `<split>_starts.npy` for test and
-validation: states (float64, N x 4) of `mini`, seeds (int64, N) of `standard`; and `metadata.json`.
+The environments are the only training data. The data folder holds `<split>_starts.npy` for test and validation (`mini`:
+states, float64, N x 4; `standard`: seeds, int64, N) and `metadata.json`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from workloads.reinforcement_learning.recipe import NAME
 
 SUITES = ("mini", "standard")
 NUM_EPISODES = 100
-FIRST_SEED = {"test": 0, "validation": 1000}  # training has its seeds from FIRST_TRAINING_SEED on
-# Every run has 2**20 seeds to itself, one an environment; the first 2**20 belong to no run.
+FIRST_SEED = {"test": 0, "validation": 1000}  # training seeds begin at FIRST_TRAINING_SEED
+# Every run has 2**20 seeds of its own, one per environment; the first 2**20 belong to no run.
 FIRST_TRAINING_SEED = 2**20
 
 
 def training_seeds(run_seed: int, num_envs: int) -> list[int]:
-    """One a global environment, so that the set of environments does not depend on the number of devices.
+    """One seed per environment over all devices, so the environments do not depend on the number of devices.
 
-    Runs of different seeds (modulo 2**32) share none, and none is below `FIRST_TRAINING_SEED`.
+    Runs with different seeds (modulo 2**32) share none, and none is below `FIRST_TRAINING_SEED`.
     """
     first = FIRST_TRAINING_SEED * (1 + run_seed % 2**32)
     return list(range(first, first + num_envs))
@@ -37,13 +37,13 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Write the starts and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source: there is nothing to bring.
-        DataError: the installed Gymnasium is another than the contest's.
+        UsageError: an unknown suite, or a source, for which there is no use.
+        DataError: the installed Gymnasium does not behave like the benchmark's.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name(f"suite of {NAME}", suite, SUITES))
     if source is not None:
-        raise UsageError(f"{NAME}_{suite} needs no data but Gymnasium's environments; leave the source out")
+        raise UsageError(f"{NAME}_{suite} needs no data beyond Gymnasium's environments; leave the source out")
     check_dynamics(suite)
     metadata: dict[str, object] = {
         "suite": suite,
@@ -64,7 +64,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 
 
 def read_starts(data_dir: Path, suite: str, split: str, num_expected: int) -> npt.NDArray[Any]:
-    """The starts of a split as they were prepared.
+    """Read the prepared starts of a split.
 
     Raises:
         DataError: the file is missing, damaged, or not what `metadata.json` says; the message names it.
@@ -80,5 +80,5 @@ def read_starts(data_dir: Path, suite: str, split: str, num_expected: int) -> np
     if starts.dtype != dtype or starts.shape != shape:
         raise DataError(f"{path}: expected {np.dtype(dtype)} of {shape}, found {starts.dtype} of {starts.shape}")
     if not np.isfinite(starts).all() or (suite == "standard" and starts.min() < 0):
-        raise DataError(f"{path}: a start that is no {'state' if suite == 'mini' else 'seed'}")
+        raise DataError(f"{path}: a start that is not a {'state' if suite == 'mini' else 'seed'}")
     return starts

@@ -1,9 +1,9 @@
-"""The worlds: Gymnasium's cart-pole swung up on a short track, and its LunarLander-v3.
+"""The environments: Gymnasium's cart-pole, swung up on a short track, and its LunarLander-v3.
 
 Both are vectorised with Gymnasium's default autoreset (NEXT_STEP): the call of `step` after an episode's end
-resets that environment, ignores its action and gives reward 0. Such a call is no transition.
+resets that environment, ignores its action and gives reward 0. Such a call is not a transition.
 
-Dimension letters: N environments or episodes, D numbers an observation.
+Dimension letters: N environments or episodes, D numbers per observation.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Policy = Callable[[Observations], Actions]  # observations_ND to actions_N
 
 LANDER = "LunarLander-v3"
 EPISODE_STEPS = {"mini": 500, "standard": 1000}  # CartPole-v1's and LunarLander-v3's own limits
-TRACK_M = 0.4  # either side of the middle; CartPole-v1 has 2.4, where pumping energy by rule is enough
+TRACK_M = 0.4  # to either side of the middle; on CartPole-v1's 2.4 m, pumping energy by a fixed rule is enough
 
 
 class SwingUp(CartPoleVectorEnv):
-    """CartPole-v1 on a track of 0.4 m either side, begun with the pole at any angle, to be swung up and held.
+    """CartPole-v1 on a track of 0.4 m to either side; the pole starts at any angle and is to be swung up and held.
 
-    The dynamics are `CartPoleVectorEnv.step`, untouched. Different are: the track's length; no angle ends an
+    The dynamics are `CartPoleVectorEnv.step`, unchanged. What differs: the track's length; no angle ends an
     episode; the start (`draw`); the observation (position, velocity, cosine and sine of the angle, angular
-    velocity); and the reward, the height of the pole's tip from 0 (hanging) to 1 (upright), 0 off the track.
-    Every environment has a random stream of its own, as in a `SyncVectorEnv`.
+    velocity); and the reward, which is the height of the pole's tip from 0 (hanging) to 1 (upright), 0 off the track.
+    Every environment has its own random stream, as in a `SyncVectorEnv`.
     """
 
     state: Any  # (4, N); None until the first reset
@@ -58,10 +58,10 @@ class SwingUp(CartPoleVectorEnv):
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin every environment: from its seed (`seed` + its number, or its own in a list), or from a given state.
+        """Start every environment from its seed (`seed` + its number, or its entry in a list) or from a given state.
 
-        options: `states_4N` are the states to begin with; `is_staggered` makes the first episodes end at
-        different times, as if they had begun in the past.
+        options: `states_4N` are the initial states; `is_staggered` makes the first episodes end at different times, as
+        if they had started in the past.
         """
         options = options or {}
         super().reset()
@@ -72,7 +72,7 @@ class SwingUp(CartPoleVectorEnv):
         if "states_4N" in options:
             self.state[:] = options["states_4N"]
         if options.get("is_staggered"):
-            # Else all episodes are at the same age in every rollout: the poles hang in one and stand in another.
+            # Otherwise all episodes have the same age: the poles all hang in one rollout and all stand in another.
             self.steps[:] = [stream.integers(self.max_episode_steps) for stream in self.streams]
         return self._seen(), {}
 
@@ -93,34 +93,34 @@ class SwingUp(CartPoleVectorEnv):
 
 
 def draw(random: np.random.Generator | np.random.RandomState) -> Floats:
-    """A state to begin with (x, x_dot, theta, theta_dot): the cart near the middle, the pole at any angle, slow."""
+    """Draw an initial state (x, x_dot, theta, theta_dot): the cart near the middle, the pole at any angle, slow."""
     state_4: Floats = random.uniform(-1, 1, size=4) * np.array([TRACK_M / 4, 0, math.pi, 0.05])
     return state_4
 
 
 def make_lander() -> gymnasium.Env[Observations, int]:
-    """LunarLander-v3 with its time limit, without Gymnasium's checks of each call."""
+    """LunarLander-v3 with its time limit, without Gymnasium's checks on every call."""
     with warnings.catch_warnings():
-        # Box2D's binding warns as it is loaded; a process that makes errors of warnings would die in it.
+        # Box2D's binding warns on import, which is fatal in a process that turns warnings into errors.
         warnings.simplefilter("ignore", DeprecationWarning)
-        import gymnasium.envs.box2d.lunar_lander  # so that the warning falls here
+        import gymnasium.envs.box2d.lunar_lander  # so that the warning is raised here
     return gymnasium.make(LANDER, disable_env_checker=True)
 
 
 def make_training(suite: str, num_envs: int) -> VectorEnv[Observations, Any, Any]:
-    """The environments a rank trains on; `reset(seed=[...])` begins them."""
+    """The environments a rank trains on; `reset(seed=[...])` starts them."""
     return SwingUp(num_envs) if suite == "mini" else SyncVectorEnv([make_lander] * num_envs)
 
 
 class Evaluation:
-    """Environments apart from the training ones, for one episode from each start."""
+    """Environments separate from the training ones, for one episode from each start."""
 
     def __init__(self, suite: str, num_episodes: int) -> None:
         self.swing_up = SwingUp(num_episodes) if suite == "mini" else None
         self.landers = [make_lander() for _ in range(num_episodes)] if suite == "standard" else []
 
     def returns(self, starts: npt.NDArray[Any], policy: Policy) -> Floats:
-        """Undiscounted return of each episode, (N,). starts: states (N, 4) of `mini`, seeds (N,) of `standard`."""
+        """Undiscounted return of each episode (N,). starts: states (N, 4) for `mini`, seeds (N,) for `standard`."""
         if self.swing_up is not None:
             return self._swing_up_returns(self.swing_up, starts, policy)
         observations_ND = np.stack([env.reset(seed=int(s))[0] for env, s in zip(self.landers, starts, strict=True)])
@@ -152,16 +152,16 @@ class Evaluation:
             env.close()
 
 
-# ---- whether the installed physics are those of the contest
+# ---- whether the installed physics are the benchmark's
 
 SWING_UP_AFTER = (-0.3643, 0.0719, 3.1262, 1.5779)
 LANDER_AFTER = (0.3776, 0.0765, 0.7320, -1.3990, -0.2950, -0.1983)
 
 
 def check_dynamics(suite: str) -> None:
-    """Raises DataError unless the installed library moves a world as it did when the target was set.
+    """Raises DataError unless the installed library moves a fixed trajectory as it did when the target was set.
 
-    The tolerance is for the last digits of sines on other processors.
+    The tolerance covers the last digits of sines on other processors.
     """
     found, expected = (
         (_swing_up_trajectory(), SWING_UP_AFTER) if suite == "mini" else (_lander_trajectory(), LANDER_AFTER)
@@ -169,12 +169,12 @@ def check_dynamics(suite: str) -> None:
     if not np.allclose(found, expected, rtol=0, atol=1e-3):
         raise DataError(
             f"gymnasium {gymnasium.__version__} moves {'CartPole-v1' if suite == 'mini' else LANDER} to "
-            f"{np.round(found, 4).tolist()} where the contest has {list(expected)}: another version, another contest"
+            f"{np.round(found, 4).tolist()}, expected {list(expected)}: this version would be another benchmark"
         )
 
 
 def _swing_up_trajectory() -> Floats:
-    """The state after 40 steps from a hanging pole, pushed ten times each way in turn."""
+    """The state after 40 steps from a hanging pole, pushed five times to each side in turn."""
     env = SwingUp(1)
     env.reset(options={"states_4N": np.array([[0.0], [0.0], [math.pi], [0.0]])})
     for t in range(40):
@@ -183,7 +183,7 @@ def _swing_up_trajectory() -> Floats:
 
 
 def _lander_trajectory() -> Floats:
-    """Position, speed, angle and spin after 60 steps of all four engines in turn."""
+    """Position, velocity, angle and spin after 60 steps of all four actions in turn."""
     env = make_lander()
     observation, _ = env.reset(seed=0)
     for t in range(60):

@@ -1,6 +1,6 @@
-"""The network: an actor and a critic, apart from each other, and PPO's arithmetic.
+"""The network, a separate actor and critic, and the arithmetic of PPO.
 
-Dimension letters: T steps of a rollout, N environments, B rows of a minibatch, D numbers an observation, A actions.
+Dimension letters: T steps of a rollout, N environments, B rows of a minibatch, D numbers per observation, A actions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from workloads.reinforcement_learning.recipe import Recipe
 
 WIDTHS = {"mini": 64, "standard": 64}
-# The cart-pole's observation in the units of the network: places of centimetres and angles of a few degrees decide
-# whether a pole is caught, and tanh tells nothing apart that is near 0 or far above 1.
+# The cart-pole's observation in the network's units: centimetres and a few degrees decide whether a pole is caught, and
+# tanh cannot distinguish values near 0 or far above 1.
 SWING_UP_SCALES = (10.0, 4.0, 8.0, 8.0, 2.0)
-# What becomes of the observation (x, x_dot, cosine, sine, theta_dot) in a mirror; left and right change places.
+# The mirror image of the observation (x, x_dot, cosine, sine, theta_dot); left and right change places.
 SWING_UP_MIRROR = (-1.0, -1.0, 1.0, -1.0, -1.0)
 
 
 def build_model(suite: str, num_observations: int, num_actions: int) -> nn.Module:
-    """A freshly initialised network from observations_BD to (logits_BA, values_B).
+    """Build a freshly initialised network from observations_BD to (logits_BA, values_B).
 
-    Draws from torch's global generator.
+    The weights are drawn from torch's global generator.
     """
     if suite == "mini":
         return MirroredActorCritic(SWING_UP_SCALES, SWING_UP_MIRROR, WIDTHS[suite])
@@ -40,11 +40,11 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
 
 
 class ActorCritic(nn.Module):
-    """Two perceptrons of two hidden layers; neither learns through the other."""
+    """Two perceptrons with two hidden layers each and no shared weights."""
 
     def __init__(self, num_observations: int, num_actions: int, width: int) -> None:
         super().__init__()
-        # Engstrom et al. 2020 (arXiv:2005.12729): orthogonal weights; a last layer near 0 makes the first policy even.
+        # Engstrom et al. 2020 (arXiv:2005.12729): orthogonal weights; a last layer near 0 gives a uniform first policy.
         self.actor = _perceptron(num_observations, width, num_actions, gain=0.01)
         self.critic = _perceptron(num_observations, width, 1, gain=1.0)
 
@@ -53,10 +53,10 @@ class ActorCritic(nn.Module):
 
 
 class MirroredActorCritic(nn.Module):
-    """Two perceptrons for a world whose mirror image obeys the same laws, with two actions that change places in it.
+    """Two perceptrons for an environment whose mirror image has the same dynamics with its two actions swapped.
 
-    What is learnt on one side is known on the other: one perceptron says how good action 1 is, and, asked about the
-    mirrored observation, how good action 0 is; a value is the mean of both sides'.
+    What is learnt on one side applies to the other: one perceptron rates action 1 and, given the mirrored
+    observation, action 0; the value is the mean over both sides.
     """
 
     scales: Tensor
@@ -90,9 +90,9 @@ def _perceptron(num_inputs: int, width: int, num_outputs: int, gain: float) -> n
 
 
 def sample_actions(logits_NA: Tensor, uniforms_N: Tensor) -> Tensor:
-    """Actions_N drawn from softmax(logits_NA) by inverting its distribution; 0 where the logits are not numbers.
+    """Actions_N drawn from softmax(logits_NA) by inverting its distribution; 0 where the logits are NaN.
 
-    Never an action that does not exist, and never an exception: a network that has diverged plays on.
+    Never an invalid action and never an exception, so a network that has diverged plays on.
     """
     cumulative_NA = logits_NA.softmax(-1).cumsum(-1)
     return (uniforms_N[:, None] >= cumulative_NA[:, :-1]).sum(-1)
@@ -113,9 +113,9 @@ def advantages(
 ) -> Tensor:
     """Generalised advantage estimates (Schulman et al. 2016, arXiv:1506.02438), (T, N).
 
-    values_TN has T + 1 rows: values_TN[t + 1] is that of the observation after step t, in an episode that has just
-    ended its last one. So what was only cut off (`is_over`, not `terminated`) is valued by what it would
-    still have brought. Where `is_step` is false the environment was being reset: no transition, advantage 0.
+    values_TN has T + 1 rows: values_TN[t + 1] is the value of the observation after step t, which is the last one of
+    an episode that has just ended. So an episode that was only cut off (`is_over`, not `terminated`) is valued by what
+    it would still have earned. Where `is_step` is false the environment was being reset: no transition, advantage 0.
     """
     deltas_TN = rewards_TN + discount * values_TN[1:] * ~terminated_TN - values_TN[:-1]
     estimates_TN = torch.zeros_like(rewards_TN)
@@ -135,9 +135,9 @@ def loss_of_rows(
     returns_B: Tensor,
     recipe: Recipe,
 ) -> Tensor:
-    """One loss a row: PPO's clipped objective (Schulman et al. 2017, arXiv:1707.06347), squared value error, entropy.
+    """One loss per row: PPO's clipped objective (Schulman et al. 2017, arXiv:1707.06347), squared value error, entropy.
 
-    log_probs_B are those of the policy that acted.
+    log_probs_B are those under the policy that acted.
     """
     log_policy_BA = logits_BA.log_softmax(-1)
     ratio_B = (log_policy_BA.gather(-1, actions_B[:, None]).squeeze(-1) - log_probs_B).exp()

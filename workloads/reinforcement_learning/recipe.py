@@ -1,4 +1,4 @@
-"""The hyperparameters of reinforcement learning: names, kinds, bounds, and the learning rate they mean."""
+"""The hyperparameters of reinforcement learning: names, types, bounds, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from harness.errors import UsageError, printable
 from harness.workload import HyperparameterValue, read_recipe
 
 NAME = "reinforcement_learning"
-MAX_ENVS = 2**20  # as many seeds as a run has to itself (workload.py)
+MAX_ENVS = 2**20  # the number of seeds reserved for a run (data.py)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one.
+    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one.
 
-    A sample is one step of one environment; a step of the schedule is one global batch, the samples between two
-    rounds of learning.
+    A sample is one step of one environment. A step of the schedule is one global batch: the samples collected between
+    two rounds of learning.
     """
 
     global_batch_size: int  # rollout_length steps of global_batch_size / rollout_length environments
@@ -38,8 +38,8 @@ class Recipe:
     clip_range: float
     value_coefficient: float
     entropy_coefficient: float
-    weight_average_decay: float  # of the judged weights, per global batch; 0 judges the trained ones
-    reward_scale: float  # of rewards as the value network sees them; the metric is not scaled
+    weight_average_decay: float  # of the evaluated weights, per global batch; 0 evaluates the trained ones
+    reward_scale: float  # for the rewards that the value network sees; the metric is not scaled
 
     @property
     def num_envs(self) -> int:
@@ -47,13 +47,16 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds.
+        """Return the recipe that `values` describe.
 
-        has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
+        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+
+        Raises:
+            UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
         if recipe.opt_name != "adam" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: adam")
+            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected adam")
         for name in ("global_batch_size", "rollout_length", "minibatch_size", "num_epochs"):
             if getattr(recipe, name) < 1:
                 raise UsageError(f"{NAME}: {name} is {getattr(recipe, name)}, expected at least 1")
@@ -64,7 +67,7 @@ class Recipe:
                     f"{name} {getattr(recipe, name)}"
                 )
         if recipe.num_envs > MAX_ENVS:
-            raise UsageError(f"{NAME}: {recipe.num_envs} environments; there are seeds for {MAX_ENVS}")
+            raise UsageError(f"{NAME}: {recipe.num_envs} environments, expected at most {MAX_ENVS}")
         if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
             raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
         for name in ("opt_adam_beta_1", "opt_adam_beta_2"):
@@ -76,9 +79,9 @@ class Recipe:
         return recipe
 
     def learning_rate(self, step: int) -> float:
-        """Of global batch 0, 1, ...: a straight line up to the peak, another down to the end rate, which then stays.
+        """Return the rate of global batch 0, 1, ...: linear up to the peak, linear down to the end rate, then constant.
 
-        The floor is what lets a run that has passed the horizon still reach its target.
+        The floor lets a run that has passed its horizon still reach the target.
         """
         warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
         peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate

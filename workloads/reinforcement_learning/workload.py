@@ -1,8 +1,8 @@
 """Reinforcement learning: PPO on a vectorised environment until the mean greedy return is high enough.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
-Dimension letters: T steps of a rollout, N environments of this rank, D numbers an observation, A actions, R rows.
+Dimension letters: T steps of a rollout, N environments of this rank, D numbers per observation, A actions, R rows.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 NUM_WARM_UP_MINIBATCHES = 3
-# Of one row of a global batch, in this order: observation, action, its log probability, advantage, return, weight.
+# A row of a global batch: observation, action, its log probability, advantage, return, weight.
 Rows = tuple["Tensor", "Tensor", "Tensor", "Tensor", "Tensor", "Tensor"]
 
 
 class TrainingSession:
-    """One run. Every rank steps its share of the environments, and computes on its rows of each minibatch."""
+    """One run. Every rank steps its share of the environments and computes its rows of each minibatch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -57,7 +57,7 @@ class TrainingSession:
 
         Raises:
             UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
-            DataError: the installed Gymnasium moves the world in another way than the contest's.
+            DataError: the installed Gymnasium does not behave like the benchmark's.
         """
         import torch
         from accelerate import Accelerator
@@ -65,11 +65,11 @@ class TrainingSession:
         from workloads.reinforcement_learning.environments import Evaluation, check_dynamics, make_training
         from workloads.reinforcement_learning.model import build_model, build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -82,7 +82,7 @@ class TrainingSession:
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrapper around step adds nothing but time.
+        # Without a gradient scaler, accelerate's wrapper around step only adds time.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
@@ -90,16 +90,16 @@ class TrainingSession:
         self.first_env = self.rank * self.share
         self.envs = make_training(suite, self.share)
         self.evaluation = Evaluation(suite, len(range(self.rank, self.num_test, self.num_ranks)))
-        # Chances to act and orders of rows come from this generator alone: the same on every rank.
+        # Action sampling and the order of rows use this generator alone, so every rank draws the same numbers.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
-        # What is judged is a running mean of the weights: the policies themselves fall and rise by a fifth between
-        # two evaluations, their mean hardly ever falls.
+        # Evaluate a running mean of the weights: the policies themselves fall and rise by a fifth between two
+        # evaluations, while their mean hardly ever falls.
         self.averaged = copy.deepcopy(self.network).requires_grad_(False)
 
     def _warm_up(self) -> None:
-        """Run the kernels of acting and learning on noise, then put back weights, statistics and random states."""
+        """Run the kernels of acting and learning on noise, then restore weights, statistics and random states."""
         import torch
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
@@ -122,7 +122,7 @@ class TrainingSession:
             scaler.load_state_dict(scale)
 
     def start(self, data_dir: Path) -> None:
-        """Read where the test episodes begin, and begin the training environments, each from its own seed.
+        """Read where the test episodes start, and start the training environments, each from its own seed.
 
         Raises:
             DataError: a file is missing, damaged, or not what `metadata.json` says.
@@ -132,11 +132,11 @@ class TrainingSession:
         from workloads.reinforcement_learning.data import read_starts, training_seeds
 
         starts = read_starts(data_dir, self.config.suite, "test", self.num_test)
-        # Every rank takes each num_ranks-th episode: no padding, so none is counted twice.
+        # Each rank takes every num_ranks-th episode: no padding, so none is counted twice.
         self.own_starts = starts[self.rank :: self.num_ranks]
         seeds = training_seeds(self.config.seed, self.recipe.num_envs)[self.first_env : self.first_env + self.share]
         options = {"is_staggered": True} if self.config.suite == "mini" else None
-        # Gymnasium's vectors take a seed for each environment; its type for all of them says one.
+        # Gymnasium's vector environments take a seed per environment; the type says one for all.
         self.observations_ND, _ = self.envs.reset(seed=seeds, options=options)  # type: ignore[arg-type]
         self.is_over_N = np.zeros(self.share, np.bool_)
 
@@ -149,8 +149,8 @@ class TrainingSession:
         return logits_NA.float(), values_N.float()
 
     def _collect(self) -> tuple[Rows, float]:
-        """The next rollout of this rank's environments as rows of one global batch, t * N + n; and the seconds in which
-        the network waited for the environments."""
+        """The next rollout of this rank's environments as rows of one global batch (t * N + n), and the seconds for
+        which the network waited for the environments."""
         import numpy as np
         import torch
 
@@ -164,26 +164,26 @@ class TrainingSession:
         values_TN = torch.empty(T + 1, N, device=self.device)
         actions_TN = torch.empty(T, N, dtype=torch.int64, device=self.device)
         rewards_TN = np.empty((T, N), np.float32)
-        flags_3TN = np.empty((3, T, N), np.bool_)  # terminated, over, a step and no reset
+        flags_3TN = np.empty((3, T, N), np.bool_)  # terminated, over, a step rather than a reset
         data_wait_s = 0.0
         for t in range(T):
             observations_TND[t] = torch.from_numpy(self.observations_ND)
             logits_TNA[t], values_TN[t] = self._act(self.network, observations_TND[t])
             actions_TN[t] = sample_actions(logits_TNA[t], uniforms_TN[t])
             actions_N = actions_TN[t].cpu().numpy()
-            asked = perf_counter()
+            waiting_since = perf_counter()
             flags_3TN[2, t] = ~self.is_over_N
             self.observations_ND, rewards_TN[t], terminated_N, truncated_N, _ = self.envs.step(actions_N)
             self.is_over_N = terminated_N | truncated_N
             flags_3TN[0, t], flags_3TN[1, t] = terminated_N, self.is_over_N
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
         _, values_TN[T] = self._act(self.network, torch.from_numpy(self.observations_ND).to(self.device))
         terminated_TN, is_over_TN, is_step_TN = torch.from_numpy(flags_3TN).to(self.device)
         scaled_TN = torch.from_numpy(rewards_TN).to(self.device) * recipe.reward_scale
         advantages_TN = advantages(
             scaled_TN, values_TN, terminated_TN, is_over_TN, is_step_TN, recipe.discount, recipe.gae_lambda
         )
-        # Mean and deviation over the transitions of all ranks; a weight makes a mean over rows one over transitions.
+        # Mean and deviation over the transitions of all ranks; weights turn a mean over rows into one over transitions.
         sums = torch.stack([is_step_TN.sum(), advantages_TN.sum(), advantages_TN.square().sum()])
         count, total, squares = self.accelerator.reduce(sums, reduction="sum")
         mean = total / count
@@ -199,18 +199,18 @@ class TrainingSession:
         return rows, data_wait_s
 
     def _minibatches(self, rows: Rows) -> Iterator[tuple[Tensor, ...]]:
-        """This rank's part of each minibatch of one pass. The order is drawn over the rows of all ranks, so that a
-        minibatch is the same set of rows whatever the number of ranks."""
+        """This rank's part of each minibatch of one pass. The order is drawn over the rows of all ranks, so a
+        minibatch is the same set of rows for any number of ranks."""
         import torch
 
         order = torch.randperm(self.recipe.global_batch_size, generator=self.draws)
         own = [self._own_rows(chosen) for chosen in torch.split(order, self.recipe.minibatch_size)]
         index = torch.cat(own).to(self.device)
-        # One gather a pass and array, not one a minibatch.
+        # One gather per pass and array, not per minibatch.
         return zip(*(torch.split(x[index], [len(rows) for rows in own]) for x in rows), strict=True)
 
     def _own_rows(self, chosen: Tensor) -> Tensor:
-        """Global rows (t * num_envs + env) to those that this rank has, in its numbering (t * N + n)."""
+        """Those of the global rows (t * num_envs + env) that this rank has, in its own numbering (t * N + n)."""
         if self.num_ranks == 1:
             return chosen
         t, env = chosen // self.recipe.num_envs, chosen % self.recipe.num_envs - self.first_env
@@ -222,7 +222,7 @@ class TrainingSession:
             group["lr"] = learning_rate
 
     def _learn(self, part: tuple[Tensor, ...]) -> Tensor:
-        """One optimiser step on this rank's part of a minibatch; its part of the mean loss, on the device."""
+        """Do one optimiser step on this rank's part of a minibatch; return its part of the mean loss, on the device."""
         import torch
 
         from workloads.reinforcement_learning.model import loss_of_rows
@@ -234,7 +234,7 @@ class TrainingSession:
         )
         loss = (losses_R * weights_R).sum() / self.recipe.minibatch_size
         self.optimizer.zero_grad(set_to_none=True)
-        # Gradients are averaged over the ranks; times their number this is the gradient of the whole minibatch's mean.
+        # Gradients are averaged over the ranks; times their number this is the gradient of the minibatch's mean.
         shared = loss * self.num_ranks
         if self.is_scaled:
             self.accelerator.backward(shared)
@@ -256,8 +256,8 @@ class TrainingSession:
                 value.lerp_(new, share) if value.is_floating_point() else value.copy_(new)
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` environment steps are taken; the device is awaited at the
-        end (and, since the environments run on the host, by every step of a rollout)."""
+        """Train on whole global batches until `num_samples` environment steps are taken; wait for the device at the end
+        (and, since the environments run on the host, in every step of a rollout)."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -282,7 +282,7 @@ class TrainingSession:
         ranks."""
         import torch
 
-        # Every return in its place and zeros elsewhere: the sum is a gathering, in the order of one process.
+        # Each return in its own place and zeros elsewhere, so the sum gathers them in the order of a single process.
         returns = torch.zeros(self.num_test, device=self.device)
         own = self.evaluation.returns(self.own_starts, self._greedy)
         returns[self.rank :: self.num_ranks] = torch.from_numpy(own).to(returns)
@@ -290,7 +290,7 @@ class TrainingSession:
         return Quality(returns.mean().item(), self.num_test)
 
     def _greedy(self, observations_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-        """The likeliest action of each observation."""
+        """The likeliest action for each observation."""
         import torch
 
         logits_NA, _ = self._act(self.averaged, torch.from_numpy(observations_ND).to(self.device))
@@ -298,7 +298,7 @@ class TrainingSession:
         return actions_N
 
     def close(self) -> None:
-        """Close the environments, leave the process group."""
+        """Close the environments and leave the process group."""
         if "envs" in self.__dict__:
             self.envs.close()
         if "evaluation" in self.__dict__:

@@ -1,4 +1,4 @@
-"""What can be had on the test set without training a network. A target must lie well under all of it.
+"""What solutions that train no network reach on the test set. A target must be well below all of them.
 
 Dimension letters: N utterances, W words, T spectra, M bands.
 """
@@ -17,22 +17,22 @@ from workloads.speech_recognition.data import read_split
 Floats = npt.NDArray[np.float32]
 Tokens = list[int]
 
-NUM_CANDIDATES = 300  # sentences that are tried as the constant answer
-NUM_SHAPE = 24  # spectra that a whole utterance is brought to
-NUM_WARPED = 40  # nearest by shape, which are then compared by dynamic time warping
+NUM_CANDIDATES = 300  # sentences tried as the constant answer
+NUM_SHAPE = 24  # spectra to which a whole utterance is resampled
+NUM_WARPED = 40  # nearest by shape, then compared by dynamic time warping
 THINNING = 4  # spectra averaged before warping
-NUM_SEGMENT = 10  # spectra that one supposed word is brought to
-FEWEST_APART = 8  # spectra between two boundaries
+NUM_SEGMENT = 10  # spectra to which a supposed word is resampled
+FEWEST_APART = 8  # spectra, at least, between two boundaries
 
 
 def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     """Word error rate by name.
 
-    nothing_said: the empty answer. constant: of some training sentences the one that is least wrong about all.
-    nearest_utterance: the words of the training utterance that is nearest when both are stretched to one length;
-    _warped: of the 40 nearest, the one nearest under dynamic time warping.
-    segments_*: the utterance is cut where it is quietest, into as many words as a line through its length says (in
-    training into as many as there are), and each piece is classified by its neighbours or by logistic regression.
+    nothing_said: the empty answer. constant: among some training sentences, the one that is least wrong overall.
+    nearest_utterance: the words of the training utterance that is nearest when both are stretched to the same length;
+    _warped: among the 40 nearest, the one nearest under dynamic time warping.
+    segments_*: the utterance is cut at its quietest places, into as many words as a linear fit of its length predicts
+    (in training, into the true number), and each piece is classified by its neighbours or by logistic regression.
 
     Raises:
         DataError: the data are missing or damaged.
@@ -57,22 +57,22 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     }
 
 
-def word_error_rate(answers: list[Tokens], said: list[Tokens]) -> float:
-    """Edit distances between rows of words, summed, by the number of words said."""
-    return sum(map(_distance, answers, said)) / sum(map(len, said))
+def word_error_rate(answers: list[Tokens], references: list[Tokens]) -> float:
+    """Sum of the edit distances between answers and references, divided by the number of reference words."""
+    return sum(map(_distance, answers, references)) / sum(map(len, references))
 
 
-def _distance(heard: Tokens, said: Tokens) -> int:
-    row = list(range(len(said) + 1))
-    for i, word in enumerate(heard, 1):
+def _distance(answer: Tokens, reference: Tokens) -> int:
+    row = list(range(len(reference) + 1))
+    for i, word in enumerate(answer, 1):
         diagonal, row[0] = row[0], i
-        for j, other in enumerate(said, 1):
+        for j, other in enumerate(reference, 1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
     return row[-1]
 
 
 def _spectra(data_dir: Path, split: str) -> tuple[list[Floats], list[Tokens]]:
-    """(T, M) of each utterance, and its words."""
+    """Spectra (T, M) and words of each utterance."""
     import torch
 
     from workloads.speech_recognition.model import LOST_SPECTRA, LogMel
@@ -84,15 +84,15 @@ def _spectra(data_dir: Path, split: str) -> tuple[list[Floats], list[Tokens]]:
     return spectra, [[int(word) for word in row if word] for row in held.words]
 
 
-def _constant(said: list[Tokens]) -> Tokens:
-    candidates, asked = said[:NUM_CANDIDATES], said[NUM_CANDIDATES : 3 * NUM_CANDIDATES] or said
-    # Beginnings too: a short answer risks fewer words that were not said.
+def _constant(sentences: list[Tokens]) -> Tokens:
+    candidates, references = sentences[:NUM_CANDIDATES], sentences[NUM_CANDIDATES : 3 * NUM_CANDIDATES] or sentences
+    # Beginnings too: a short answer risks fewer wrong words.
     starts = [words[:n] for words in candidates for n in range(1, len(words) + 1)]
-    return min(starts, key=lambda words: word_error_rate([words] * len(asked), asked))
+    return min(starts, key=lambda words: word_error_rate([words] * len(references), references))
 
 
 def _stretched(spectra_TM: Floats, size: int) -> Floats:
-    """(size * M) by linear interpolation over time, of norm 1."""
+    """The utterance resampled to `size` spectra by linear interpolation: (size * M), of norm 1."""
     place = np.linspace(0, len(spectra_TM) - 1, size)
     below = place.astype(np.int64)
     above = np.minimum(below + 1, len(spectra_TM) - 1)
@@ -103,7 +103,7 @@ def _stretched(spectra_TM: Floats, size: int) -> Floats:
 
 
 def _nearest(train: Floats, test: Floats) -> list[list[int]]:
-    """For each of `test` the indices of the nearest of `train`, nearest first."""
+    """For each row of `test`, the indices of the nearest rows of `train`, nearest first."""
     from sklearn.neighbors import NearestNeighbors
 
     found = NearestNeighbors(n_neighbors=min(NUM_WARPED, len(train)), algorithm="brute").fit(train).kneighbors(test)[1]
@@ -117,7 +117,7 @@ def _thinned(spectra_TM: Floats) -> Floats:
 
 
 def _warped(one_TM: Floats, others: list[Floats]) -> Floats:
-    """Dynamic-time-warping distance of one utterance to each of several, by the sum of their lengths."""
+    """Dynamic-time-warping distance of one utterance to each of several, divided by the sum of their lengths."""
     longest = max(map(len, others))
     padded = np.stack([np.pad(x, ((0, longest - len(x)), (0, 0))) for x in others])
     squares = (one_TM**2).sum(1)[None, :, None] + (padded**2).sum(2)[:, None, :]
@@ -144,7 +144,7 @@ def _segments(train: list[Floats], words: list[Tokens], test: list[Floats]) -> d
     counts = [max(1, round(slope * len(_speech(x)) + offset)) for x in test]
     fitted = np.concatenate([_cut(x, len(w)) for x, w in zip(train, words, strict=True)])
     labels = np.concatenate([np.array(w) for w in words])
-    asked = [_cut(x, count) for x, count in zip(test, counts, strict=True)]
+    pieces = [_cut(x, count) for x, count in zip(test, counts, strict=True)]
     borders = np.cumsum(counts)[:-1]
     models = {
         "neighbours": KNeighborsClassifier(5, algorithm="brute"),
@@ -154,8 +154,8 @@ def _segments(train: list[Floats], words: list[Tokens], test: list[Floats]) -> d
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for name, model in models.items():
-            heard = model.fit(fitted, labels).predict(np.concatenate(asked))
-            answers[name] = [[int(word) for word in part] for part in np.split(heard, borders)]
+            predicted = model.fit(fitted, labels).predict(np.concatenate(pieces))
+            answers[name] = [[int(word) for word in part] for part in np.split(predicted, borders)]
     return answers
 
 
@@ -165,15 +165,15 @@ def _loudness(spectra_TM: Floats) -> Floats:
 
 
 def _speech(spectra_TM: Floats) -> Floats:
-    """From the first to the last spectrum that is louder than halfway between quiet and loud."""
+    """The utterance from its first to its last spectrum above 30 % of the way from quiet to loud."""
     loud = _loudness(spectra_TM)
     quiet, full = np.quantile(loud, (0.05, 0.9))
-    heard = np.flatnonzero(loud > quiet + 0.3 * (full - quiet))
-    return spectra_TM[heard[0] : heard[-1] + 1]
+    audible = np.flatnonzero(loud > quiet + 0.3 * (full - quiet))
+    return spectra_TM[audible[0] : audible[-1] + 1]
 
 
 def _cut(spectra_TM: Floats, count: int) -> Floats:
-    """(count, NUM_SEGMENT * M): the speech cut near the quietest places that keep their distance."""
+    """Pieces (count, NUM_SEGMENT * M): the speech, cut at the quietest places that are far enough apart."""
     speech = _speech(spectra_TM)
     loud = _loudness(speech)
     cuts = [0, len(speech)]

@@ -1,9 +1,9 @@
-"""eSpeak NG as a process of its own: requests in, speech out.
+"""eSpeak NG in its own process: requests in, speech out.
 
-The library keeps state from one utterance to the next (the phase of its oscillators, random numbers), even over
-its own termination; only the same utterances in the same order in a fresh process give the same bytes. So this file
-is run as a script: a JSON list of [text, voice, words a minute, pitch, pitch range] on standard input; on standard
-output, for each, the number of samples (int32) and the samples (int16, 22,050 Hz), both little-endian.
+The library keeps state from one utterance to the next (oscillator phases, random numbers), even across its own
+termination; only the same utterances in the same order in a fresh process give the same bytes. So this file is run as a
+script: a JSON list of [text, voice, words per minute, pitch, pitch range] on standard input; on standard output, for
+each of them, the number of samples (int32) and the samples (int16, 22,050 Hz), both little-endian.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Request = tuple[str, str, int, int, int]
 
 VERSION = "1.52.0"
 SAMPLE_HZ = 22050
-# Of speak_lib.h.
+# From speak_lib.h.
 _SYNCHRONOUS = 2
 _UTF8 = 1
 _BY_CHARACTER = 1
@@ -28,11 +28,11 @@ _RATE, _PITCH, _RANGE = 1, 3, 4
 
 
 class SpeechError(Exception):
-    """eSpeak NG is not there, is another version, or refuses; the text is for a person."""
+    """eSpeak NG is missing, is another version, or failed; the message is for the user."""
 
 
 def spoken(requests: Sequence[Request]) -> Iterator[bytes]:
-    """The samples of each utterance, int16 little-endian at 22,050 Hz, as a fresh process speaks them.
+    """Yield the samples of each utterance, int16 little-endian at 22,050 Hz, spoken by a fresh process.
 
     Raises:
         SpeechError: the process failed.
@@ -47,15 +47,15 @@ def spoken(requests: Sequence[Request]) -> Iterator[bytes]:
             process.stdin.write(json.dumps(requests).encode())
             process.stdin.close()
         except BrokenPipeError:
-            pass  # it ended before it had read all; what it said follows
+            pass  # it ended before reading everything; its error message is read below
         for _ in requests:
             header = process.stdout.read(4)
             size = 2 * struct.unpack("<i", header)[0] if len(header) == 4 else 0
             samples = process.stdout.read(size)
             if not size or len(samples) < size:
                 process.kill()
-                said = process.stderr.read().decode(errors="replace").strip().splitlines()
-                raise SpeechError(said[-1] if said else "eSpeak NG ended before it had said all")
+                lines = process.stderr.read().decode(errors="replace").strip().splitlines()
+                raise SpeechError(lines[-1] if lines else "eSpeak NG ended before it had spoken everything")
             yield samples
 
 
@@ -77,7 +77,7 @@ def _serve() -> None:
         sys.exit(f"eSpeak NG is version {version}, expected {VERSION}")
     if library.espeak_Initialize(_SYNCHRONOUS, 0, str(data_path).encode(), 0) != SAMPLE_HZ:
         sys.exit(f"eSpeak NG could not be started with the data in {data_path}")
-    library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # else it is the time of day
+    library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the default seed is the time of day
     parts: list[bytes] = []
 
     def take(samples: int | None, count: int, _events: int | None) -> int:
@@ -95,7 +95,7 @@ def _serve() -> None:
             library.espeak_SetParameter(parameter, value, 0)
         content = text.encode()
         if library.espeak_Synth(content, len(content) + 1, 0, _BY_CHARACTER, 0, _UTF8, None, None):
-            sys.exit(f"eSpeak NG could not say {text!r}")
+            sys.exit(f"eSpeak NG could not speak {text!r}")
         samples = b"".join(parts)
         sys.stdout.buffer.write(struct.pack("<i", len(samples) // 2) + samples)
     sys.stdout.buffer.flush()

@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, printable
-from workloads.speech_recognition.data import SAMPLE_HZ, Utterances, encoded
+from workloads.speech_recognition.dataset import SAMPLE_HZ, Utterances, encoded
 
 Samples = npt.NDArray[np.int16]
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# The data set has no split by speaker. The last two of its six by name are kept away from training: a rule that looks
-# at no recording.
+# The data set has no split by speaker. The last two of its six speakers by name are held out of training: a rule that
+# does not depend on any recording.
 SPEAKERS = {"train": ("george", "jackson", "lucas", "nicolas"), "validation": ("theo",), "test": ("yweweler",)}
 PER_DIGIT = 50
-MAX_BYTES = 100_000  # of a recording; the longest of the official ones has 37 kB
+MAX_BYTES = 100_000  # of a recording; the largest official one has 37 kB
 URL = "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz"
 NUM_STRINGS = {"train": 6000, "validation": 800, "test": 800}
 SEED = 3000
@@ -36,10 +36,10 @@ NOISE_LEVELS = (410, 728, 1295)  # 4096 * 10 ** (-decibels / 20) for 20, 15 and 
 
 
 def read(source: Path, per_digit: int = PER_DIGIT) -> tuple[dict[tuple[str, int], list[Samples]], str]:
-    """The recordings by speaker and digit, in the order of their numbers; from the folder `recordings` or its parent.
+    """Read the recordings by speaker and digit, in index order, from the folder `recordings` or its parent.
 
     Raises:
-        DataError: no such folder, or a recording that is missing, damaged or of another format.
+        DataError: the folder is missing, or a recording is missing, damaged or in another format.
     """
     for root in (source, source / "recordings"):
         if (root / f"0_{SPEAKERS['train'][0]}_0.wav").is_file():
@@ -55,13 +55,13 @@ def read(source: Path, per_digit: int = PER_DIGIT) -> tuple[dict[tuple[str, int]
 
 
 def download(folder: Path) -> NoReturn:
-    """There is nothing that could be verified: GitHub packs an archive when it is asked for, and its digest may change.
+    """Refuse: GitHub builds the archive on request and its digest may change, so a download could not be verified.
 
     Raises:
-        DataError: always; it says what to fetch.
+        DataError: always; the message says what to fetch.
     """
     raise DataError(
-        f"FSDD is not downloaded, since no digest of its archive is published: fetch {URL}, unpack it, and give the "
+        f"FSDD is not downloaded, since no digest of its archive is published: fetch {URL}, unpack it, and pass the "
         "folder as the source"
     )
 
@@ -69,7 +69,7 @@ def download(folder: Path) -> NoReturn:
 def _read_wav(path: Path) -> Samples:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path}: {path.stat().st_size:,} bytes; a recording has at most {MAX_BYTES:,}")
+            raise DataError(f"{path}: {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}")
         with wave.open(io.BytesIO(path.read_bytes())) as recording:
             form = (recording.getnchannels(), recording.getsampwidth(), recording.getframerate())
             count = recording.getnframes()
@@ -84,14 +84,14 @@ def _read_wav(path: Path) -> Samples:
         raise DataError(f"{path} is damaged: {len(content) // 2} samples of {count}")
     samples = np.frombuffer(content, "<i2").astype(np.int16)
     if not samples.any():
-        raise DataError(f"{path} is damaged: nothing but silence")
+        raise DataError(f"{path} is damaged: only silence")
     return samples
 
 
 def strings(
     recordings: Mapping[tuple[str, int], list[Samples]], num_strings: Mapping[str, int] = NUM_STRINGS
 ) -> dict[str, Utterances]:
-    """Strings of three to six digits by one speaker, up to 120 ms apart, each digit equally loud, under white noise.
+    """Make strings of three to six digits by one speaker, up to 120 ms apart, equally loud, in white noise.
 
     Integers throughout, as in the mini suite.
     """

@@ -1,7 +1,7 @@
-"""The contest of the mini suite: commands and digit strings, spoken by eSpeak NG in many voices, under noise.
+"""The data of the mini suite: commands and digit strings, spoken by eSpeak NG in many voices, in noise.
 
-Everything after the synthesis is in integers (or in floating point that is exact), and the random streams are
-`RandomState`'s, frozen by numpy's policy (NEP 19).
+Everything after the synthesis is in integers (or in exact floating point), and the random streams are `RandomState`'s,
+frozen by numpy's policy (NEP 19).
 
 Dimension letters: S samples.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError
-from workloads.speech_recognition.data import SAMPLE_HZ, Utterances, encoded
+from workloads.speech_recognition.dataset import SAMPLE_HZ, Utterances, encoded
 from workloads.speech_recognition.espeak import Request, SpeechError, spoken
 
 Ints = npt.NDArray[np.int64]
@@ -31,8 +31,8 @@ COMMANDS = (
 VOCABULARY = tuple(sorted({*DIGITS, *ROOMS.split(), *COMMANDS.split()}))
 
 ACCENTS = ("en-us", "en", "en-gb-x-rp", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc", "en-029")
-# The speakers: eSpeak NG's variants, without whisperers and most robots. Those that share half of their settings or
-# more (say edward and edward2) stand in the same split.
+# The speakers: eSpeak NG's variants, without whisperers and most robots. Variants that share at least half of their
+# settings (such as edward and edward2) are in the same split.
 VOICES = {
     "train": (
         "Alex", "Andy", "Annie", "Denis", "Diogo", "Gene", "Gene2", "Henrique", "Hugo", "Jacky", "Marco", "Mario",
@@ -47,7 +47,7 @@ VOICES = {
 }  # fmt: skip
 NUM_UTTERANCES = {"train": 6000, "validation": 800, "test": 800}
 SEED = 8000
-# Of the synthesised speech, before anything of ours is done to it.
+# Of the synthesised speech, before any processing.
 SPOKEN_SHA256 = {
     "train": "fc73a0cb711edca93cb1a33e4f36d7056c3f2e546fa50bea2aac3487fcd2099f",
     "validation": "366c612ec9c38bc2f00eb07b2cdc59b918ab99e5b39ebf5a490b7f47390153cc",
@@ -56,15 +56,15 @@ SPOKEN_SHA256 = {
 NOISES = ("hiss", "rumble", "breath", "machine", "babble")
 # 4096 * 10 ** (-decibels / 20) for 25, 20, 15 and 10 dB of signal over noise.
 NOISE_LEVELS = (230, 410, 728, 1295)
-MARGIN = 400  # samples kept around what is audible
+MARGIN = 400  # samples kept on either side of the audible part
 AUDIBLE = 100  # of 32,768
 
 
 def render() -> dict[str, Utterances]:
-    """Train, validation and test of the mini suite: no voice and no text of one occurs in another.
+    """Render train, validation and test of the mini suite: no voice or text of one split occurs in another.
 
     Raises:
-        DataError: eSpeak NG is not there, or speaks otherwise than when the contest was made.
+        DataError: eSpeak NG is missing, or its speech differs from that of the benchmark.
     """
     splits = {}
     for stream, name in enumerate(NUM_UTTERANCES):
@@ -75,7 +75,7 @@ def render() -> dict[str, Utterances]:
 
 
 def script(split: str, random: np.random.RandomState) -> list[Request]:
-    """What is said by whom and how: the voices in turn, the rest drawn."""
+    """Requests for a split: the voices take turns, everything else is drawn."""
     requests: list[Request] = []
     voices = VOICES[split]
     while len(requests) < NUM_UTTERANCES[split]:
@@ -88,7 +88,7 @@ def script(split: str, random: np.random.RandomState) -> list[Request]:
 
 
 def split_of(text: str) -> str:
-    """The only split in which a text may be said."""
+    """The only split in which a text may occur."""
     return {0: "test", 1: "validation"}.get(zlib.crc32(text.encode()) % 10, "train")
 
 
@@ -116,7 +116,7 @@ def _text(random: np.random.RandomState) -> list[str]:
 
 
 def _recorded(split: str, requests: list[Request], random: np.random.RandomState) -> list[npt.NDArray[np.uint8]]:
-    """The requests spoken, brought to 8 kHz, trimmed, and each put under a noise; mu-law codes."""
+    """Mu-law codes of the requests: spoken, downsampled to 8 kHz, trimmed, and each mixed with a noise."""
     digest = hashlib.sha256()
     voices = []
     try:
@@ -130,14 +130,14 @@ def _recorded(split: str, requests: list[Request], random: np.random.RandomState
     if digest.hexdigest() != SPOKEN_SHA256[split]:
         raise DataError(
             f"eSpeak NG's speech for the {split} split has SHA-256 {digest.hexdigest()}, expected "
-            f"{SPOKEN_SHA256[split]}: another contest"
+            f"{SPOKEN_SHA256[split]}: this would be another data set"
         )
     recordings = []
     for voice_S in voices:
         silences = [np.zeros(random.randint(200, 1200), np.int64) for _ in range(2)]
         speech_S = np.concatenate([silences[0], voice_S, silences[1]])
         noise_S = _noise(random, len(speech_S), voices)
-        # Energies are exact integers and a square root is rounded correctly, so the sum is the same everywhere.
+        # Energies are exact integers and square roots are correctly rounded, so the mix is the same everywhere.
         ratio = math.sqrt(int((speech_S**2).sum()) / (int((noise_S**2).sum()) + 1))
         level = NOISE_LEVELS[random.randint(len(NOISE_LEVELS))] / 4096 * ratio
         heard_S = speech_S + np.rint(noise_S * level).astype(np.int64)
@@ -156,11 +156,11 @@ def _noise(random: np.random.RandomState, size: int, voices: list[npt.NDArray[np
             return total[12:] - total[:-12]
         case "breath":
             return white_S[:size]
-        case "machine":  # a triangle and a sawtooth of three times its pitch, 60 to 400 Hz
+        case "machine":  # a triangle of 60 to 400 Hz and a sawtooth of three times its frequency
             phase = np.arange(size) * (random.randint(60, 400) * 65536 // SAMPLE_HZ) + random.randint(65536)
             tone_S: Ints = (np.abs((phase & 65535) - 32768) - 16384) // 8 + ((phase * 3 & 65535) - 32768) // 16
             return tone_S
-        case _:  # babble: four others of the same split at once
+        case _:  # babble: four other utterances of the split at once
             several_S = np.zeros(size, np.int64)
             for _ in range(4):
                 other_S = voices[random.randint(len(voices))]
@@ -174,7 +174,7 @@ _IN, _OUT, _TAPS = 441, 160, 32
 
 
 def _filters() -> npt.NDArray[np.float64]:
-    """(160, 32): a windowed sinc up to 3.6 kHz for each of the 160 offsets, in 1/2**14."""
+    """Filters (160, 32): a windowed sinc with cut-off 3.6 kHz for each of the 160 offsets, in 1/2**14."""
     offset = np.arange(_OUT)[:, None] * _IN % _OUT / _OUT
     t = np.arange(_TAPS) - _TAPS // 2 + 1 - offset
     cutoff = 2 * 3600 / 22050
@@ -187,10 +187,10 @@ _FILTERS = _filters()
 
 
 def downsampled(speech_S: npt.NDArray[np.int16]) -> Ints:
-    """`speech_S` at 8 kHz. Products and sums are whole numbers under 2**53, so no order of summation changes them."""
+    """`speech_S` at 8 kHz. Products and sums are integers below 2**53, so the order of summation does not matter."""
     padded = np.pad(speech_S.astype(np.float64), (_TAPS // 2 - 1, _TAPS))
     wanted = np.arange(len(speech_S) * _OUT // _IN)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _TAPS)[wanted * _IN // _OUT]
-    # einsum without `optimize` stays out of BLAS, whose threads wait for each other longer than they compute here.
+    # einsum without `optimize` avoids BLAS, whose threads would wait for each other longer than they compute.
     heard_S: Ints = np.rint(np.einsum("st,st->s", windows, _FILTERS[wanted % _OUT]) / 2**14).astype(np.int64)
     return heard_S

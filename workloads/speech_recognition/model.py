@@ -1,4 +1,4 @@
-"""The front end and the network: log-mel spectra, a strided convolution, torchaudio's Conformer, words out.
+"""The front end and the network: log-mel spectra, strided convolutions, torchaudio's Conformer, a layer to words.
 
 Dimension letters: N utterances, S samples, T spectra (10 ms), M bands, U output frames, D width, V tokens.
 """
@@ -14,20 +14,20 @@ from torch.nn import functional
 from torchaudio.functional import melscale_fbanks
 from torchaudio.models import Conformer
 
-from workloads.speech_recognition.data import HOP, LEVELS, SAMPLE_HZ
+from workloads.speech_recognition.dataset import HOP, LEVELS, SAMPLE_HZ
 from workloads.speech_recognition.recipe import Recipe
 
 NUM_BANDS = 40
 SUBSAMPLING = 8  # spectra per output frame: 80 ms, a third of a word
-_WINDOW = 256  # samples, 32 ms; an utterance has three spectra fewer than hops
+_WINDOW = 256  # samples, 32 ms; an utterance has three fewer spectra than hops
 LOST_SPECTRA = 3
-_FLOOR = 1e3  # added to the power of a band: a sample's unit is 1/32,768, so this is silence
-_SCALE = 0.4  # about one over the deviation of a band within an utterance
-_AT_ONCE = 512  # utterances; the spectra of one such chunk take 150 MB
+_FLOOR = 1e3  # added to the power of a band; in units of 1/32,768 per sample, this is silence
+_SCALE = 0.4  # about the inverse of a band's standard deviation within an utterance
+_AT_ONCE = 512  # utterances; the spectra of such a chunk take 150 MB
 
 
 class LogMel(nn.Module):
-    """Codes of mu-law to log-mel spectra, all utterances of a split at once."""
+    """Mu-law codes to log-mel spectra, for all utterances of a split at once."""
 
     levels: Tensor
     window: Tensor
@@ -42,9 +42,9 @@ class LogMel(nn.Module):
 
     @torch.inference_mode()
     def forward(self, audio_S: Tensor, hops: list[int]) -> Tensor:
-        """Spectra (T, M), one row a hop, each utterance's mean taken from it, and one row of zeros at the end.
+        """Spectra (T, M), one row per hop, minus each utterance's mean, and one row of zeros at the end.
 
-        audio_S: uint8 codes, utterances of `hops` times 80 samples one after the other. The last three rows of every
+        audio_S: uint8 codes, concatenated utterances of `hops` times 80 samples each. The last three rows of every
         utterance, whose windows would reach into the next one, are zero.
         """
         features_TM = torch.zeros(sum(hops) + 1, NUM_BANDS, device=audio_S.device)
@@ -70,10 +70,10 @@ class LogMel(nn.Module):
 
 
 def build_model(suite: str, num_bands: int, num_tokens: int, dropout: float) -> nn.Module:
-    """A freshly initialised network from features_NTM and lengths_N (in spectra) to logits_UNV.
+    """Build a freshly initialised network from features_NTM and lengths_N (in spectra) to logits_UNV.
 
-    T is a multiple of 16; an utterance of t spectra is taken to have ceil(t * U / T) output frames. Token 0 is CTC's
-    blank. Draws from torch's global generator.
+    T is a multiple of 16; an utterance of t spectra has ceil(t * U / T) output frames. Token 0 is CTC's blank. The
+    weights are drawn from torch's global generator.
     """
     return Recogniser(num_bands, num_tokens, dropout)
 
@@ -97,7 +97,7 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
 class Recogniser(nn.Module):
     """Two strided convolutions over time and two Conformer blocks (Gulati et al. 2020) of width 64.
 
-    163,756 parameters with 44 tokens; 5.0 million forward FLOPs a second of speech.
+    163,756 parameters with 44 tokens; 5.0 million forward FLOPs per second of speech.
     """
 
     def __init__(self, num_bands: int, num_tokens: int, dropout: float, width: int = 64, layers: int = 2) -> None:
@@ -114,7 +114,7 @@ class Recogniser(nn.Module):
         x_UND = self.norm(x_NDU.permute(2, 0, 1))
         frames_N1 = torch.div(lengths_N + SUBSAMPLING - 1, SUBSAMPLING, rounding_mode="floor")[:, None]
         is_padding_NU = torch.arange(len(x_UND), device=lengths_N.device) >= frames_N1
-        # Layer by layer: Conformer.forward would fetch the longest length from the device in every step.
+        # Layer by layer, because Conformer.forward would fetch the longest length from the device in every step.
         for layer in self.conformer.conformer_layers:
             x_UND = layer(x_UND, is_padding_NU)
         logits_UNV: Tensor = self.head(x_UND)
@@ -122,7 +122,7 @@ class Recogniser(nn.Module):
 
 
 def decoded(logits_UNV: Tensor, frames_N: Tensor) -> Tensor:
-    """Greedy decoding: the best token of every frame, repetitions merged, blanks dropped; (N, U), zeros behind."""
+    """Greedy decoding (N, U): the best token of each frame, repetitions merged, blanks dropped, padded with zeros."""
     best_NU = logits_UNV.argmax(2).T
     before_NU = functional.pad(best_NU, (1, 0))[:, :-1]
     is_valid_NU = torch.arange(best_NU.shape[1], device=best_NU.device) < frames_N[:, None]
@@ -131,18 +131,18 @@ def decoded(logits_UNV: Tensor, frames_N: Tensor) -> Tensor:
     return kept_NU.gather(1, order_NU)
 
 
-def word_errors(heard_NU: Tensor, said_NW: Tensor) -> Tensor:
-    """Levenshtein distances (N,), over words, between rows of tokens from 1 that end where zeros begin.
+def word_errors(hypothesis_NU: Tensor, reference_NW: Tensor) -> Tensor:
+    """Levenshtein distances (N,) over words, between rows of tokens (from 1) padded with zeros.
 
-    One pass a word said: each row of the table follows from the one before by minima, and the insertions within it by
-    a running minimum, so that nothing loops over utterances.
+    One pass per reference word: each row of the table follows from the previous one by minima, and insertions within
+    it by a running minimum, so there is no loop over utterances.
     """
-    steps_U = torch.arange(heard_NU.shape[1] + 1, device=heard_NU.device)
-    row_NU = steps_U.expand(len(heard_NU), -1)
-    for word_N in said_NW.T:
-        is_other_NU = (heard_NU != word_N[:, None]).long()
+    steps_U = torch.arange(hypothesis_NU.shape[1] + 1, device=hypothesis_NU.device)
+    row_NU = steps_U.expand(len(hypothesis_NU), -1)
+    for word_N in reference_NW.T:
+        is_other_NU = (hypothesis_NU != word_N[:, None]).long()
         best_NU = torch.minimum(row_NU[:, 1:] + 1, row_NU[:, :-1] + is_other_NU)
         best_NU = torch.cat([row_NU[:, :1] + 1, best_NU], 1)
         following_NU = (best_NU - steps_U).cummin(1).values + steps_U
         row_NU = torch.where(word_N[:, None] > 0, following_NU, row_NU)
-    return row_NU.gather(1, (heard_NU > 0).sum(1, keepdim=True))[:, 0]
+    return row_NU.gather(1, (hypothesis_NU > 0).sum(1, keepdim=True))[:, 0]

@@ -1,8 +1,8 @@
 """Speech recognition: AdamW on a small Conformer with CTC until the word error rate on the test set is low enough.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
-Dimension letters: N utterances, W words, S samples, T spectra (10 ms), M bands, U output frames, V tokens; the batch is
+Dimension letters: N utterances, W words, S samples, T spectra (10 ms), M bands, U output frames, V tokens; a batch is
 this rank's share.
 """
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
-GRID = 16  # spectra: batches are padded to a multiple of it, so that few shapes occur
-EVAL_BATCH = 200  # utterances at once, at most; no gradient, so memory is no concern
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+GRID = 16  # spectra: batches are padded to a multiple of this, so that few shapes occur
+EVAL_BATCH = 200  # most utterances at once; without gradients memory is not a concern
 METADATA = ("vocabulary", "max_words", "min_hops", "max_hops", "num_train", "num_test")
 
 
 class TrainingSession:
-    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+    """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -67,11 +67,11 @@ class TrainingSession:
 
         from workloads.speech_recognition.model import NUM_BANDS, LogMel, build_model, build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -84,22 +84,22 @@ class TrainingSession:
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
         self.front_end = LogMel().to(self.device)
         self.bands_M = torch.arange(NUM_BANDS, device=self.device)
-        # Permutations, the order of batches and shifts come from this generator alone: the same on every rank.
+        # Permutations, batch order and shifts come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run every shape of training and evaluation on noise, then put back weights, statistics and random states."""
+        """Run every shape of training and evaluation on noise, then restore weights, statistics and random states."""
         import torch
 
-        from workloads.speech_recognition.data import HOP
+        from workloads.speech_recognition.dataset import HOP
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
         scaler = self.accelerator.scaler
@@ -122,7 +122,7 @@ class TrainingSession:
             scaler.load_state_dict(scale)
 
     def start(self, data_dir: Path) -> None:
-        """Read both splits onto the device and compute their spectra, which no random draw changes, once.
+        """Read both splits onto the device and compute their spectra once; no random draw changes them.
 
         Raises:
             DataError: a file is missing, damaged, or not what `metadata.json` says.
@@ -156,8 +156,8 @@ class TrainingSession:
     def _group_test(self, features_TM: Tensor, hops_N: Tensor, words_NW: Tensor) -> None:
         """This rank's test utterances in batches of one padded length.
 
-        Each is padded as its own length demands, whatever its neighbours, and belongs to one rank: its words do not
-        depend on the batch or on the number of ranks, and none is counted twice.
+        Each is padded according to its own length only and belongs to one rank, so its words depend on neither the
+        batch nor the number of ranks, and none is counted twice.
         """
         self.test_features_TM = features_TM
         self.num_test, self.num_test_words = len(hops_N), int((words_NW > 0).sum())
@@ -172,7 +172,7 @@ class TrainingSession:
                 self.test_batches.append((rows_NT, _spectra(hops_N[chosen]), words_NW[chosen].to(self.device)))
 
     def _rows(self, first_N: Tensor, hops_N: Tensor, length: int, nothing: int) -> Tensor:
-        """Which rows of the features make a batch of `length` spectra: (N, T) on the device; `nothing` is zeros."""
+        """Rows of the features that form a batch of `length` spectra: (N, T) on the device; row `nothing` is zeros."""
         import torch
 
         steps_T = torch.arange(length)
@@ -180,10 +180,10 @@ class TrainingSession:
         return rows_NT.to(self.device, non_blocking=True)
 
     def _new_epoch(self) -> None:
-        """Draw the order and the shifts of all training utterances; what does not fill a last batch is dropped.
+        """Draw the order and the shifts of all training utterances; those that do not fill a last batch are dropped.
 
-        `data_bucket_batches` global batches at a time are sorted by length and cut anew, so that a batch pads little;
-        then the batches of the whole epoch are shuffled. Every utterance still occurs once.
+        `data_bucket_batches` global batches at a time are sorted by length and divided again, so that a batch has
+        little padding; then the batches of the whole epoch are shuffled. Every utterance still occurs once.
         """
         import torch
 
@@ -201,13 +201,13 @@ class TrainingSession:
             self._new_epoch()
         whole_N, shifts_N = self.batches_BN[self.cursor], self.shifts_BN[self.cursor]
         self.cursor += 1
-        # The batch's length is the longest of the whole batch's, so that the ranks pad alike.
+        # The length is that of the longest utterance in the global batch, so that all ranks pad alike.
         length = _padded(int(self.hops_N[whole_N].max()))
         mine = slice(self.rank, None, self.num_ranks)
         chosen_N = whole_N[mine]
         hops_N = self.hops_N[chosen_N]
         rows_NT = self._rows(self.first_N[chosen_N], hops_N, length, len(self.features_TM) - 1)
-        # A spectrum moved by a band is the same word from a shorter or a longer throat.
+        # Spectra shifted by a band are the same word from a shorter or longer vocal tract.
         shifts_N = shifts_N[mine].to(self.device, non_blocking=True)
         bands_NM = (self.bands_M + shifts_N[:, None]).clamp(0, len(self.bands_M) - 1)
         features_NTM = self.features_TM[rows_NT[:, :, None], bands_NM[:, None, :]]
@@ -217,15 +217,15 @@ class TrainingSession:
     def _train_step(
         self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor, spoken_N: Tensor, learning_rate: float
     ) -> Tensor:
-        """One update; the mean loss of this rank's share (per word said), on the device."""
+        """Do one update; return the mean loss of this rank's share (per spoken word), on the device."""
         from torch.nn import functional
 
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         logits_UNV = self.model(features_NTM, spectra_N.to(self.device, non_blocking=True))
         frames_N = _frames(spectra_N, features_NTM.shape[1], len(logits_UNV))
-        # Lengths stay on the host: from the device the loss would fetch them. A word sequence too long for its frames
-        # has an infinite loss; it is taken as 0.
+        # Lengths stay on the host, since the loss would fetch them from the device. A word sequence too long for its
+        # frames has an infinite loss, which counts as 0.
         scores_UNV = logits_UNV.float().log_softmax(2)
         loss = functional.ctc_loss(scores_UNV, words_NW, frames_N, spoken_N, zero_infinity=True)
         self.optimizer.zero_grad(set_to_none=True)
@@ -237,7 +237,7 @@ class TrainingSession:
         return loss.detach()
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -245,20 +245,20 @@ class TrainingSession:
         data_wait_s = 0.0
         self.model.train()
         for _ in range(steps):
-            asked = perf_counter()
+            waiting_since = perf_counter()
             batch = self._next_batch()
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
             total_loss += self._train_step(*batch, learning_rate=self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
     def evaluate(self) -> Quality:
-        """Word error rate on the whole test set: errors over all ranks by words said."""
+        """Word error rate on the whole test set: errors of all ranks divided by the number of spoken words."""
         import torch
 
         if self.num_ranks > 1:
-            # Batch statistics differ by rank; DDP takes rank 0's before its next step, so this does so now.
+            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
             for buffer in self.network.buffers():
                 torch.distributed.broadcast(buffer, 0)
         errors = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -268,7 +268,7 @@ class TrainingSession:
         return Quality(errors.item() / self.num_test_words, self.num_test)
 
     def _errors(self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor) -> Tensor:
-        """Words wrong, missing or too many, over these utterances: int64 scalar on the device."""
+        """Substituted, missing and inserted words in these utterances: int64 scalar on the device."""
         import torch
 
         from workloads.speech_recognition.model import decoded, word_errors
@@ -282,7 +282,7 @@ class TrainingSession:
         return errors.clone()
 
     def close(self) -> None:
-        """Leave the process group and let go of the data."""
+        """Leave the process group and release the data."""
         if hasattr(self, "accelerator"):
             self.accelerator.end_training()
             self.accelerator.free_memory()
@@ -290,15 +290,15 @@ class TrainingSession:
 
 
 def _padded(hops: int) -> int:
-    """Spectra in a batch whose longest utterance has so many hops."""
+    """Number of spectra in a batch whose longest utterance has `hops` hops."""
     return -(-hops // GRID) * GRID
 
 
 def _spectra(hops_N: Tensor) -> Tensor:
-    """How many spectra utterances of so many hops have: the last windows would reach beyond their ends."""
+    """Number of spectra of utterances of `hops_N` hops: the last three windows would reach beyond their ends."""
     return hops_N - 3
 
 
 def _frames(spectra_N: Tensor, padded_spectra: int, padded_frames: int) -> Tensor:
-    """How many of the network's output frames belong to utterances of so many spectra, rounded up."""
+    """Number of the network's output frames for utterances of `spectra_N` spectra, rounded up."""
     return -(-spectra_N * padded_frames // padded_spectra)

@@ -1,7 +1,7 @@
-"""What can be had on the test set without training a network. A target must lie well above all of it.
+"""What solutions that train no network reach on the test set. A target must be well above all of them.
 
-A *segmentation* is words, or byte-pair pieces of a smaller or larger vocabulary: German writes a number as one word, so
-what is put together of pieces can say numbers that no training sentence has.
+Texts are segmented into words, or into byte-pair pieces of a smaller or larger vocabulary: German writes a number as
+one word, so pieces can be combined into numbers that no training sentence contains.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from workloads.translation.subwords import SPACE, Subwords, learn, words_of
 
 Tokens = list[str]
 NUM_EM_STEPS = 8
-NUM_CANDIDATES = 60  # nearest by TF-IDF, among which the nearest by edit distance is looked for
-NUM_ALIGNED = 5000  # pairs that the dictionary is made of; more add nothing on mini and seconds everywhere
+NUM_CANDIDATES = 60  # nearest by TF-IDF, among which the nearest by edit distance is sought
+NUM_ALIGNED = 5000  # pairs from which the dictionary is made; more gain nothing on mini and take seconds everywhere
 PIECES = {"mini": (250, 400, 800), "standard": (8000,)}
 
 
 def baselines(suite: str, data_dir: Path) -> dict[str, float]:
-    """Test BLEU by name: copying, the nearest training sentence, a dictionary word by word, a template filled by it.
+    """Test BLEU by name: copying, the nearest training sentence, a word-by-word dictionary, a template filled from it.
 
     Raises:
         DataError: the data are missing or damaged.
@@ -53,32 +53,32 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     for name, cut in cuts.items():
         pairs = [(cut(english), cut(german)) for english, german in train]
         table = Dictionary(pairs[:NUM_ALIGNED])
-        asked = [cut(english) for english in sources]
-        closest = [_closest(pairs, rows, tokens) for rows, tokens in zip(candidates, asked, strict=True)]
+        cut_sources = [cut(english) for english in sources]
+        closest = [_closest(pairs, rows, tokens) for rows, tokens in zip(candidates, cut_sources, strict=True)]
         if name == "words":
             scores["nearest_sentence_edit_distance"] = score([train[row][1] for row in closest])
-        scores[f"dictionary_{name}"] = score([_text([table.best[t] for t in tokens]) for tokens in asked])
+        scores[f"dictionary_{name}"] = score([_text([table.best[t] for t in tokens]) for tokens in cut_sources])
         scores[f"dictionary_in_nearest_order_{name}"] = score(
-            [_text(_filled(table, pairs[row], tokens, False)) for row, tokens in zip(closest, asked, strict=True)]
+            [_text(_filled(table, pairs[row], tokens, False)) for row, tokens in zip(closest, cut_sources, strict=True)]
         )
         scores[f"template_{name}"] = score(
-            [_text(_filled(table, pairs[row], tokens, True)) for row, tokens in zip(closest, asked, strict=True)]
+            [_text(_filled(table, pairs[row], tokens, True)) for row, tokens in zip(closest, cut_sources, strict=True)]
         )
     return scores
 
 
-def nearest(known: Sequence[str], asked: Sequence[str]) -> list[list[int]]:
-    """For each sentence asked, the known ones nearest by TF-IDF over words and pairs of words, best first."""
+def nearest(known: Sequence[str], wanted: Sequence[str]) -> list[list[int]]:
+    """For each wanted sentence, the known ones nearest by TF-IDF over words and word pairs, best first."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), tokenizer=words_of, token_pattern=None)
     table = vectorizer.fit_transform(known)
-    likeness = (vectorizer.transform(asked) @ table.T).toarray()
+    likeness = (vectorizer.transform(wanted) @ table.T).toarray()
     return [np.argsort(-row, kind="stable")[:NUM_CANDIDATES].tolist() for row in likeness]
 
 
 def _closest(pairs: Sequence[tuple[Tokens, Tokens]], rows: Sequence[int], tokens: Tokens) -> int:
-    """The row whose source is the fewest edits away; the earlier one of equals."""
+    """The row whose source is the fewest edits away; the first one among equals."""
     return min(rows, key=lambda row: _edits(pairs[row][0], tokens))
 
 
@@ -93,7 +93,7 @@ def _edits(a: Tokens, b: Tokens) -> int:
 
 
 class Dictionary:
-    """IBM model 1 (Brown et al. 1993), both ways; `best` is a token's likeliest translation, itself if unknown."""
+    """IBM model 1 (Brown et al. 1993), both ways; `best` is a token's likeliest translation, or itself if unknown."""
 
     def __init__(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> None:
         self.forward = _model1(pairs)
@@ -101,13 +101,13 @@ class Dictionary:
         self.best = _Best()
         likeliest: dict[str, float] = defaultdict(float)
         for (english, german), chance in self.forward.items():
-            # Both ways: a frequent word such as a full stop goes with everything, but little goes with it.
+            # Both directions: a frequent token such as a full stop goes with everything, but little goes with it.
             both = chance * self.backward.get((german, english), 0.0)
             if both > likeliest[english]:
                 likeliest[english], self.best[english] = both, german
 
     def align(self, english: Tokens, german: Tokens) -> list[int]:
-        """For every German token the place of its English one; of equals the one that lies likewise far."""
+        """For every German token, the position of its English one; among equals, the one relatively nearest."""
         places = []
         for j, word in enumerate(german):
             chances = [
@@ -125,7 +125,7 @@ class _Best(dict[str, str]):
 
 
 def _model1(pairs: Sequence[tuple[Tokens, Tokens]]) -> dict[tuple[str, str], float]:
-    """p(second | first) by expectation maximisation, of the pairs that matter."""
+    """p(second | first) by expectation maximisation, for pairs above 1e-4."""
     names: tuple[dict[str, int], dict[str, int]] = ({}, {})
     sides = [[[ids.setdefault(t, len(ids)) for t in pair[k]] for pair in pairs] for k, ids in enumerate(names)]
     cells, spots, spot = [], [], 0
@@ -152,19 +152,19 @@ def _model1(pairs: Sequence[tuple[Tokens, Tokens]]) -> dict[tuple[str, str], flo
 
 
 def _filled(table: Dictionary, near: tuple[Tokens, Tokens], tokens: Tokens, keeps: bool) -> Tokens:
-    """The near pair's German with what differs in English put in by the dictionary, in the near pair's order.
+    """The near pair's German, in its order, with the parts that differ in English replaced by the dictionary.
 
-    keeps: German tokens whose English one is the same stay; else they are looked up, too.
+    keeps: German tokens whose English token is unchanged are kept; otherwise they are looked up too.
     """
     english, german = near
-    stands_for: dict[int, list[int]] = defaultdict(list)  # near English place -> places in `tokens`
+    stands_for: dict[int, list[int]] = defaultdict(list)  # position in the near English -> positions in `tokens`
     same: set[int] = set()
     for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, english, tokens, autojunk=False).get_opcodes():
         if kind == "equal":
             same.update(range(i1, i2))
         for step in range(max(i2 - i1, j2 - j1)):
             if j1 + step < j2:
-                # What is put in more than was taken out follows the last that was taken out, or stood before.
+                # Surplus insertions follow the last token that was replaced, or the one before them.
                 stands_for[max(min(i1 + step, i2 - 1), 0)].append(j1 + step)
     places = table.align(english, german)
     out: Tokens = []

@@ -1,8 +1,8 @@
-"""The data of translation: what the mini contest and Multi30k are turned into.
+"""The data of translation: generated phrases (mini), or Multi30k converted to the same form (standard).
 
-Whatever the source, what lies in the data folder afterwards is the same: for train, validation and test
-`<split>_sources.npy` and `<split>_targets.npy` (int16, one sentence a row, END behind it, targets with START before it,
-then PAD), the sentences as text in `<split>.en` and `<split>.de`, and `metadata.json` with the vocabulary.
+Whatever the source, the data folder afterwards holds the same files: for train, validation and test
+`<split>_sources.npy` and `<split>_targets.npy` (int16, one sentence per row, followed by END and PAD, targets preceded
+by START), the sentences as text in `<split>.en` and `<split>.de`, and `metadata.json` with the vocabulary.
 
 Dimension letters: N sentences, L pieces of the longest.
 """
@@ -19,27 +19,26 @@ import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
 from workloads.translation.mini import Pair, make_mini
+from workloads.translation.multi30k import download, read
 from workloads.translation.subwords import END, START, Subwords, learn
 
 Pieces = npt.NDArray[np.int16]
 
 SUITES = ("mini", "standard")
 NUM_PIECES = {"mini": 800, "standard": 8000}
-BLEU_SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"  # sacrebleu's, to which it adds its version
+BLEU_SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"  # sacrebleu's, without its version
 
 
 def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     """Fill `data_dir` with the suite's arrays, texts and `metadata.json`; the same bytes on every machine.
 
     Raises:
-        UsageError: no such suite, or a source for the suite that makes its own data.
-        DataError: the source is missing, damaged, or in none of the layouts of the card; no network; or the
-            installed libraries do not word the mini contest as it is.
+        UsageError: an unknown suite, or a source for the suite that makes its own data.
+        DataError: the source is missing, damaged, or in none of the card's layouts; there is no network; or the
+            installed libraries word the mini suite's phrases differently.
     """
     if suite not in SUITES:
         raise UsageError(unknown_name("suite of translation", suite, SUITES))
-    from workloads.translation.multi30k import download, read
-
     if suite == "mini":
         if source is not None:
             raise UsageError("translation_mini makes its own data; leave the source out")
@@ -51,7 +50,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
 
 
 def write(data_dir: Path, suite: str, splits: Mapping[str, Sequence[Pair]], source: str) -> None:
-    """The vocabulary is learned from the training pairs alone."""
+    """Learn the vocabulary from the training pairs alone, and save arrays, texts and metadata."""
     subwords = Subwords(learn((text for pair in splits["train"] for text in pair), NUM_PIECES[suite]))
     metadata: dict[str, object] = {
         "suite": suite,
@@ -70,7 +69,7 @@ def write(data_dir: Path, suite: str, splits: Mapping[str, Sequence[Pair]], sour
         metadata[f"num_{split}"] = len(pairs)
         longest = max(longest, *(len(row) for row in (*sources, *targets)))
         if split == "train":
-            # How many pieces more than its source a translation had at most: where decoding gives up.
+            # The most pieces by which a translation exceeds its source: decoding gives up there.
             excess = max(len(t) - len(s) for s, t in zip(sources, targets, strict=True))
             metadata["max_excess"] = max(1, excess)
     metadata["max_length"] = longest
@@ -87,10 +86,10 @@ def _padded(rows: Sequence[Sequence[int]]) -> Pieces:
 
 
 def read_split(data_dir: Path, split: str) -> tuple[Pieces, Pieces]:
-    """One split as it was prepared: sources_NL and targets_NL, of different L.
+    """Read one prepared split: sources_NL and targets_NL, which differ in L.
 
     Raises:
-        DataError: a file is missing, damaged, or does not fit its fellow; the message names it.
+        DataError: a file is missing, damaged, or does not match the other; the message names it.
     """
     arrays = []
     for kind in ("sources", "targets"):
@@ -105,7 +104,7 @@ def read_split(data_dir: Path, split: str) -> tuple[Pieces, Pieces]:
             raise DataError(f"{path}: expected 2-d int16, found {array.dtype} of shape {array.shape}")
         ends = (array == END).sum(1)
         if array.min() < 0 or ends.min() != 1 or ends.max() != 1:
-            raise DataError(f"{path} is damaged: a row is no sentence with one end")
+            raise DataError(f"{path} is damaged: a row is not a sentence with exactly one END")
         arrays.append(array)
     sources, targets = arrays
     if len(sources) != len(targets):
@@ -114,10 +113,10 @@ def read_split(data_dir: Path, split: str) -> tuple[Pieces, Pieces]:
 
 
 def read_text(data_dir: Path, split: str, language: str) -> list[str]:
-    """The sentences of one split in `en` or `de`, one a line.
+    """Read the sentences of one split in `en` or `de`, one per line.
 
     Raises:
-        DataError: the file is missing or no text; the message names it.
+        DataError: the file is missing or not text; the message names it.
     """
     path = data_dir / f"{split}.{language}"
     try:

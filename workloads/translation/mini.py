@@ -1,8 +1,8 @@
-"""The contest of the mini suite: dates, times, amounts and numbers in words, English and German.
+"""The data of the mini suite: dates, times, amounts and numbers in words, English and German.
 
-Names, patterns and plurals come from CLDR through Babel, number words from num2words; the frames are ours. Every
-sentence carries one to three *values* (a number, a day, a time of day, a sum). No value is in two splits: none of the
-test set has been seen, while the words it is made of have.
+Names, patterns and plurals come from CLDR through Babel, number words from num2words; the sentence frames are written
+here. Every sentence has one to three *values* (a number, a day, a time of day, a sum). No value is in two splits: the
+test values do not occur in training, though the words they are made of do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NUM_VALUES = {
     "minute": 1_440,  # of the day
     "cents": 99_900,  # sums from 1.00
 }
-NUMBERS = ("tens", "hundreds", "thousands", "millions")  # as likely each
+NUMBERS = ("tens", "hundreds", "thousands", "millions")  # equally likely
 FIRST = {"tens": 21, "hundreds": 100, "thousands": 1000, "millions": 100_000, "day": 0, "minute": 0, "cents": 100}
 CURRENCIES = (
     "EUR", "USD", "GBP", "CHF", "JPY", "SEK", "PLN", "CZK", "INR", "CAD", "HUF", "TRY", "NOK", "DKK",
@@ -53,7 +53,7 @@ TERRITORIES = (
 
 
 def split_values() -> dict[str, dict[str, list[int]]]:
-    """Which values of each kind a split may use, by split and kind; disjoint, the same on every machine."""
+    """The values that a split may use, by split and kind; disjoint, the same on every machine."""
     pools: dict[str, dict[str, list[int]]] = {split: {} for split in SHARES}
     for stream, (kind, num) in enumerate(NUM_VALUES.items()):
         order = np.random.RandomState(MINI_SEED + stream).permutation(num) + FIRST[kind]
@@ -110,7 +110,7 @@ class Phrases:
         return english, german
 
     def sum(self) -> Pair:
-        """In digits: separators and the currency's place differ."""
+        """A sum in digits: separators and the position of the currency differ."""
         from babel.numbers import format_currency
 
         cents = self.draw("cents")
@@ -126,7 +126,7 @@ class Phrases:
         return self._in_words(number, *(format_unit(number, unit, locale=lang) for lang in ("en", "de")))
 
     def _in_words(self, number: int, english: str, german: str) -> Pair:
-        """The phrases with the number's digits replaced by its words."""
+        """The phrases with the number in words instead of digits."""
         from babel.numbers import format_decimal
 
         words = self._number_words(number)
@@ -149,13 +149,13 @@ class Phrases:
         return FIRST_DAY + datetime.timedelta(days=self.draw("day"))
 
     def formatted(self, day: datetime.date, english: str, german: str) -> Pair:
-        """By CLDR patterns, one for each language."""
+        """The day in CLDR patterns, one per language."""
         from babel.dates import format_date
 
         return format_date(day, english, locale="en"), format_date(day, german, locale="de")
 
     def day_words(self, day: datetime.date) -> tuple[Pair, Pair]:
-        """Ordinal of the day of the month, and the year."""
+        """The ordinal of the day of the month, and the year."""
         return self._number_words(day.day, "ordinal"), self._number_words(day.year, "year")
 
     def time(self) -> Pair:
@@ -183,17 +183,17 @@ class Phrases:
 
 
 def _plain(text: str) -> str:
-    """CLDR's no-break spaces, wide and narrow, as plain ones."""
+    """Replace CLDR's no-break spaces, wide and narrow, by plain ones."""
     return text.replace("\u202f", " ").replace("\u00a0", " ")
 
 
 def _begun(text: str) -> str:
-    """With the capital that begins a sentence."""
+    """Capitalise the first letter, as at the start of a sentence."""
     return text[0].upper() + text[1:]
 
 
 def _on_day(p: Phrases) -> Pair:
-    """`on ...` with everything in words."""
+    """The date after `on`, entirely in words."""
     day = p.day()
     month, (ordinal, year) = p.formatted(day, "MMMM", "MMMM"), p.day_words(day)
     weekday = p.formatted(day, "EEEE", "EEEE")
@@ -292,24 +292,22 @@ FRAMES = (
 
 
 def make_mini() -> dict[str, list[Pair]]:
-    """Train, validation and test pairs.
+    """Generate train, validation and test pairs.
 
     Raises:
-        DataError: the installed Babel or num2words words it otherwise than those the contest is made of.
+        DataError: the installed Babel or num2words words the phrases differently.
     """
     splits = corpus()
     lines = "".join(f"{split}\t{en}\t{de}\n" for split, pairs in splits.items() for en, de in pairs)
     found = hashlib.sha256(lines.encode()).hexdigest()
     if found != CORPUS_SHA256:
         have = " and ".join(f"{name} {version(name)}" for name in ("babel", "num2words"))
-        raise DataError(
-            f"{have} give phrases of sha256 {found}, not {CORPUS_SHA256}: another contest; it needs {WANTED}"
-        )
+        raise DataError(f"phrases by {have} have sha256 {found}, expected {CORPUS_SHA256}, which needs {WANTED}")
     return splits
 
 
 def corpus() -> dict[str, list[Pair]]:
-    """The pairs as the installed libraries word them; no English sentence twice in a split."""
+    """The pairs as the installed libraries word them; no English sentence occurs twice in a split."""
     pools = split_values()
     splits = {}
     for stream, (split, num) in enumerate(NUM_PAIRS.items()):

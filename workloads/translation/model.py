@@ -1,4 +1,4 @@
-"""The network: an encoder and a decoder of Marian's shape, from transformers, with weights drawn here.
+"""The network: encoder and decoder of Marian's architecture, from transformers, with its own initialisation.
 
 Dimension letters: N sentences, S source pieces, T target pieces, V vocabulary, D width.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-# The modules themselves: `from transformers import ...` looks through the whole library first.
+# Import the modules directly: `from transformers import ...` first scans the whole library.
 from transformers.models.marian.configuration_marian import MarianConfig
 from transformers.models.marian.modeling_marian import MarianModel
 
@@ -28,9 +28,9 @@ SHAPES: dict[str, dict[str, int]] = {
 
 
 def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe) -> nn.Module:
-    """A freshly initialised `Translator` for sequences of up to `max_length` pieces.
+    """Build a freshly initialised `Translator` for sequences of up to `max_length` pieces.
 
-    Draws from torch's global generator.
+    The weights are drawn from torch's global generator.
     """
     shape = SHAPES[suite]
     config = MarianConfig(
@@ -61,7 +61,7 @@ def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe) ->
 
 
 def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW over all parameters that learn; the session sets the learning rate before every step."""
+    """AdamW over all trainable parameters; the session sets the learning rate before every step."""
     return torch.optim.AdamW(
         [parameter for parameter in network.parameters() if parameter.requires_grad],
         lr=recipe.opt_base_learning_rate,
@@ -74,39 +74,39 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
 
 @dataclasses.dataclass(slots=True)
 class Decoding:
-    """Where the translation of a batch stands: the source as encoded, and the keys and values of what was said."""
+    """The state of decoding a batch: the encoded source, and the keys and values of the pieces so far."""
 
     memory_NSD: Tensor
     mask_N11S: Tensor
     cache: Any  # transformers' EncoderDecoderCache, untyped there
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch only."""
+        """Continue with only these rows of the batch."""
         self.memory_NSD, self.mask_N11S = self.memory_NSD[rows], self.mask_N11S[rows]
         self.cache.self_attention_cache.batch_select_indices(rows)
         self.cache.cross_attention_cache.batch_select_indices(rows)
 
 
 class Translator(nn.Module):
-    """Transformer (Vaswani et al. 2017) with sinusoidal positions; one matrix embeds, on both sides, and predicts."""
+    """Transformer (Vaswani et al. 2017) with sinusoidal positions; one matrix embeds on both sides and predicts."""
 
     def __init__(self, config: MarianConfig) -> None:
         super().__init__()
-        self.marian: Any = MarianModel(config)  # its calls are not typed
-        # transformers draws every matrix with deviation 0.02, at which a network of this width learns little for
-        # hundreds of steps: BLEU 27 after 19,200 pairs instead of 83 (an easier draft of the mini contest).
+        self.marian: Any = MarianModel(config)  # its calls are untyped
+        # transformers initialises every matrix with standard deviation 0.02, with which a network of this width learns
+        # little for hundreds of steps: BLEU 27 after 19,200 pairs instead of 83 (on an easier draft of the mini data).
         for module in self.marian.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
-        # Scaled by sqrt(D) an embedding is then about as long as the position that is added to it.
+        # Scaled by sqrt(D), an embedding is then about as long as the position added to it.
         nn.init.normal_(self.marian.shared.weight, std=0.57 * config.d_model**-0.5)
 
     def forward(self, sources_NS: Tensor, inputs_NT: Tensor) -> Tensor:
-        """logits_NTV of the piece after each of `inputs_NT`, of which each row begins with START."""
+        """logits_NTV for the piece after each of `inputs_NT`, whose rows begin with START."""
         mask_N11S = _mask(sources_NS)
         memory_NSD = self._encode(sources_NS, mask_N11S)
         n, t = inputs_NT.shape
-        # Masks are given in four dimensions, so that transformers builds none: it would look at the values on the
+        # Pass masks in four dimensions, so that transformers builds none: to do so it would read values from the
         # device in every step.
         causal_N1TT = torch.ones(t, t, dtype=torch.bool, device=inputs_NT.device).tril().expand(n, 1, t, t)
         hidden_NTD = self.marian.decoder(
@@ -124,7 +124,7 @@ class Translator(nn.Module):
         return Decoding(self._encode(sources_NS, mask_N11S), mask_N11S, cache)
 
     def step(self, state: Decoding, pieces_N: Tensor) -> Tensor:
-        """logits_NV of the piece after `pieces_N`; the state moves on by one."""
+        """logits_NV for the piece after `pieces_N`; advances the state by one."""
         past = state.cache.get_seq_length()
         hidden_N1D = self.marian.decoder(
             input_ids=pieces_N[:, None],

@@ -14,7 +14,7 @@ from workloads.translation.mini import Pair
 # Names in github.com/multi30k/dataset, data/task1/raw.
 STEMS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 NUM_LINES = {"train": 29_000, "validation": 1_014, "test": 1_000}
-# The archives of the shared task (WMT16): each with the stem that its members have.
+# The archives of the shared task (WMT16), each with the stem of its members.
 ARCHIVES = {
     "train": ("training.tar.gz", "train"),
     "validation": ("validation.tar.gz", "val"),
@@ -35,11 +35,11 @@ SHA256 = {
 
 
 def read(source: Path, num_lines: dict[str, int] = NUM_LINES) -> dict[str, list[Pair]]:
-    """Multi30k from a folder that holds, for every split, the official `.gz` files, or the same unpacked, or the
-    archive of the shared task; a clone of the official repository is such a folder, too.
+    """Read Multi30k from a folder that holds, for every split, the official `.gz` files, the same files unpacked, or
+    the archive of the shared task; a clone of the official repository is also such a folder.
 
     Raises:
-        DataError: a file is missing, damaged, no text, or has another number of lines than the official one.
+        DataError: a file is missing, damaged, not text, or does not have the official number of lines.
     """
     raw = source / "data" / "task1" / "raw"
     folder = raw if raw.is_dir() else source
@@ -47,10 +47,10 @@ def read(source: Path, num_lines: dict[str, int] = NUM_LINES) -> dict[str, list[
 
 
 def download(folder: Path, url: str = URL, sha256: dict[str, str] = SHA256) -> dict[str, list[Pair]]:
-    """Multi30k from its home (or `url`); the files stay in `folder`, so that a second try goes on.
+    """Download Multi30k from its home (or `url`); the files stay in `folder`, so that a second attempt can resume.
 
     Raises:
-        DataError: no network, or a file is not the official one.
+        DataError: there is no network, or a file is not the official one.
     """
     from harness.base.download import download as fetch
 
@@ -64,7 +64,7 @@ def _pairs(folder: Path, split: str, num_lines: int) -> list[Pair]:
     sides = []
     for language in LANGUAGES:
         place, text = _text(folder, split, language)
-        lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")  # the shared task's files end in an empty line
+        lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")  # the shared task's files end with an empty line
         if len(lines) != num_lines:
             raise DataError(f"{place}: {len(lines)} lines, expected {num_lines}")
         if empty := [i for i, line in enumerate(lines, 1) if not line.strip()]:
@@ -74,7 +74,7 @@ def _pairs(folder: Path, split: str, num_lines: int) -> list[Pair]:
 
 
 def _text(folder: Path, split: str, language: str) -> tuple[str, str]:
-    """Where the text was found, and the text."""
+    """Find a text; return where it was found, and the text."""
     plain = folder / f"{STEMS[split]}.{language}"
     packed = plain.with_name(plain.name + ".gz")
     archive, stem = folder / ARCHIVES[split][0], ARCHIVES[split][1]
@@ -99,19 +99,18 @@ def _text(folder: Path, split: str, language: str) -> tuple[str, str]:
 
 
 def _member(archive: Path, name: str) -> bytes:
-    """The bytes of one plain file of an archive; nothing is unpacked to a path that the archive names."""
+    """The bytes of one regular file in an archive; nothing is unpacked to a path that the archive chooses."""
     with gzip.open(archive) as stream:
-        unpacked = stream.read(
-            MAX_ARCHIVE_BYTES + 1
-        )  # tarfile itself reads a header of any size that one claims to have
+        # Bounded here, since tarfile itself reads a header of whatever size it claims to have.
+        unpacked = stream.read(MAX_ARCHIVE_BYTES + 1)
     if len(unpacked) > MAX_ARCHIVE_BYTES:
         raise DataError(f"{archive}: more than {MAX_ARCHIVE_BYTES:,} bytes when unpacked")
     with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as members:
         for member in members:
             if member.size > MAX_BYTES:
-                raise DataError(f"{archive}: a member of {member.size:,} bytes; at most {MAX_BYTES:,} are read")
+                raise DataError(f"{archive}: a member of {member.size:,} bytes, expected at most {MAX_BYTES:,}")
             if member.name.removeprefix("./") == name and member.isfile():
                 content = members.extractfile(member)
-                assert content is not None, "a plain file has a stream"
+                assert content is not None, "a regular file has a stream"
                 return content.read(MAX_BYTES + 1)
-    raise DataError(f"{archive}: has no file {name}")
+    raise DataError(f"{archive}: contains no file {name}")

@@ -1,4 +1,4 @@
-"""The hyperparameters of translation: names, kinds, bounds, and the learning rate they mean."""
+"""The hyperparameters of translation: names, types, bounds, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NAME = "translation"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyperparameters of both suites, by MLPerf's names where MLPerf has one. Steps are global batches."""
+    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one. A step is a global batch."""
 
     global_batch_size: int  # sentence pairs
     opt_name: str
-    opt_base_learning_rate: float  # the peak, per mean loss of a target piece
+    opt_base_learning_rate: float  # the peak; the loss is the mean over target pieces
     opt_end_learning_rate: float  # from the horizon on
     opt_learning_rate_warmup_steps: int
     opt_learning_rate_training_steps: int  # the horizon
@@ -30,13 +30,16 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Raises UsageError for a name unknown or missing, or a value of the wrong kind or out of bounds.
+        """Return the recipe that `values` describe.
 
-        has_own_optimizer: the open division brings one, so `opt_name` is a name for the log and decides nothing.
+        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+
+        Raises:
+            UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
         if recipe.opt_name != "adamw" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}; there is: adamw")
+            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected adamw")
         if recipe.global_batch_size < 1:
             raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 1")
         if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
@@ -47,9 +50,9 @@ class Recipe:
         return recipe
 
     def learning_rate(self, step: int) -> float:
-        """Of step 0, 1, ...: a straight line up to the peak, a straight line down to the end rate, which then stays.
+        """Return the rate of step 0, 1, ...: linear up to the peak, linear down to the end rate, then constant.
 
-        The floor is what lets a run that has passed the horizon still reach its target.
+        The floor lets a run that has passed its horizon still reach the target.
         """
         warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
         peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate

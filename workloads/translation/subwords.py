@@ -1,6 +1,6 @@
 """Byte-pair encoding (Sennrich et al. 2016) over both languages, learned from the training split alone.
 
-Integers and sorted ties throughout, so that the same text gives the same vocabulary everywhere.
+Counts are integers and ties are broken by sorting, so that the same text gives the same vocabulary everywhere.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-SPACE = "\u2581"  # stands for the space before a word, so that joining the pieces gives the text back
+SPACE = "\u2581"  # marks the space before a word, so that joining the pieces restores the text
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-# A word is letters, or one or two digits, or one other sign; the space before it is its first sign.
+# A word is a run of letters, one or two digits, or one other character; the space before it is its first character.
 WORD = re.compile(rf"{SPACE}?(?:[^\W\d_]+|\d{{1,2}}|[^\w{SPACE}]|_)|{SPACE}")
 
 
 def words_of(text: str) -> list[str]:
-    """The text in words, each with the space before it; joined they are the text, its runs of spaces made one."""
+    """Split the text into words, each with the space before it; joined, they are the text with single spaces."""
     return WORD.findall(SPACE + SPACE.join(text.split()))
 
 
 def learn(texts: Iterable[str], num_pieces: int) -> list[str]:
-    """A vocabulary of at most `num_pieces`: the special pieces, every sign of the texts, then merges in their order."""
+    """Learn a vocabulary of at most `num_pieces`: special pieces, all characters of the texts, then merges in order."""
     counts = Counter(word for text in texts for word in words_of(text))
     words = sorted(counts)
     pieces = [list(word) for word in words]
@@ -41,7 +41,7 @@ def learn(texts: Iterable[str], num_pieces: int) -> list[str]:
     while heap and len(vocabulary) < num_pieces:
         count, best = heapq.heappop(heap)
         if -count != pairs[best]:
-            continue  # an entry that a later count has replaced
+            continue  # an outdated entry, replaced by a later count
         if -count < 2:
             break
         merged = "".join(best)
@@ -76,19 +76,19 @@ def _merged(split: Sequence[str], best: tuple[str, str]) -> list[str]:
 
 
 class Subwords:
-    """Text to piece numbers and back. A merge's rank is its place in the vocabulary."""
+    """Converts text to piece numbers and back. A merge's rank is its position in the vocabulary."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = list(vocabulary)
         self.ids = {piece: i for i, piece in enumerate(self.vocabulary)}
-        self.cuts: dict[str, list[str]] = {}  # of words seen before
+        self.cuts: dict[str, list[str]] = {}  # cache, by word
 
     def encode(self, text: str) -> list[int]:
-        """Without START and END; a sign that the vocabulary lacks is UNKNOWN."""
+        """Piece numbers without START and END; a character missing from the vocabulary is UNKNOWN."""
         return [self.ids.get(piece, UNKNOWN) for piece in self.cut(text)]
 
     def cut(self, text: str) -> list[str]:
-        """The text in pieces, as text; joined they are its words."""
+        """The text as a list of pieces; joined, they are its words."""
         words = words_of(text)
         for word in words:
             if word not in self.cuts:
@@ -106,7 +106,7 @@ class Subwords:
         return split
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text up to END; special pieces are left out."""
+        """The text up to END, without special pieces."""
         out = []
         for i in ids:
             if i == END:

@@ -1,8 +1,8 @@
-"""Translation: AdamW on an encoder-decoder until the BLEU of greedy translations of the test set is good enough.
+"""Translation: AdamW on an encoder-decoder until the BLEU of greedy test-set translations is good enough.
 
-Nothing here knows the target. Heavy libraries are imported when a session is prepared, not with this file.
+Nothing here knows the target. Heavy libraries are imported when a session is prepared, not when this module is.
 
-Dimension letters: N sentences, S source pieces, T target pieces, V vocabulary; the batch is this rank's share.
+Dimension letters: N sentences, S source pieces, T target pieces, V vocabulary; a batch is this rank's share.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # ours -> accelerate's
-EVAL_BATCH = {"mini": 100, "standard": 500}  # sentences translated at once, of about one length
-BUCKET_BATCHES = 20  # batches' worth of pairs that are sorted by length together, then cut into batches
+PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+EVAL_BATCH = {"mini": 100, "standard": 500}  # sentences of similar length translated at once
+BUCKET_BATCHES = 20  # this many batches of pairs are sorted by length together, then divided into batches
 STEP = 4  # lengths are padded to multiples of this: few shapes, little padding
 NUM_WARM_UP_STEPS = 3
 
 
 class TrainingSession:
-    """One run. Every rank holds all data and draws the same epochs; it computes on its share of each batch."""
+    """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for a suite, precision or hyperparameter that cannot be; DataError for lacking metadata."""
+        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
         if config.precision not in PRECISIONS:
@@ -69,11 +69,11 @@ class TrainingSession:
 
         from workloads.translation.model import build_model, build_optimizer
 
-        # Told that there is only a CPU, accelerate forms a gloo world of torchrun's processes; untold, it makes each
-        # of them a world of one.
+        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
+        # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
         if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU has fp32 and bf16")
+            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
         self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -81,25 +81,25 @@ class TrainingSession:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
         torch.manual_seed(self.config.seed)
         recipe, parts = self.recipe, self.config.parts
-        # A translation may be longer than any sentence that was seen, by the excess that decoding allows.
+        # A translation may be longer than any sentence in the data, by the excess that decoding allows.
         num_positions = self.max_length + self.max_excess
         network = parts.get("build_model", build_model)(self.config.suite, self.num_pieces, num_positions, recipe)
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler accelerate's wrappers around backward and step add nothing but time.
+        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network: Any = self.accelerator.unwrap_model(self.model)
         if self.rank:
-            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # ranks drop out different units
-        # Epochs and batches come from this generator alone: the same on every rank.
+            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # so that ranks drop different units
+        # Epochs and batches come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run training and evaluation on noise, then put back weights and random states."""
+        """Run training and evaluation on noise, then restore weights and random states."""
         import torch
 
         weights = {key: value.clone() for key, value in self.network.state_dict().items()}
@@ -149,14 +149,14 @@ class TrainingSession:
         sources, targets = held["train", "sources"], held["train", "targets"]
         self.num_train = len(sources)
         self._check_fits(self.num_train)
-        # Lengths stay on the host: they decide shapes, so no step has to ask the device for one.
+        # Lengths stay on the host: they determine shapes, and no step should have to read one from the device.
         self.source_lengths_N = torch.from_numpy((sources != PAD).sum(1))
-        self.target_lengths_N = torch.from_numpy((targets != PAD).sum(1)) - 1  # what is predicted: all but START
+        self.target_lengths_N = torch.from_numpy((targets != PAD).sum(1)) - 1  # the predicted pieces: all but START
         self.sources_NS, self.targets_NT = (
             torch.from_numpy(_wide(array, _rounded(array.shape[1]) + extra)).to(self.device)
             for array, extra in ((sources, 0), (targets, 1))
         )
-        # Longest first, every num_ranks-th to this rank: no padding by doubles, so no sentence is counted twice.
+        # Longest first, every num_ranks-th to this rank: no padding with duplicates, so no sentence is counted twice.
         lengths_N = (held["test", "sources"] != PAD).sum(1)
         order_N = np.argsort(-lengths_N, kind="stable")[self.rank :: self.num_ranks]
         self.test_order = order_N.tolist()
@@ -166,9 +166,9 @@ class TrainingSession:
         self._new_epoch()
 
     def _new_epoch(self) -> None:
-        """Draw an order, sort it by length within stretches of some batches, cut it, and draw the batches' order.
+        """Draw an order, sort it by length within stretches of batches, divide it, and draw the order of the batches.
 
-        What does not fill a last batch is dropped: other pairs in every epoch.
+        Pairs that do not fill a last batch are dropped; they differ from epoch to epoch.
         """
         import torch
 
@@ -180,16 +180,17 @@ class TrainingSession:
             rows.append(stretch_N[key_N.argsort(stable=True)].view(-1, batch))
         batches_BN = torch.cat(rows)
         batches_BN = batches_BN[torch.randperm(len(batches_BN), generator=self.draws)]
-        # Widths and counts of every batch, for all its ranks: the same shapes everywhere.
+        # Widths and counts of every batch over all its ranks, so that every rank has the same shapes.
         self.source_widths = self.source_lengths_N[batches_BN].amax(1).tolist()
         self.target_widths = self.target_lengths_N[batches_BN].amax(1).tolist()
         self.num_predicted = self.target_lengths_N[batches_BN].sum(1).tolist()
-        # Every num_ranks-th of a sorted batch: ranks have sentences of about the same lengths.
+        # Every num_ranks-th of a sorted batch, so that ranks have sentences of similar lengths.
         self.batches_BN = batches_BN[:, self.rank :: self.num_ranks].to(self.device)
         self.cursor = 0
 
     def _next_batch(self) -> tuple[Tensor, Tensor, int]:
-        """This rank's share of the next global batch, sources_NS and targets_NT, and what the whole batch predicts."""
+        """This rank's share of the next global batch (sources_NS, targets_NT), and the number of pieces that the whole
+        batch predicts."""
         if self.cursor == len(self.batches_BN):
             self._new_epoch()
         at = self.cursor
@@ -200,9 +201,9 @@ class TrainingSession:
         return sources_NS, targets_NT, self.num_predicted[at]
 
     def _train_step(self, sources_NS: Tensor, targets_NT: Tensor, num_predicted: int, learning_rate: float) -> Tensor:
-        """One update; this rank's part of the global batch's mean loss, times the number of ranks, on the device.
+        """Do one update; return this rank's part of the global batch's mean loss times the number of ranks.
 
-        Gradients are averaged over the ranks, so this makes them those of the mean over all pieces of the batch.
+        Gradients are averaged over the ranks, so they become those of the mean over all pieces of the batch.
         """
         from torch.nn import functional
 
@@ -226,7 +227,7 @@ class TrainingSession:
         return loss.detach()
 
     def train_block(self, num_samples: int) -> Block:
-        """Train on whole global batches until `num_samples` are consumed; the device is awaited once, at the end."""
+        """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
         import torch
 
         steps = -(-num_samples // self.recipe.global_batch_size)
@@ -234,9 +235,9 @@ class TrainingSession:
         data_wait_s = 0.0
         self.model.train()
         for _ in range(steps):
-            asked = perf_counter()
+            waiting_since = perf_counter()
             batch = self._next_batch()
-            data_wait_s += perf_counter() - asked
+            data_wait_s += perf_counter() - waiting_since
             total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
@@ -264,15 +265,15 @@ class TrainingSession:
         return texts
 
     def _translated(self, sources_NS: Tensor, limits_N: Tensor) -> Tensor:
-        """(N, T) pieces, the likeliest one at every step; what comes after an END means nothing.
+        """Pieces (N, T), the likeliest at every step; those after an END are meaningless.
 
-        limits_N: how many pieces a translation may have, its END included.
+        limits_N: the maximum number of pieces of each translation, including its END.
         """
         import torch
 
         n, width = len(sources_NS), sources_NS.shape[1] + self.max_excess
         with torch.inference_mode(), self.accelerator.autocast():
-            said_NT = torch.full((n, width), END, dtype=torch.int64, device=self.device)
+            pieces_NT = torch.full((n, width), END, dtype=torch.int64, device=self.device)
             rows_N = torch.arange(n, device=self.device)
             last_N = torch.full((n,), START, dtype=torch.int64, device=self.device)
             done_N = torch.zeros(n, dtype=torch.bool, device=self.device)
@@ -280,29 +281,29 @@ class TrainingSession:
             state = self.network.begin(sources_NS)
             for t in range(width):
                 last_N = self.network.step(state, last_N).argmax(1)
-                said_NT[rows_N, t] = last_N
+                pieces_NT[rows_N, t] = last_N
                 done_N |= (last_N == END) | (limits_N <= t + 1)
                 if t % STEP == STEP - 1:
-                    # Looking at the device costs a wait, computing finished sentences further costs their steps.
-                    going_N = (~done_N).nonzero()[:, 0]
-                    if len(going_N) == 0:
+                    # Reading from the device costs a wait; continuing finished sentences costs their steps.
+                    unfinished_N = (~done_N).nonzero()[:, 0]
+                    if len(unfinished_N) == 0:
                         break
-                    if len(going_N) < len(rows_N):
-                        state.keep(going_N)
-                        rows_N, last_N, limits_N = rows_N[going_N], last_N[going_N], limits_N[going_N]
-                        done_N = done_N[going_N]
-            return said_NT.masked_fill_(too_late_NT, END)
+                    if len(unfinished_N) < len(rows_N):
+                        state.keep(unfinished_N)
+                        rows_N, last_N = rows_N[unfinished_N], last_N[unfinished_N]
+                        limits_N, done_N = limits_N[unfinished_N], done_N[unfinished_N]
+            return pieces_NT.masked_fill_(too_late_NT, END)
 
     @staticmethod
     def _bleu(hypotheses: list[str], references: list[str]) -> tuple[float, str]:
-        """BLEU and sacrebleu's signature of it."""
+        """BLEU, and sacrebleu's signature for it."""
         from sacrebleu.metrics.bleu import BLEU
 
         metric = BLEU()
         return float(metric.corpus_score(hypotheses, [references]).score), str(metric.get_signature())
 
     def close(self) -> None:
-        """Leave the process group and let go of the data."""
+        """Leave the process group and release the data."""
         if hasattr(self, "accelerator"):
             self.accelerator.end_training()
             self.accelerator.free_memory()
@@ -310,12 +311,12 @@ class TrainingSession:
 
 
 def _rounded(length: int) -> int:
-    """Up to a multiple of STEP."""
+    """Round up to a multiple of STEP."""
     return -(-length // STEP) * STEP
 
 
 def _wide(array: Any, width: int) -> Any:
-    """The rows with PAD up to `width`."""
+    """Pad the rows with PAD up to `width`."""
     import numpy as np
 
     return np.pad(array, ((0, 0), (0, max(0, width - array.shape[1]))))

@@ -70,7 +70,7 @@ def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) ->
     return found
 
 
-def typed_in_round(result: Result, row: RoundRow) -> list[Stated]:
+def stated_in_round(result: Result, row: RoundRow) -> list[Stated]:
     """The factor in a result's scaling.json, beside the one that the logs make."""
     if row.claimed is None:
         return []
@@ -102,6 +102,6 @@ def _places(
             yield from (_lines(run.log, *_EVALUATIONS, keys.GLOBAL_BATCH_SIZE) for run in runs)
 
 
-def _lines(log: RunLog, *keys: str) -> Place:
-    lines = sorted(event.lineno for name in keys for event in log.all(name))
-    return Place(str(log.path), tuple(lines), ", ".join(keys))
+def _lines(log: RunLog, *names: str) -> Place:
+    lines = sorted(event.lineno for name in names for event in log.all(name))
+    return Place(str(log.path), tuple(lines), ", ".join(names))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.base.values import is_number
 from harness.board.derive.formulas import Formula, formula_of
 from harness.board.leaderboard import Row
 from harness.log import keys
@@ -73,7 +74,7 @@ def numbers(document: object, name: str = "") -> Iterator[tuple[str, int | float
 def _is_number(name: str, value: object) -> bool:
     if isinstance(value, str):
         return _MONEY.fullmatch(name) is not None and _AMOUNT.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number(value)
 
 
 def derive(subject: Subject, documents: Mapping[str, object]) -> list[Derived]:
@@ -94,10 +95,10 @@ def _places(subject: Subject, formula: Formula | None, name: str) -> tuple[Place
 Finder = Callable[[Subject, list[int]], Iterator[Place]]
 
 
-def _lines(log: RunLog, *keys: str) -> Place:
+def _lines(log: RunLog, *names: str) -> Place:
     """The lines of all events of these keys."""
-    lines = sorted(event.lineno for name in keys for event in log.all(name))
-    return Place(str(log.path), tuple(lines), ", ".join(keys))
+    lines = sorted(event.lineno for name in names for event in log.all(name))
+    return Place(str(log.path), tuple(lines), ", ".join(names))
 
 
 def _runs(subject: Subject, indices: list[int]) -> Sequence[RunResult]:
@@ -106,12 +107,12 @@ def _runs(subject: Subject, indices: list[int]) -> Sequence[RunResult]:
     return [runs[index] for index in indices[:1]] or runs
 
 
-def _of_run(*keys: str) -> Finder:
+def _of_run(*names: str) -> Finder:
     """The lines of the run, or of all runs."""
 
     def find(subject: Subject, indices: list[int]) -> Iterator[Place]:
         for run in _runs(subject, indices):
-            yield _lines(subject.log_of(run), *keys)
+            yield _lines(subject.log_of(run), *names)
 
     return find
 

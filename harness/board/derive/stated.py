@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.base import strict_json, values
+from harness.base import strict_json
 from harness.base.files import line_of, small_file
+from harness.base.values import finite_number
 from harness.board.derive.numbers import Derived, Subject, numbers
 from harness.errors import SubmissionError, printable
 from harness.log import keys
@@ -59,7 +60,7 @@ class Stated:
         return abs(self.stated - self.derived) <= relative * abs(self.derived) + absolute + 1e-9
 
 
-def typed_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
+def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
     """Every total that the logs and the files beside them state.
 
     Raises:
@@ -105,7 +106,7 @@ def _of_log(log: RunLog, name: str, run: RunResult) -> Iterator[Stated]:
 def _fields(log: RunLog, name: str) -> Iterator[tuple[str, float]]:
     value = log.value(name)
     for field, stated in value.items() if isinstance(value, dict) else ():
-        number = values.number(stated)
+        number = finite_number(stated)
         if number is not None:
             yield str(field), number
 
@@ -113,13 +114,13 @@ def _fields(log: RunLog, name: str) -> Iterator[tuple[str, float]]:
 def _counts(log: RunLog) -> Iterator[Stated]:
     path = str(log.path)
     for event, start, stop in timeline.block_stats(log):
-        stated = values.number(event.value.get("throughput")) if isinstance(event.value, dict) else None
+        stated = finite_number(event.value.get("throughput")) if isinstance(event.value, dict) else None
         block_s = log.seconds(start, stop)
         if stated is None or start.samples_count is None or stop.samples_count is None or block_s <= 0:
             continue
         derived = (stop.samples_count - start.samples_count) / block_s
         yield Stated("tracked_stats.throughput", stated, derived, path, event.lineno, THROUGHPUT)
-    stated = values.number(log.field(keys.TTA_END, "num_events"))
+    stated = finite_number(log.field(keys.TTA_END, "num_events"))
     if stated is not None:
         yield Stated("tta_end.num_events", stated, sum(log.counts.values()), path, log.line_of(keys.TTA_END))
 
@@ -151,7 +152,7 @@ def _of_scaling(subject: Subject) -> Iterator[Stated]:
         return
     factor = None if score.seconds is None else score.normalised_by
     for name, stated in numbers(_json(small_file(path), path)):
-        value = values.number(stated)
+        value = finite_number(stated)
         if value is not None:
             yield Stated(f"{SCALING_NAME}: {name}", value, factor, str(path), None, why="the result has no score")
 

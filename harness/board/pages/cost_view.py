@@ -7,14 +7,15 @@ from decimal import Decimal
 
 from markupsafe import Markup
 
-from harness.base.stats import p_not_slower, ranks
+from harness.base.stats import p_not_slower, rank_bands
+from harness.base.values import positive_int
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Entry
 from harness.board.pages.time_view import RowView, TableView, cost_words, row_name
 from harness.board.pages.words import plural, significant
 from harness.cost.money import EXACT, mean_cost_usd
-from harness.cost.price_book import NoPrice, Price, Quote, whole_number
+from harness.cost.price_book import NoPrice, Price, Quote
 from harness.scoring.score import SIGNIFICANCE, Score
 
 
@@ -102,7 +103,7 @@ def cost_view(table: TableView) -> CostView:
     """The table by cost, cheapest first."""
     priced = [view for view in table.ranked if view.row.score.usd is not None]
     priced.sort(key=lambda view: (view.row.score.usd or Decimal(0), view.row.score.seconds or 0.0, view.row.path))
-    places = ranks([view.row.score for view in priced], is_dearer)
+    places = rank_bands([view.row.score for view in priced], is_dearer)
     missed = [(view, spent) for view in table.others if (spent := _spent(view)) is not None]
     dots = [_dot(view, str(number)) for number, view in enumerate(priced, 1)]
     dots += [
@@ -148,7 +149,7 @@ def _spent(view: RowView) -> tuple[float, float] | None:
 def hourly(view: RowView) -> Decimal | None:
     """US dollars an hour of all nodes of the row's system; None where the price or the number is not known."""
     quote = view.entry.quote
-    nodes = whole_number((view.entry.system or {}).get("number_of_nodes"))
+    nodes = positive_int((view.entry.system or {}).get("number_of_nodes"))
     return EXACT.multiply(quote.usd_per_hour, Decimal(nodes)) if isinstance(quote, Quote) and nodes else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,12 +11,10 @@ from markupsafe import Markup
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board, Entry
-from harness.board.pages.energy_words import BOARD_WORDS, code_of, said
+from harness.board.pages.energy_words import BOARD_WORDS, void_words
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
-from harness.energy.reasons import void_words
 from harness.energy.score import Place, rank_energies
-from harness.findings import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +76,18 @@ def energy_view(board: Board, table: TableView) -> EnergyView:
     """The table by energy, most frugal first."""
     places = rank_energies([view.row.score.energy for view in table.ranked])
     by_group: dict[tuple[str, str], list[tuple[RowView, Place]]] = {}
-    words = void_words(board.ruleset)
     others = []
     for view, place in zip(table.ranked, places, strict=True):
         if place is None:
-            others.append(_row(view, None, unit_for([view.row.score.energy_j], JOULES), words, board.rules))
+            others.append(_row(view, None, unit_for([view.row.score.energy_j], JOULES), board))
         else:
             by_group.setdefault((place.board, place.scope), []).append((view, place))
     missed = [item for view in table.others if (item := _spent(view)) is not None]
     groups = [
-        _group(table, name, scope, by_group[name, scope], missed, words, board.rules)
+        _group(board, table, name, scope, by_group[name, scope], missed)
         for name, scope in sorted(by_group, key=lambda group: (group[0] != "node", -len(by_group[group]), group[1]))
     ]
-    others += [
-        _row(view, None, unit_for([view.row.score.energy_j], JOULES), words, board.rules) for view in table.others
-    ]
+    others += [_row(view, None, unit_for([view.row.score.energy_j], JOULES), board) for view in table.others]
     order = ("void", "estimated", "not measured", "uncounted")
     others.sort(key=lambda row: order.index(row.kind))
     return EnergyView(table.key, table.division, tuple(groups), tuple(others))
@@ -133,16 +128,15 @@ def _spent(view: RowView) -> _Spent | None:
 
 
 def _group(
+    board: Board,
     table: TableView,
-    board: str,
+    kind: str,
     scope: str,
     placed: Sequence[tuple[RowView, Place]],
     all_missed: Sequence[_Spent],
-    words: Mapping[str, str],
-    rules: Mapping[str, Rule],
 ) -> EnergyGroup:
     placed = sorted(placed, key=lambda item: (item[0].row.score.energy_j or 0.0, item[0].row.path))
-    missed = [item for item in all_missed if (item.board, item.scope) == (board, scope)]
+    missed = [item for item in all_missed if (item.board, item.scope) == (kind, scope)]
     unit = unit_for([*(view.row.score.energy_j for view, _ in placed), *(item.joules for item in missed)], JOULES)
     dots = [_dot(view, str(number), unit) for number, (view, _) in enumerate(placed, 1)]
     dots += [
@@ -150,11 +144,11 @@ def _group(
         for number, item in enumerate(missed, len(placed) + 1)
     ]
     best = {dots[index].mark for index in front_of(dots)}
-    key = slug([table.key, board, scope]).replace(".", "-")
+    key = slug([table.key, kind, scope]).replace(".", "-")
     what = f"{plural(len(placed), 'result')} by seconds to target and energy; less is better in both"
     label = Label(f"energy-{key}", "Time against energy", f"{what}. Filled points are those that no other beats.")
     rows = tuple(
-        _row(view, place.rank, unit, words, rules, str(number), str(number) in best)
+        _row(view, place.rank, unit, board, str(number), str(number) in best)
         for number, (view, place) in enumerate(placed, 1)
     )
     crosses = tuple(
@@ -162,7 +156,7 @@ def _group(
         for number, item in enumerate(missed, len(placed) + 1)
     )
     chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} a run")
-    return EnergyGroup(key, board, scope, BOARD_WORDS[board], unit, rows, crosses, chart)
+    return EnergyGroup(key, kind, scope, BOARD_WORDS[kind], unit, rows, crosses, chart)
 
 
 def _dot(view: RowView, mark: str, unit: Unit) -> Dot:
@@ -177,8 +171,7 @@ def _row(
     view: RowView,
     rank: int | None,
     unit: Unit,
-    words: Mapping[str, str],
-    rules: Mapping[str, Rule],
+    board: Board,
     mark: str | None = None,
     is_best: bool = False,
 ) -> EnergyRow:
@@ -194,7 +187,7 @@ def _row(
         kind = "measured"
     else:
         kind = "estimated" if energy.meter_class == "E" else "void"
-        reasons = tuple((code_of(name, rules), said(name, words)) for name in energy.void)
+        reasons = void_words(energy.void, board.ruleset.energy, board.rules)
     return EnergyRow(
         view=view,
         rank=rank,

@@ -1,10 +1,11 @@
-"""Classes, components and void reasons of an energy in words. Pure."""
+"""Classes, components and scopes of an energy in words, and its void reasons with the code of their check. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from harness.energy.reasons import VOID_CODES
+from harness.energy.limits import EnergyLimits
+from harness.energy.reasons import VoidReason
 from harness.findings import Rule
 
 CLASS_WORDS = {
@@ -48,7 +49,8 @@ def said(name: str, words: Mapping[str, str]) -> str:
     return words.get(name, name.replace("_", " "))
 
 
-def code_of(name: str, rules: Mapping[str, Rule]) -> str | None:
-    """The code of the check that finds this reason; None where no such check is installed."""
-    code = VOID_CODES.get(name)
-    return code if code in rules else None
+def void_words(
+    void: Iterable[VoidReason], limits: EnergyLimits, rules: Mapping[str, Rule]
+) -> tuple[tuple[str | None, str], ...]:
+    """Each reason in words, with the code of its check; None for a check that is not installed."""
+    return tuple((reason.code if reason.code in rules else None, reason.words(limits)) for reason in void)

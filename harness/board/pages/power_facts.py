@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from harness.board.pages.energy_words import COMPONENT_WORDS
 from harness.board.pages.power_trace import PowerTrace, power_trace
-from harness.energy.run_energy import EnergyLimits, RunEnergy
+from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import RunEnergy
 from harness.log.power_format import MeterSpec
 from harness.log.run_log import RunLog
 

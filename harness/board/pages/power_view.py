@@ -13,11 +13,10 @@ from harness.board.charts.scales import Label
 from harness.board.index import Board, Entry
 from harness.board.pages import time_view
 from harness.board.pages.energy_view import watt_words
-from harness.board.pages.energy_words import COMPONENT_WORDS, code_of, said
+from harness.board.pages.energy_words import COMPONENT_WORDS, void_words
 from harness.board.pages.power_facts import MeterFact, RunPower
 from harness.board.pages.power_trace import PowerTrace
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, unit_for
-from harness.energy.reasons import void_words
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
 
@@ -69,11 +68,9 @@ def quality_chart(
 def power_views(entry: Entry, board: Board) -> list[PowerView]:
     """Of every run that was metered."""
     unit = unit_for([item.energy.joules for item in entry.power], JOULES)
-    words = void_words(board.ruleset)
     found = []
     for number, item in enumerate(entry.power):
         energy = item.energy
-        void = tuple((code_of(name, board.rules), said(name, words)) for name in energy.void)
         chart, legend, columns, watts, has_gaps = _chart(item, number)
         found.append(
             PowerView(
@@ -83,7 +80,7 @@ def power_views(entry: Entry, board: Board) -> list[PowerView]:
                 half=_half(energy.uncertainty_j, unit),
                 mean_w=watt_words(energy.mean_w),
                 idle_w=watt_words(item.idle_w),
-                void=void,
+                void=void_words(energy.void, board.ruleset.energy, board.rules),
                 components=tuple(_component(*part, energy.joules, unit) for part in item.by_component),
                 meters=tuple((meter, _joules(meter, unit)) for meter in item.meters),
                 chart=chart,

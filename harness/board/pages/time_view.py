@@ -11,8 +11,8 @@ from pathlib import PurePath
 from markupsafe import Markup
 
 from harness.board.charts.lines import Bar, Line, bar_chart, legend_swatch, line_chart, target_swatch
+from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label
-from harness.board.charts.strips import Strip, strip_plot, strip_reach
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Row, Table
 from harness.board.pages.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for

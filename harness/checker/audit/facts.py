@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from harness.base.values import number
+from harness.base.values import finite_number, is_whole
 from harness.checker.audit import similarity
 from harness.checker.audit.log_text import LogText
 from harness.checker.audit.mlflow_db import MirrorRun
@@ -98,7 +98,7 @@ class RunFacts:
 
     @cached_property
     def batch(self) -> float | None:
-        return number(self.log.value(keys.GLOBAL_BATCH_SIZE))
+        return finite_number(self.log.value(keys.GLOBAL_BATCH_SIZE))
 
     @cached_property
     def course(self) -> tuple[Event, ...]:
@@ -132,13 +132,7 @@ class RunFacts:
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(
-            dict.fromkeys(
-                int(event.value)
-                for event in self.log.all(keys.SEED)
-                if isinstance(event.value, int) and not isinstance(event.value, bool)
-            )
-        )
+        return tuple(dict.fromkeys(int(event.value) for event in self.log.all(keys.SEED) if is_whole(event.value)))
 
     @cached_property
     def wall_ms(self) -> tuple[float, float] | None:
@@ -238,7 +232,7 @@ class Tree:
                     values=run.fingerprint_of_values(),
                     qualities=similarity.of_values(point.value for point in run.curve),
                     intervals=run.trail_of_times(),
-                    eval_samples=number(run.log.value(keys.EVAL_SAMPLES)),
+                    eval_samples=finite_number(run.log.value(keys.EVAL_SAMPLES)),
                 )
             )
 
@@ -272,14 +266,16 @@ def _digest(values: Iterable[object]) -> str:
 def _value(event: Event) -> float | None:
     value = event.value
     if isinstance(value, dict):  # Mask R-CNN has two in one
-        numbers = [found for _, item in sorted(value.items(), key=lambda pair: str(pair[0])) if (found := number(item))]
+        numbers = [
+            found for _, item in sorted(value.items(), key=lambda pair: str(pair[0])) if (found := finite_number(item))
+        ]
         return numbers[0] if numbers else None
-    return number(value)
+    return finite_number(value)
 
 
 def _position(event: Event) -> tuple[float | None, str]:
     for name, unit in _POSITIONS:
-        found = number(event.metadata.get(name))
+        found = finite_number(event.metadata.get(name))
         if found is not None and abs(found) <= _MAX_POSITION:
             return found, unit
     return None, ""

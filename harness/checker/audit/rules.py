@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.typed_yaml import load_yaml, only
+from harness.base.values import is_number
 from harness.checker.audit.signals import AuditRules, SignalRule
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
@@ -61,6 +62,6 @@ def _band(content: Any, place: str) -> tuple[float, float]:
 
 
 def _number(content: Any, place: str) -> float:
-    if not isinstance(content, int | float) or isinstance(content, bool):
+    if not is_number(content):
         raise RulesError(f"{place}: {printable(content)!r} is not a number")
     return float(content)

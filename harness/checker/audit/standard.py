@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
-from harness.base.values import number
+from harness.base.values import finite_number
 from harness.checker.audit.facts import Standard
 from harness.log import keys
 from harness.mlperf.score import is_closed
@@ -20,7 +20,7 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
     today_ms = datetime.combine(today, datetime.min.time()).timestamp() * 1e3
     if ruleset is None or not result.runs:
         return Standard(today_ms=today_ms)
-    name, batch = result.benchmark, number(result.runs[0].value(keys.GLOBAL_BATCH_SIZE))
+    name, batch = result.benchmark, finite_number(result.runs[0].value(keys.GLOBAL_BATCH_SIZE))
     stated = result.runs[0].value(keys.SUBMISSION_DIVISION)
     division = stated if isinstance(stated, str) else "closed"
     if ruleset.round is not None:

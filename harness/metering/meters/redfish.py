@@ -16,6 +16,7 @@ import urllib.request
 from http.client import HTTPException
 from typing import Any
 
+from harness.base.values import is_number
 from harness.errors import UsageError, printable
 from harness.log.power_format import MeterSpec
 
@@ -111,5 +112,4 @@ def power_w(answer: Any) -> float | None:
 
 
 def _watts(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < 1e9 else None
+    return float(value) if is_number(value) and 0 <= value < 1e9 else None

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from harness.cost.price_book import whole_number
+from harness.base.values import positive_int
 from harness.errors import SubmissionError
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -34,7 +34,7 @@ SLACK_S = 2
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    nodes = whole_number((result.system or {}).get("number_of_nodes"))
+    nodes = positive_int((result.system or {}).get("number_of_nodes"))
     if nodes is None:
         return
     path = result.path / BILLING_NAME

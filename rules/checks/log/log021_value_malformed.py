@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.base.values import mapping_or_empty
 from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
@@ -90,7 +91,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}")
         if event.key in _FIELDS and not isinstance(event.value, dict):
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
-        fields = event.value if isinstance(event.value, dict) else {}
+        fields = mapping_or_empty(event.value)
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
         wrong += _module(fields) if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED) else []
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -32,7 +32,7 @@ MAX_DRIFT_MS = 1000
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    drift_ms = values.number(log.field(keys.TTA_END, "wall_drift_ms"))
+    drift_ms = finite_number(log.field(keys.TTA_END, "wall_drift_ms"))
     if drift_ms is not None and abs(drift_ms) > MAX_DRIFT_MS:
         yield Fault(
             str(log.path),

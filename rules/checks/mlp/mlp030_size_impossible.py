@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.values import is_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -35,7 +36,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         line = log.first(name)
         if line is None:
             continue
-        if isinstance(line.value, int | float) and not isinstance(line.value, bool) and line.value > 0:
+        if is_number(line.value) and line.value > 0:
             sizes[name] = line.value
         else:
             seen = f"the text {quoted(line.value)}" if isinstance(line.value, str) else quoted(line.value)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values as base_values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -59,9 +59,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 def _is_quality(value: object) -> bool:
     values = list(value.values()) if isinstance(value, dict) else [value]
-    return bool(values) and all(base_values.number(item) is not None for item in values)
+    return bool(values) and all(finite_number(item) is not None for item in values)
 
 
 def _place(value: object) -> float | None:
-    place = base_values.number(value)
+    place = finite_number(value)
     return place if place is not None and 0 <= place <= MAX_PLACE else None

@@ -1,1 +1,1 @@
-"""Power and energy: meters, coverage, clocks and totals."""
+"""Hunts energy that its power logs do not support: missing meters, gaps, wrong clocks, foreign or copied readings."""

@@ -1,17 +1,17 @@
 """The readings of a meter do not cover the run.
 
 ## What it does
-Expects the readings of every meter that is added up to reach over 98 % of the time from `run_start` to `run_stop`
+Expects the readings of every meter that is added up to cover at least 98 % of the time from `run_start` to `run_stop`
 (`min_coverage` of the rules).
 
 ## Why it matters
-Power is held over what no reading covers. A meter that begins late, or is stopped early, measures another run.
+Power is held constant over time that no reading covers. A meter that starts late or stops early measures another run.
 
 ## Example
-Logging ended 40 s before `run_stop` of a run of two minutes.
+Logging ended 40 s before `run_stop` of a two-minute run.
 
 ## Instead
-Let the meters run from before `run_start` until after `run_stop`, as `tta run --meter` does.
+Keep the meters running from before `run_start` until after `run_stop`, as `tta run --meter` does.
 
 ## Source
 MLPerf power measurement rules: the readings cover the timed portion. Of the 1,432 published AC node logs of Training
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -32,14 +33,14 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     least = ruleset.energy.min_coverage
-    for run in voided(result, ruleset, "coverage"):
+    for run in voided(result, ruleset, VoidReason.COVERAGE):
         found = worst(run.energy, lambda integral: -integral.coverage, over=-least)
-        assert found is not None  # a meter of it is what voids the energy
+        assert found is not None  # one of its meters voids the energy
         covered = -found.value
         yield Fault(
             run.path(found.part.node),
             None,
             f"the readings of {found.part.meter} cover {covered:.1%} of the run{found.more}; "
-            f"{least:.0%} is the least; {NOT_RANKED}",
+            f"at least {least:.0%} is required; {NOT_RANKED}",
             {"coverage": covered, "num_others": found.num_others},
         )

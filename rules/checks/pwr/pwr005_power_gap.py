@@ -1,26 +1,27 @@
 """A meter gave no reading for too long.
 
 ## What it does
-Expects no more than 2 s (`max_gap_s` of the rules) between two good readings of a meter within the run, and between
-the run's edges and the readings next to them.
+Allows at most 2 s (`max_gap_s` of the rules) between two good readings of a meter within the run, and between the
+edges of the run and the nearest readings.
 
 ## Why it matters
-What a machine drew in a gap is a guess, and a gap lies where somebody wants it.
+What a machine drew in a gap is a guess, and someone may have chosen where the gap is.
 
 ## Example
 A sampler that stalled for 23 s while the machine was at its busiest.
 
 ## Instead
-Read every second or faster, and give the sampler the priority to do so.
+Read at least once a second, and give the sampler the priority to do so.
 
 ## Source
-MLPerf power measurement rules ask for a reading a second; the published logs have gaps of up to 23 s.
+MLPerf power measurement rules ask for a reading every second; the published logs have gaps of up to 23 s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -31,13 +32,13 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     most_s = ruleset.energy.max_gap_s
-    for run in voided(result, ruleset, "gap"):
+    for run in voided(result, ruleset, VoidReason.GAP):
         found = worst(run.energy, lambda integral: integral.longest_gap_s, over=most_s)
-        assert found is not None  # a meter of it is what voids the energy
+        assert found is not None  # one of its meters voids the energy
         yield Fault(
             run.path(found.part.node),
             None,
             f"{found.part.meter} gave no reading for {found.value:.1f} s{found.more}; "
-            f"{most_s:g} s is the most; {NOT_RANKED}",
+            f"the limit is {most_s:g} s; {NOT_RANKED}",
             {"gap_s": found.value, "num_others": found.num_others},
         )

@@ -1,26 +1,27 @@
-"""A counter of energy began anew, or may have wrapped unseen.
+"""An energy counter was reset, or may have wrapped unseen.
 
 ## What it does
-Tells wraps, which are added back, from resets, by where the counter wraps and how much its device can draw; and asks
-of every gap whether one wrap more would fit into it.
+Distinguishes wraps, which are added back, from resets, by the counter's range and by how much its device can draw; and
+checks for every gap whether one more wrap would fit into it.
 
 ## Why it matters
-After a reset the joules before it are lost. A second wrap in a gap is a quarter of a million joules that nobody sees.
+After a reset, the joules before it are lost. A second wrap in a gap hides a quarter of a million joules.
 
 ## Example
-A driver is loaded again in the middle of the run; a package counter that wraps in 14 minutes is read every 20.
+A driver is reloaded in the middle of the run; a package counter that wraps every 14 minutes is read every 20.
 
 ## Instead
 Let nothing reset the counters during a run, and read them every second.
 
 ## Source
-Linux powercap (max_energy_range_uj); NVML: the energy counter counts from when the driver was loaded.
+Linux powercap (max_energy_range_uj); NVML: the energy counter starts when the driver is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -30,11 +31,11 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in voided(result, ruleset, "counter_reset", "double_wrap"):
+    for run in voided(result, ruleset, VoidReason.COUNTER_RESET, VoidReason.DOUBLE_WRAP):
         reset = worst(run.energy, lambda integral: integral.num_resets, over=0)
         unsure = worst(run.energy, lambda integral: integral.num_unsure, over=0)
         if reset is not None:
-            what = f"{reset.part.meter} began anew within the run, {reset.value:g} times{reset.more}"
+            what = f"{reset.part.meter} was reset {reset.value:g} times during the run{reset.more}"
             yield Fault(run.path(reset.part.node), None, f"{what}; {NOT_RANKED}")
         if unsure is not None:
             what = f"{unsure.part.meter} may have wrapped unseen in {unsure.value:g} gaps{unsure.more}"

@@ -1,10 +1,10 @@
-"""The times of a meter's readings go back.
+"""The times of a meter's readings go backwards.
 
 ## What it does
-Expects each reading to be later than the one before it; those that are not are left out of the sum.
+Expects each reading to be later than the one before it; the others are left out of the sum.
 
 ## Why it matters
-A clock that was set back tells nothing about when the other readings were taken.
+If a clock was set back, the times of the other readings cannot be trusted either.
 
 ## Example
 A reading stamped 259 ms before the one above it.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -29,13 +30,13 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in voided(result, ruleset, "time_backwards"):
+    for run in voided(result, ruleset, VoidReason.TIME_BACKWARDS):
         found = worst(run.energy, lambda integral: integral.num_backwards, over=0)
-        assert found is not None  # a meter of it is what voids the energy
+        assert found is not None  # one of its meters voids the energy
         defects = run.node(found.part.node).defects_of("time_backwards")
         yield Fault(
             run.path(found.part.node),
-            defects[0].lineno,  # there is one wherever a time goes back
-            f"{found.value:g} readings of {found.part.meter} go back in time{found.more}; {NOT_RANKED}",
+            defects[0].lineno,  # the reader of the log reports every time that goes back
+            f"{found.value:g} readings of {found.part.meter} go backwards in time{found.more}; {NOT_RANKED}",
             {"num_backwards": found.value, "num_others": found.num_others},
         )

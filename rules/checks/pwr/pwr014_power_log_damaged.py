@@ -1,21 +1,21 @@
-"""A power log has lines or marks that are not as they must be.
+"""A power log has lines or marks that are not in order.
 
 ## What it does
-Reports what the reader of a run's power logs found: each kind of defect once, with how often it is there and in how
-many logs. The kinds are those of harness/log/power_log.py.
+Reports what the reader of a run's power logs found: each kind of defect once, with how often it occurs and in how many
+logs. harness/log/power_log.py lists the kinds.
 
 ## Why it matters
-Nothing is repaired, and a line that cannot be understood is a reading that is missing. A `power_measurement_stop` that
-bears the time of the start has made a program of MLPerf's divide by zero.
+Nothing is repaired, and a line that cannot be understood is a missing reading. A `power_measurement_stop` with the time
+of the start has made one of MLPerf's programs divide by zero.
 
 ## Example
-metadata "" instead of an object; the text "null"; nodes numbered from 1; a last line without an end.
+metadata "" instead of an object; the text "null"; nodes numbered from 1; a last line without a line end.
 
 ## Instead
-Hand in the logs as the power agent wrote them.
+Submit the logs as the power agent wrote them.
 
 ## Source
-The published logs of MLPerf Training v4.0 with power, in which all of these examples stand.
+The published logs of MLPerf Training v4.0 with power, which contain all of these examples.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.submission.result import Result
 from rules.checks.pwr._metered import metered
 
 SCOPE = "result"
-_OTHERS = frozenset({"time_backwards", "time_doubled"})  # PWR013's, and told by PWR021
+_OTHERS = frozenset({"time_backwards", "time_doubled"})  # reported by PWR013 and PWR021
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -40,7 +40,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _damage(nodes: tuple[NodePower, ...]) -> Iterator[Fault]:
-    """One fault a kind, at the first of its lines."""
+    """One fault per kind, at the first of its lines."""
     damaged: dict[str, list[NodePower]] = {}
     for node in nodes:
         for kind in node.defect_counts:

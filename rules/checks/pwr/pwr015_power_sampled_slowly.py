@@ -1,17 +1,17 @@
 """A meter was read less than once a second.
 
 ## What it does
-Expects the median time between two readings of a meter to be no more than 1 s (`told_step_s` of the rules), with a
-hundredth for the scheduler.
+Expects the median time between two readings of a meter to be at most 1 s (`told_step_s` of the rules), plus one per
+cent for the scheduler.
 
 ## Why it matters
-What the power does between two readings is not seen. It voids nothing as long as there is no gap.
+What the power does between two readings is not seen. This voids nothing as long as there is no gap.
 
 ## Example
 Published power logs with a reading every 2.006 s.
 
 ## Instead
-Read once a second or faster.
+Read at least once a second.
 
 ## Source
 MLPerf power measurement rules: at least one reading a second.
@@ -38,6 +38,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 run.path(found.part.node),
                 None,
-                f"{found.part.meter} was read every {found.value:.3f} s{found.more}; the rules ask for {most_s:g} s",
+                f"{found.part.meter} was read every {found.value:.3f} s{found.more}; the limit is {most_s:g} s",
                 {"median_step_s": found.value, "num_others": found.num_others},
             )

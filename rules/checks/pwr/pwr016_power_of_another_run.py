@@ -1,20 +1,19 @@
-"""A power log is of another run.
+"""A power log is from another run.
 
 ## What it does
-Compares the run's identity in the first line of each power log with the run's log, and the host with those of
-`tta_world`.
+Compares the run id in the first line of each power log with the run's log, and the host with those of `tta_world`.
 
 ## Why it matters
-The power log of a frugal run, laid beside a fast one, makes a result that nobody ever had.
+The power log of a frugal run next to the log of a fast one makes a result that no run achieved.
 
 ## Example
-power/result_0 and power/result_1 have changed places.
+power/result_0 and power/result_1 have been swapped.
 
 ## Instead
-Hand in the power logs as they were written, each beside its run.
+Submit the power logs as they were written, each next to its run.
 
 ## Source
-Ours. MLPerf's power logs bear no identity: its program scales the trace of another day to the length of the run.
+`tta`'s. MLPerf's power logs have no run id: its program scales a trace from another day to the length of the run.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 yield Fault(
                     str(node.path),
                     1,
-                    f"it is of run {printable(node.run_id or 'none', 40)}; the log beside it of {printable(own, 40)}",
+                    f"its run id is {printable(node.run_id or 'none', 40)}; the run's log has {printable(own, 40)}",
                 )
             elif hosts is not None and node.host is not None and not node.is_switch and node.host not in hosts:
                 named = printable(", ".join(sorted(hosts)))

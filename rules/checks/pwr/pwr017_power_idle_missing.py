@@ -1,11 +1,11 @@
 """There is no idle baseline.
 
 ## What it does
-Where a run was metered by the harness, looks for the power logs of an idle minute in `power/idle/`.
+If a run was metered by `tta`, looks for the power logs of an idle minute in `power/idle/`.
 
 ## Why it matters
-Idle power is between a third and a half of what a node draws in training. It is shown beside the energy, and taken
-from nothing.
+Idle power is between a third and a half of what a node draws in training. It is shown next to the energy, and
+subtracted from nothing.
 
 ## Example
 A result with `power/result_0` and without `power/idle`.
@@ -14,7 +14,7 @@ A result with `power/result_0` and without `power/idle`.
 Let `tta run --meter` measure the baseline before the first run.
 
 ## Source
-Ours; SPECpower and PTDaemon's flow measure idle as a load level of its own.
+`tta`'s; SPECpower and PTDaemon's flow measure idle as a load level of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in metered(result, ruleset):
-        is_ours = any(node.dialect == "tta" for node in run.log.nodes)
-        if is_ours and run.energy.meter_class in ("A", "B", "C", "D") and not run.log.idle:
-            yield Fault(run.path(), None, "it was metered, and there is no idle baseline in power/idle/")
+        has_own_log = any(node.dialect == "tta" for node in run.log.nodes)
+        if has_own_log and run.energy.meter_class in ("A", "B", "C", "D") and not run.log.idle:
+            yield Fault(run.path(), None, "the run was metered, but there is no idle baseline in power/idle/")
             return

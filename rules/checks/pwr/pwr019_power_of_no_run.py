@@ -1,17 +1,17 @@
-"""A file below `power/` is a power log of no run.
+"""A file below `power/` is not the power log of a run.
 
 ## What it does
-Expects below `power/` nothing but `result_<k>/node_<i>.txt` and `sw_<j>.txt` of runs that are there, and the same in
+Below `power/`, expects only `result_<k>/node_<i>.txt` and `sw_<j>.txt` of runs that exist, and the same files in
 `idle/`.
 
 ## Why it matters
-Such a file is not read, and a reader takes it for a measurement; or it is what is left of a run that was put aside.
+Such a file is not read, but a reader takes it for a measurement; or it is left over from a run that was set aside.
 
 ## Example
-power/result_7/node_0.txt, and no result_7.txt.
+power/result_7/node_0.txt, but no result_7.txt.
 
 ## Instead
-Hand in the power logs of the runs, and nothing else.
+Submit the power logs of the runs, and nothing else.
 
 ## Source
 The layout: harness/log/power_files.py.

@@ -1,11 +1,11 @@
-"""There is something to know about a measurement of energy.
+"""A measurement of energy has remarks.
 
 ## What it does
-Tells, once a run, what voids nothing and is yet to be known: reads that failed, readings twice at one time, edges that
-no reading reaches, an accuracy that was assumed, a clock that is over 0.2 s off or that nobody measured.
+Reports, once per run, what does not void an energy but should be known: reads that failed, two readings with one time,
+edges without a reading, an assumed accuracy, a clock that is more than 0.2 s off or that was never measured.
 
 ## Why it matters
-Each of these widens the interval of the energy. A person may want to know why it is so wide.
+Each of these widens the interval of the energy, and explains why it is wide.
 
 ## Example
 12 reads of a counter failed; the others cover them.
@@ -14,30 +14,25 @@ Each of these widens the interval of the energy. A person may want to know why i
 Nothing needs to be done.
 
 ## Source
-harness/energy/run_energy.py names them all.
+harness/energy/reasons.py lists them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.energy.reasons import EnergyFlag
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 from rules.checks.pwr._metered import flagged
 
 SCOPE = "result"
-_WORDS = {
-    "failed_reads": "reads of a meter failed",
-    "duplicates": "readings stand twice at one time",
-    "held_edges": "a meter began late or ended early, and its power is held there",
-    "accuracy_assumed": "a meter does not say how accurate it is; 5 % is assumed, 40 % of a model",
-    "clock_offset": "a node's clock is off by more than a fifth of a second after correction",
-    "clock_unknown": "no clock offset is logged",
-}
+_FLAGS = tuple(flag for flag in EnergyFlag if flag.code == "PWR021")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in flagged(result, ruleset, *_WORDS):
-        flags = [flag for flag in run.energy.flags if flag in _WORDS]
-        yield Fault(run.path(), None, "; ".join(_WORDS[flag] for flag in flags), {"flags": flags})
+    for run in flagged(result, ruleset, *_FLAGS):
+        flags = [flag for flag in run.energy.flags if flag in _FLAGS]
+        words = "; ".join(flag.words(ruleset.energy) for flag in flags)
+        yield Fault(run.path(), None, words, {"flags": [flag.value for flag in flags]})

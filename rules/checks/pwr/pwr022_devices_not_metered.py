@@ -1,14 +1,13 @@
 """Not every device of a node was metered.
 
 ## What it does
-Where a node's energy is a sum of components, counts the accelerators and the processors that were metered, whatever
-class their meters say they have, and compares them with `accelerators_per_node` and, where a processor was metered at
-all, with `host_processors_per_node`. What is modelled was not metered. A node that was metered as a whole, a Jetson by
-its own sensor, is asked for nothing. Where some accelerators were metered and not all, the energy
-is not ranked (`devices_missing`).
+If a node's energy is a sum of components, counts the metered accelerators and processors, whatever the class of their
+meters, and compares them with `accelerators_per_node` and, if any processor was metered, with
+`host_processors_per_node`. What is modelled was not metered. A node metered as a whole, such as a Jetson by its own
+sensor, is exempt. If some but not all accelerators were metered, the energy is not ranked (`devices_missing`).
 
 ## Why it matters
-The sum of seven accelerators of eight is an eighth smaller, and nothing in it shows that one is missing.
+The sum of seven accelerators out of eight is an eighth smaller, and nothing in it shows that one is missing.
 
 ## Example
 Eight accelerators are described; the power log of node_0 has the counters of seven.
@@ -40,6 +39,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(found.node.path),
                 None,
-                f"{found.metered} of {found.described} were metered ({found.name} of the description){void}",
+                f"{found.metered} of {found.described} were metered ({found.name} of the system description){void}",
                 {"described": found.described, "metered": found.metered},
             )

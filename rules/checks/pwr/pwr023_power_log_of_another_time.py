@@ -1,20 +1,20 @@
-"""A power log was not made while its run was.
+"""A power log was not written during its run.
 
 ## What it does
-Lays the power logs that the referee wrote over the run's log, by the clock that their energy is added up by: all
-readings lie between the first line of the run's log and the last, give or take 2 s. Of a log that a person brought
-(`tta power import`), whose meters are all called csv:, it compares the wall clock and the monotonic one with those of
-the run, to a second.
+Aligns the power logs that the referee wrote with the run's log, by the clock that is used to add up their energy: all
+readings are between the first and the last line of the run's log, with 2 s of slack. For an imported log
+(`tta power import`), whose meters all have names beginning with csv:, compares the wall clock and the monotonic clock
+with those of the run, to a second.
 
 ## Why it matters
-Readings of the hour before the run are the machine's idle ones. Moved by `tta_clock`, by a clock offset or by their own
-times, they cover the run, and every reading is true.
+Readings from the hour before the run are idle ones. Shifted by `tta_clock`, by a clock offset or by their own times,
+they cover the run, and every reading is genuine.
 
 ## Example
-The readings begin 40 s before the first line of the run that they are of.
+The readings begin 40 s before the first line of their run.
 
 ## Instead
-Hand in log and power logs as they were written.
+Submit the log and the power logs as they were written.
 
 ## Source
 The referee starts the meters after `tta_clock` and stops them before `tta_energy`: harness/run/referee.py.
@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from harness.energy.from_logs import window_ns
 from harness.energy.plausibility import outside_run
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -35,9 +36,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in voided(result, ruleset, "other_time"):
+    for run in voided(result, ruleset, VoidReason.OUTSIDE_RUN):
         window = window_ns(run.log)
-        assert window is not None  # without one the run is nowhere: PWR020
+        assert window is not None  # without one, PWR020 reports the run
         for node in run.log.nodes:
             if (why := outside_run(node, run.log, window)) is not None:
                 yield Fault(str(node.path), None, f"{why}; {NOT_RANKED}")

@@ -1,22 +1,22 @@
-"""A power log is neither the referee's nor one that a person brought.
+"""A power log was neither written by the referee nor imported.
 
 ## What it does
-Expects the power logs of a run's nodes to be in the harness's own form, and, where the referee says in `tta_energy`
-that nothing was measured, to be brought by `tta power import`: all their meters are called csv:. The log of a switch,
-which only adds to the energy and which no verb brings, may be of any form.
+Expects the power logs of a run's nodes to be in `tta`'s own format. If the referee says in `tta_energy` that nothing
+was measured, they must be from `tta power import`: all their meters have names beginning with csv:. The log of a
+switch, which only adds to the energy and which no command imports, may have any format.
 
 ## Why it matters
-Who writes a log for MLPerf's tools says neither of which run it is nor what was metered. And where the referee metered
-nothing, no meter of its own can have read anything.
+A log in the format of MLPerf's tools says neither which run it belongs to nor what was metered. And if the referee
+metered nothing, none of its meters can have read anything.
 
 ## Example
-`tta_energy` has the source "none", and beside the log lie readings of ipmi:dcmi.
+`tta_energy` has the source "none", but next to the log are readings of ipmi:dcmi.
 
 ## Instead
-`tta run --meter` meters a run; `tta power import` brings the readings of another meter.
+`tta run --meter` meters a run; `tta power import` imports the readings of another meter.
 
 ## Source
-Energy: docs/energy.md.
+Energy: docs/explanation/energy.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.energy.plausibility import unattributed
+from harness.energy.reasons import VoidReason
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
@@ -33,7 +34,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for run in voided(result, ruleset, "of_nobody"):
+    for run in voided(result, ruleset, VoidReason.UNATTRIBUTED):
         for node in run.log.nodes:
             if (why := unattributed(node, run.log)) is not None:
                 yield Fault(str(node.path), None, f"{why}; {NOT_RANKED}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -43,6 +43,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"{event.key} after the target was reached (line {decided.lineno}: {values.number(decided.value):g})",
+                f"{event.key} after the target was reached (line {decided.lineno}: {finite_number(decided.value):g})",
             )
             return

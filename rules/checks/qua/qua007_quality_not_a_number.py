@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
@@ -32,7 +32,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in log.all(keys.EVAL_ACCURACY):
-        if values.number(event.value) is None:
+        if finite_number(event.value) is None:
             yield Fault(
                 str(log.path),
                 event.lineno,

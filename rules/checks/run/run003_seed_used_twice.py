@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.values import is_whole
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -33,7 +34,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     seen: dict[int, RunLog] = {}
     for log in result.runs:
         seed = log.value(keys.SEED)
-        if not isinstance(seed, int) or isinstance(seed, bool):
+        if not is_whole(seed):
             continue
         if seed in seen:
             yield Fault(

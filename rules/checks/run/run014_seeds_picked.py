@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.base.values import is_whole
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -37,7 +38,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     told: dict[int, tuple[RunLog, int]] = {}
     for log in result.runs:
         seed, index = log.value(keys.SEED), log.field(keys.TTA_FORMAT, "index")
-        if not isinstance(seed, int) or isinstance(seed, bool) or not isinstance(index, int):
+        if not is_whole(seed) or not isinstance(index, int):
             continue
         if not 0 <= seed <= MAX_SEED:
             message = f"the seed is {seed}; `tta run` takes 0 to {MAX_SEED:,}"

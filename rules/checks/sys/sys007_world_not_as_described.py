@@ -18,10 +18,10 @@ MLPerf submission rules, system description. Node counts in published descriptio
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
+from harness.base.values import int_of_digits
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -33,7 +33,8 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.system is None:
         return
-    nodes, per_node = _count(result.system.get("number_of_nodes")), _count(result.system.get("accelerators_per_node"))
+    nodes = int_of_digits(result.system.get("number_of_nodes"))
+    per_node = int_of_digits(result.system.get("accelerators_per_node"))
     for log in result.runs:
         world = log.value(keys.TTA_WORLD)
         ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
@@ -51,8 +52,3 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             )
         if fault is not None:
             yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), fault)
-
-
-def _count(value: object) -> int | None:
-    """A count as descriptions write it: a text of digits."""
-    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else None

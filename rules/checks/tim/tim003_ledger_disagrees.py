@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.errors import LogError, printable
 from harness.findings import Fault
 from harness.log import keys
@@ -48,7 +48,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     derived = {**derived, **({} if run_s is None else {"run": run_s})}
     wrong = []
     for phase, derived_s in derived.items():
-        logged_s = values.number(event.value.get(f"{phase}_s"))
+        logged_s = finite_number(event.value.get(f"{phase}_s"))
         # The referee rounds to a microsecond; the last term keeps a difference of exactly 1 ms within the limit.
         if logged_s is not None and abs(logged_s - derived_s) > RELATIVE * abs(derived_s) + ABSOLUTE_S + 1e-9:
             wrong.append(f"{phase}_s is {logged_s:.3f}, the events say {derived_s:.3f}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -32,7 +32,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event, start, stop in timeline.block_stats(log):
-        waited_s = values.number(event.value.get("data_wait_s")) if isinstance(event.value, dict) else None
+        waited_s = finite_number(event.value.get("data_wait_s")) if isinstance(event.value, dict) else None
         if waited_s is None:
             continue
         block_s = log.seconds(start, stop)

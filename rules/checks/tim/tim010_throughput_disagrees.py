@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base import values
+from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -32,7 +32,7 @@ RELATIVE = 0.01
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event, start, stop in timeline.block_stats(log):
-        stated = values.number(event.value.get("throughput")) if isinstance(event.value, dict) else None
+        stated = finite_number(event.value.get("throughput")) if isinstance(event.value, dict) else None
         block_s = log.seconds(start, stop)
         if stated is None or start.samples_count is None or stop.samples_count is None or block_s <= 0:
             continue

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.board.charts.lines import Bar, Line, bar_chart, line_chart, thinned
+from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label, Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
 from harness.board.charts.scatter import Dot, scatter_chart
-from harness.board.charts.strips import Strip, strip_plot, strip_reach
 
 LABEL = Label("c", "A chart", "What it shows.")
 NAN, INF = math.nan, math.inf

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.stats import ranks
+from harness.base.stats import rank_bands
 from harness.board.charts.power import component_chart, quality_and_power
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
@@ -21,14 +20,11 @@ from harness.board.index import Board
 from harness.board.pages.cost_view import CostView, cost_view, is_dearer, usd_interval
 from harness.board.pages.energy_view import EnergyView, energy_view
 from harness.board.pages.energy_words import CLASS_WORDS
-from harness.board.pages.pages import pages
 from harness.board.pages.power_trace import NUM_STEPS, PowerLine, PowerTrace, Step, binned, power_trace
+from harness.board.pages.render import render_pages
 from harness.board.pages.time_view import table_view
 from harness.checker import registry
-from harness.energy import run_energy as energy_run_energy
 from harness.energy.accounting import run_energy
-from harness.energy.reasons import VOID_CODES, void_words
-from harness.ruleset import catalog
 from harness.submission.result import read_result
 from tests import fabricate, powertrace
 from tests.harness.board.test_board_pages import Page
@@ -44,7 +40,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
 
 @pytest.fixture(scope="module")
 def made(board: Board) -> Mapping[str, bytes]:
-    return dict(pages(board))
+    return dict(render_pages(board))
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +83,8 @@ def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
         "missed": "uncounted",
     }
     assert not [row for row in others.values() if row.rank is not None or not row.reasons]
-    assert others["with-a-gap"].reasons == ((None, "a meter gave nothing for more than 2 s"),)
+    assert others["with-a-gap"].reasons == ((None, "a meter gave no reading for more than 2 s"),)
     assert others["not-metered"].energy == "not measured"
-
-
-def test_the_codes_of_void_reasons_are_those_of_the_checks() -> None:
-    """Every reason that the energy's own document lists has words and the code of a check that asks for it."""
-    words, checks = void_words(ruleset()), registry.checks()
-    names = re.findall(r"^    ([a-z_]+)  +[a-z]", energy_run_energy.__doc__ or "", re.MULTILINE)
-
-    assert set(names) == set(words) == set(VOID_CODES)
-    folder = Path(catalog.__file__).parents[2] / "rules" / "checks"
-    for name, code in VOID_CODES.items():
-        [path] = folder.glob(f"*/{code.lower()}_*.py")
-        assert code in checks
-        assert name in path.read_text() or name == "unmetered", f"{code} knows nothing of {name}"
 
 
 def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
@@ -109,7 +92,7 @@ def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     submit(tree, "fir", "with-a-gap", power="node", block_s=4.0, damage=gap)
     installed = {**RULES, "PWR005": registry.checks()["PWR005"]}
-    made = dict(pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
+    made = dict(render_pages(board_of(tree, ruleset(codes={"TST001": "error"}), installed)))
 
     for path in ("benchmarks/toy_mini--energy.html", "results/fir--with-a-gap--toy_mini.html"):
         assert "../rules/pwr005.html" in Page(made[path].decode()).links
@@ -183,8 +166,8 @@ def test_intervals_are_drawn_and_cut_at_a_logarithmic_edge() -> None:
 
 def test_ranks_share_and_skip() -> None:
     """As on the board of times: 1, 1, 3."""
-    assert ranks([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
-    assert ranks([], lambda item, leader: True) == []
+    assert rank_bands([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
+    assert rank_bands([], lambda item, leader: True) == []
 
 
 def test_the_interval_of_a_cost_is_that_of_its_time(board: Board) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from harness.board.index import Board
-from harness.board.pages.pages import pages
+from harness.board.pages.render import render_pages
 from harness.board.site import MARKER_NAME, write_site
 from harness.ruleset.model import Waiver
 from tests.harness.board.test_board_trees import (
@@ -280,7 +280,7 @@ def test_the_site_does_not_depend_on_where_the_tree_lies(board: Board, tmp_path:
     """The same submissions in another place give the same bytes, and no page names a place on this machine."""
     other = board_of(rich_tree(tmp_path / "somewhere" / "else"))
 
-    first, second = dict(pages(board)), dict(pages(other))
+    first, second = dict(render_pages(board)), dict(render_pages(other))
     assert first == second
     assert not [path for path, content in first.items() if b"/tmp" in content or str(tmp_path).encode() in content]
 
@@ -301,7 +301,7 @@ def test_an_empty_tree_has_a_page_that_says_so(tmp_path: Path) -> None:
     """No results, no tables, all links whole."""
     empty = board_of(tmp_path)
 
-    made = dict(pages(empty))
+    made = dict(render_pages(empty))
     assert b"No results yet" in made["index.html"]
     assert json.loads(made["leaderboard.json"])["tables"] == []
     assert made["leaderboard.csv"].count(b"\r\n") == 1
@@ -318,7 +318,7 @@ def test_a_result_without_claim_is_shown(tmp_path: Path) -> None:
     assert entry.row.submitter == "acme"
     assert entry.date == "2025-11-21"
     assert entry.slug == "mine"
-    for path, content in pages(board):
+    for path, content in render_pages(board):
         if path.endswith(".html"):
             Page(content.decode())
 
@@ -336,7 +336,7 @@ def test_many_findings_of_a_code_stand_together(tmp_path: Path) -> None:
     """Five warnings of one code: said once, three shown, two behind a fold."""
     submit(tmp_path, batch_size=200)
 
-    page = dict(pages(board_of(tmp_path)))["results/acme--box1--toy_mini.html"].decode()
+    page = dict(render_pages(board_of(tmp_path)))["results/acme--box1--toy_mini.html"].decode()
     assert page.count('<div class="finding warning">') == 1
     assert "large batch, 5 times" in page
     assert "<summary>2 more</summary>" in page
@@ -349,7 +349,7 @@ def test_a_waived_finding_is_shown_with_the_reason(tmp_path: Path) -> None:
     submit(tmp_path, change=lambda index, steps: abort(index, steps) if index == 1 else steps)
     board = board_of(tmp_path, ruleset(waivers=(waiver,)))
 
-    made = dict(pages(board))
+    made = dict(render_pages(board))
     assert board.entries["acme/results/box1/toy_mini"].row.is_ranked
     page = made["results/acme--box1--toy_mini.html"].decode()
     assert "Waived: a power cut in the hall (the organiser, until 2026-12-31)" in page
@@ -362,7 +362,7 @@ def test_a_code_without_a_check_has_no_link(tmp_path: Path) -> None:
     board = board_of(tmp_path)
     bare = Board(board.ruleset, {}, None, board.leaderboard, board.entries, ())
 
-    made = dict(pages(bare))
+    made = dict(render_pages(bare))
     assert "TST002" in RULES
     assert "rules/tst002.html" not in made
     assert b"TST002" in made["results/acme--box1--toy_mini.html"]

@@ -122,7 +122,7 @@ def test_an_interrupted_build_leaves_the_old_site(
         yield "index.html", b"half"
         raise error
 
-    monkeypatch.setattr(site_module, "pages", some_pages)
+    monkeypatch.setattr(site_module, "render_pages", some_pages)
     with pytest.raises((KeyboardInterrupt, OutputError)):
         write_site(board, site, tree)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.board.derive.mlperf import FORMULAS, derive_round, typed_in_round
+from harness.board.derive.mlperf import FORMULAS, derive_round, stated_in_round
 from harness.board.derive.numbers import Derived, numbers
 from harness.board.mlperf_table import RoundRow
 from harness.commands import derive, score
@@ -74,7 +74,7 @@ def test_a_claimed_factor_is_compared_to_a_millionth(
 ) -> None:
     """With the one that the logs make; where they make no score, with nothing."""
     box = RoundBox(tmp_path, num_runs=num_runs)
-    (found,) = typed_in_round(box.result(), row_of(box, claimed))
+    (found,) = stated_in_round(box.result(), row_of(box, claimed))
 
     assert (found.name, found.stated, found.derived, found.agrees) == (
         "scaling.json: scaling_factor",
@@ -87,7 +87,7 @@ def test_a_claimed_factor_is_compared_to_a_millionth(
         None,
         "the result has no score",
     )
-    assert typed_in_round(box.result(), row_of(box)) == []
+    assert stated_in_round(box.result(), row_of(box)) == []
 
 
 def derived(box: RoundBox, capsys: pytest.CaptureFixture[str]) -> tuple[ExitStatus, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.board.derive.numbers import Derived, Subject
-from harness.board.derive.stated import EXACT, Stated, against_board, typed_totals
+from harness.board.derive.stated import EXACT, Stated, against_board, stated_totals
 from harness.board.leaderboard import Row
 from harness.errors import SubmissionError
 from harness.log import run_log
@@ -46,7 +46,7 @@ def subject_of(folder: Path, *runs: Sequence[Step], files: Sequence[str] = (), *
 
 
 def told(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
-    return [(item.name, item.stated, item.derived, item.line) for item in typed_totals(subject, derived)]
+    return [(item.name, item.stated, item.derived, item.line) for item in stated_totals(subject, derived)]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,8 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
         ("tracked_stats.throughput", 1000.0, 1000.0, 4),
         ("tta_end.num_events", 10, 9, 9),
     ]
-    tolerances = {item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in typed_totals(subject, [])}
+    found = stated_totals(subject, [])
+    tolerances = {item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in found}
     assert tolerances == {
         "tta_ledger": (0.01, 0.001),
         "tta_energy": (0.001, 0.0),
@@ -109,7 +110,7 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
         "tracked_stats": (0.01, 0.0),
         "tta_end": (1e-9, 1e-9),
     }
-    whys = {item.name.rpartition(": ")[2]: item.why for item in typed_totals(subject, []) if item.agrees is None}
+    whys = {item.name.rpartition(": ")[2]: item.why for item in stated_totals(subject, []) if item.agrees is None}
     assert whys == {
         "tta_ledger.guess_s": "nothing of this name is derived",
         "tta_energy.energy_j": "no power log gives it",
@@ -119,7 +120,7 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
 def test_the_ledger_of_an_aborted_run_is_not_compared(tmp_path: Path) -> None:
     """It may have been broken off inside a block."""
     subject = subject_of(tmp_path, [START, stopped(1.0, "aborted"), Step(1.0, "tta_ledger", {"run_s": 1.0})])
-    (found,) = typed_totals(subject, [])
+    (found,) = stated_totals(subject, [])
 
     assert (found.derived, found.why) == (None, "the run was aborted")
 
@@ -214,7 +215,7 @@ def test_a_metered_run_is_compared_with_its_power_logs(tmp_path: Path) -> None:
     run = run_result(log, RULES)
     result = Result(folder, "result", (log,))
     row = Row(None, "acme", "box1", "", "", "", no_score("toy_mini", "closed", (run,)), 0, 0)
-    found = {item.name.rpartition(".")[2]: item for item in typed_totals(Subject(result, row, RULES, ""), [])}
+    found = {item.name.rpartition(".")[2]: item for item in stated_totals(Subject(result, row, RULES, ""), [])}
 
     assert run.energy is not None
     assert [found[name].derived for name in ("energy_j", "u95_j", "coverage")] == [
@@ -256,7 +257,7 @@ def test_a_scaling_factor_is_compared_with_the_one_that_the_logs_make(tmp_path: 
     """Every number of the file; without a score there is none to compare it with."""
     (tmp_path / "scaling.json").write_text('{"scaling_factor": 0.5, "usd": "1.5", "more": [1, true, "2"]}')
     subject = subject_of(tmp_path, files=["scaling.json"])
-    (first, second) = typed_totals(subject, [])
+    (first, second) = stated_totals(subject, [])
 
     assert (first.name, first.stated, first.derived, first.agrees) == ("scaling.json: scaling_factor", 0.5, None, None)
     assert (second.name, second.stated, second.why) == ("scaling.json: more[0]", 1.0, "the result has no score")

@@ -12,7 +12,7 @@ import pytest
 
 from harness.commands import check
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.log import power_files
 from harness.submission import result as results
 from rules.checks.pwr._metered import metered

@@ -69,7 +69,7 @@ def machine(**changes: Any) -> Machine:
 
 def looks(found: Machine) -> list[str]:
     """Names of what wants a look, with a description in which nothing is unknown."""
-    return [line.name for line in preflight.looks(preflight.examine(found, METERS, SYSTEM))]
+    return [line.name for line in preflight.lines_with_advice(preflight.examine(found, METERS, SYSTEM))]
 
 
 def test_healthy_machine_wants_no_look() -> None:
@@ -121,7 +121,7 @@ def test_boundary_is_well(changes: dict[str, Any]) -> None:
 def test_placeholders_are_marked() -> None:
     """An unnamed submitter and unknown fields are listed by name."""
     report = preflight.examine(HEALTHY, METERS, system_description(HEALTHY))
-    (line,) = preflight.looks(report)
+    (line,) = preflight.lines_with_advice(report)
 
     assert line.name == "to fill in by hand"
     assert line.value.split(", ") == ["submitter", "host_memory_configuration", "cooling"]

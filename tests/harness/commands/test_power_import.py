@@ -11,7 +11,7 @@ import pytest
 
 from harness import cli
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import LogError, OutputError, UsageError
 from harness.log import power_csv, run_log
 from harness.log.keys import RUN_START, RUN_STOP

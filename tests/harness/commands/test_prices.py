@@ -22,7 +22,6 @@ from harness.cost.price_book import (
     PriceBooks,
     Quote,
     electricity_usd,
-    whole_number,
 )
 from harness.cost.price_file import book_text
 from harness.errors import InputError, RulesError, UsageError
@@ -477,18 +476,6 @@ def test_an_unknown_price_is_told_by_its_name() -> None:
     assert near.why.startswith("unknown price 'acme/bax/here/on_demand'")
     assert BOX in near.why
     assert strange.why == "3.6"
-
-
-@pytest.mark.parametrize(
-    ("written", "number"),
-    [
-        *((1, 1), ("1", 1), (0, None), ("0", None), (-1, None), ("-1", None), ("+1", None), (" 1", None), ("", None)),
-        *((True, None), (1.0, None), (None, None), ("٣", None), ("9" * 9, 999_999_999), ("1" + "0" * 9, None)),
-    ],
-)
-def test_a_whole_number_is_a_count(written: object, number: int | None) -> None:
-    """From one up, of at most nine digits where it is a text."""
-    assert whole_number(written) == number
 
 
 HOST: dict[str, Any] = {"sku": "host", "unit": "host-h", "num_accelerators": 8, "gpu_sku": "gpu"}

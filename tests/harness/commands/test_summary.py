@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.ruleset.model import Constraint, ReferenceConvergence, Timing
 from harness.scoring.summary import as_text, best_baseline, reference_variation, summarise
 from harness.submission.result import Result, read_result

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -753,3 +754,20 @@ def test_the_fast_way_says_what_the_strict_way_says(text: str, end: bytes) -> No
 def test_a_key_twice_is_never_read_fast(text: str) -> None:
     """However its colons and those in texts are set."""
     assert _plain(TOKEN.encode() + text.encode()) is None
+
+
+def test_what_is_computed_of_a_log_is_kept_by_function_and_arguments_until_it_is_forgotten(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def times(log: RunLog, factor: int) -> int:
+        calls.append(factor)
+        return log.num_lines * factor
+
+    log = read_bytes(tmp_path, foreign() * 2)
+
+    assert [log.cached(times, factor) for factor in (1, 3, 1, 3)] == [2, 6, 2, 6]
+    assert calls == [1, 3]
+    assert replace(log).cached(times, 3) == 6
+    log.forget()
+    assert log.cached(times, 1) == 2
+    assert calls == [1, 3, 3, 1]

@@ -40,7 +40,7 @@ from harness.base.clock import MonotonicClock
 from harness.energy.accounting import run_energy
 from harness.metering.recorder import PowerRecorder
 from harness.metering.session import RunRecording
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from tests.fabricate import SYSTEM
 from tests.harness.metering.test_recorder import OWN_AGENT, Drawing
 

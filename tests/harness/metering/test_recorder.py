@@ -16,7 +16,7 @@ import pytest
 
 from harness.base.clock import MonotonicClock
 from harness.energy.accounting import run_energy
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import OutputError, TtaError, UsageError
 from harness.log import power_log
 from harness.log.power_format import TOKEN_VARIABLE

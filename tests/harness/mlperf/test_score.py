@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.base import values as base_values
 from harness.commands import score
 from harness.errors import ExitStatus
 from harness.log import run_log
 from harness.mlperf import score as mlperf_score
 from harness.mlperf.model import RoundBenchmark, RoundReference
-from harness.mlperf.rcp import Definition, judge, reference_points
+from harness.mlperf.rcp import Definition, judge, round_points
 from harness.submission.result import find_results
 from tests import mlperflog
 from tests.mlperflog import find
@@ -123,7 +122,7 @@ def test_what_larger_batches_rule_out_is_pruned() -> None:
     """64 is slower than 128, and goes; 256 lies above the line from 128 to 384, and goes."""
     rules = benchmark({64: (12,) * 6, 128: (10,) * 6, 256: (20,) * 6, 384: (22,) * 6})
 
-    assert [point.batch_size for point in reference_points(rules.convergence, 1, "code")] == [128, 384]
+    assert [point.batch_size for point in round_points(rules.convergence, 1, "code")] == [128, 384]
 
 
 def test_unet3d_counts_two_fewer_runs_by_the_program_and_eight_fewer_by_the_text() -> None:
@@ -320,24 +319,6 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
     assert mlperf_score.run_seconds(read(tmp_path, log)) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        (1, 1.0),
-        (0.5, 0.5),
-        (True, None),
-        ("1", None),
-        (None, None),
-        (float("inf"), None),
-        (float("nan"), None),
-        (10**400, None),
-    ],
-)
-def test_a_number_is_finite_and_no_truth_value(value: object, number: float | None) -> None:
-    """What a log says may be anything."""
-    assert base_values.number(value) == number
-
-
 def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:
     """No verdict, no factor; what it is called and how many runs it takes is said."""
     box = RoundBox(tmp_path, division="open")
@@ -455,8 +436,8 @@ def test_four_cut_at_either_end_take_eight_away() -> None:
     nine = benchmark({8: range(9)}, num_runs=40, drop=4)
     ten = benchmark({8: range(10)}, num_runs=40, drop=4)
 
-    assert reference_points(nine.convergence, 4, "code") == []
-    assert [point.mean for point in reference_points(ten.convergence, 4, "code")] == [4.5]
+    assert round_points(nine.convergence, 4, "code") == []
+    assert [point.mean for point in round_points(ten.convergence, 4, "code")] == [4.5]
     assert judge([4] * 8, 8, ten, "5.1.0").why == "8 runs are too few to leave out the extremes"
 
 

@@ -118,8 +118,9 @@ def test_results_that_point_to_two_rulesets_are_not_judged(
     assert (status, out) == (ExitStatus.USAGE, "")
     assert err.splitlines()[-1] == (
         f"tta: these results ask for two rulesets: {older.folder} for mlperf_training/5.0.0 (the first of 2 rounds "
-        f"that have retinanet and is dated 2025-04-14), {newer.folder} for mlperf_training/5.1.0 (the only round that has "
-        "retinanet and is dated 2025-08-12); judge all of them by one with --ruleset NAME, or judge their folders separately"
+        f"that have retinanet and is dated 2025-04-14), {newer.folder} for mlperf_training/5.1.0 (the only round "
+        "that has retinanet and is dated 2025-08-12); judge all of them by one with --ruleset NAME, or judge their "
+        "folders separately"
     )
     assert cli.main([verb, "--ruleset", "mlperf_training/5.1.0", str(tmp_path)]) != ExitStatus.USAGE
     assert call(verb, older.folder) == call(verb, newer.folder) == ExitStatus.OK

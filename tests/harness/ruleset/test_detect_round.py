@@ -151,7 +151,7 @@ def test_explain_prints_what_is_special(capsys: pytest.CaptureFixture[str]) -> N
         "- The eval_accuracy lines of one samples_count count as one aggregated_eval_accuracy; each names its metric"
         in out
     )
-    assert "None is known" in out
+    assert "No reference runs are known" in out
 
 
 def test_explain_lists_the_benchmarks_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.checker import registry
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import RulesError, UsageError
 from harness.ruleset import catalog
 from harness.ruleset import load as ruleset_load

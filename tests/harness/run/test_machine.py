@@ -315,7 +315,7 @@ def test_storage_is_what_the_folder_lies_on(
 
 def test_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """Facts of a folder need the folder."""
-    with pytest.raises(OutputError, match="cannot be looked at"):
+    with pytest.raises(OutputError, match="cannot be examined"):
         read_storage(tmp_path / "nowhere", tmp_path)
 
 

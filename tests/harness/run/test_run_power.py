@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from harness.energy.from_logs import energy_of
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.log import power_log, run_log
 from harness.log.power_files import with_power
 from harness.submission.system import IDLE_POWER_KEY, MAX_POWER_KEY

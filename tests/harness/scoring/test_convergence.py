@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.stats import student_quantile
-from harness.mlperf.rcp import Definition, prune
+from harness.mlperf.rcp import Definition
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.convergence import judge_convergence, reference_points
+from harness.scoring.convergence import judge_convergence, points_by_batch_size
 
 # MLPerf training rules, "Appendix: RCP Examples"; a thousand samples an epoch.
 EXAMPLE = (
@@ -118,9 +118,9 @@ def test_a_single_run_without_drop_can_be_compared() -> None:
 def test_pruning_takes_what_a_neighbour_makes_implausible() -> None:
     """Smaller than the fastest goes; above the line between the neighbours goes; on the line stays."""
     means = {10: 500, 20: 400, 30: 460, 40: 500, 50: 550, 60: 600}
-    points = reference_points([ReferenceConvergence(size, (mean,) * 4) for size, mean in means.items()])
+    points = points_by_batch_size([ReferenceConvergence(size, (mean,) * 4) for size, mean in means.items()])
 
-    assert [point.batch_size for point in prune(points)] == [20, 40, 50, 60]
+    assert [point.batch_size for point in points] == [20, 40, 50, 60]
 
 
 @given(st.permutations([15000, 15000, 16000, 16000, None]), st.sampled_from([64, 128, 160, 256, 300]))
@@ -162,7 +162,7 @@ def test_mlcommons_program_says_the_same(benchmark: str) -> None:
     sizes = sorted({item.global_batch_size for item in reference})
     num_runs = checker.submission_runs
 
-    assert [point.batch_size for point in prune(reference_points(reference))] == sorted(
+    assert [point.batch_size for point in points_by_batch_size(reference)] == sorted(
         record["BS"] for record in checker.pruned_rcp_data.values()
     )
     for size in sorted({*sizes, *((a + b) // 2 for a, b in pairwise(sizes)), sizes[0] - 1}):
@@ -203,7 +203,7 @@ def test_two_entries_of_one_batch_size_are_one_point() -> None:
     twice: tuple[ReferenceConvergence, ...] = (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[:5]), EXAMPLE[1])
     twice += (ReferenceConvergence(128, EXAMPLE[0].samples_to_target[5:]),)
 
-    assert reference_points(twice) == reference_points(EXAMPLE)
+    assert points_by_batch_size(twice) == points_by_batch_size(EXAMPLE)
 
 
 def test_not_even_zero_samples_are_too_few_for_a_wide_reference() -> None:
@@ -223,8 +223,8 @@ def test_one_sample_is_a_count_like_any_other() -> None:
 
 def test_a_point_of_the_reference_is_its_olympic_mean_unless_told_otherwise() -> None:
     """The rules' 15.75 epochs; with nothing cut they would be 15.7."""
-    assert reference_points(EXAMPLE)[0].mean == 15750
-    assert reference_points(EXAMPLE, drop=0)[0].mean == 15700
+    assert points_by_batch_size(EXAMPLE)[0].mean == 15750
+    assert points_by_batch_size(EXAMPLE, drop=0)[0].mean == 15700
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 4, 7, 18, 60, 101, 1000])

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.errors import LogError
 from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.ruleset.model import Timing
 from harness.scoring import timeline
-from harness.scoring.run_result import RunResult, derive_ledger, first_reached, run_result
+from harness.scoring.run_result import RunResult, derive_ledger, run_result
+from harness.scoring.timeline import first_reached
 from harness.submission.result import read_result
 from tests import fabricate, mlperflog
 from tests.fabricate import METRIC, Step, benchmark_rules

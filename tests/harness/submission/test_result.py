@@ -310,7 +310,7 @@ def naming(*modules: str) -> list[RunLog]:
     events = [
         Event(0.0, "POINT_IN_TIME", "tta_config", {"module": fabricate.module_record("", name)}, {}) for name in modules
     ]
-    return [RunLog(Path("x"), (event,), (), "", 0, 1, {}, {event.key: (event,)}) for event in events]
+    return [RunLog(Path("x"), (event,), (), "", 0, 1, {}, {event.key: (event,)}, False) for event in events]
 
 
 def test_the_modules_are_those_that_logs_name(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_log_that_names_no_module(tmp_path: Path) -> None:
 def test_the_benchmark_is_that_of_the_first_log_that_names_one() -> None:
     """As a text."""
     events = [Event(0.0, "POINT_IN_TIME", "submission_benchmark", value, {}) for value in (5, "bert", "ssd")]
-    runs = [RunLog(Path("x"), (event,), (), "", 0, 1, {}, {event.key: (event,)}) for event in events]
+    runs = [RunLog(Path("x"), (event,), (), "", 0, 1, {}, {event.key: (event,)}, False) for event in events]
 
     assert result.Result(Path("x"), "result", tuple(runs)).benchmark == "bert"
     assert result.Result(Path("x"), "result", tuple(runs[:1])).benchmark is None

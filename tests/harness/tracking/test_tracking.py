@@ -22,7 +22,7 @@ from harness.tracking import store
 from harness.tracking.experiment_view import experiment_tags, is_newer
 from harness.tracking.follower import Follower, logs_in
 from harness.tracking.record import MAX_PARAMS, MlflowRun
-from harness.tracking.store import Added, Held, Store
+from harness.tracking.store import Added, Store, StoredRun
 from tests import fabricate
 
 mlflow = pytest.importorskip("mlflow")
@@ -74,15 +74,15 @@ def content(uri: str, experiment: str = EXPERIMENT) -> dict[str, dict[str, Any]]
     found = client.get_experiment_by_name(experiment)
     if found is None:
         return {}
-    held = {}
+    stored = {}
     for run in client.search_runs([found.experiment_id]):
         points = [
             (name, point.value, point.timestamp, point.step)
             for name in run.data.metrics
             for point in client.get_metric_history(run.info.run_id, name)
         ]
-        assert run.data.tags["tta.run_id"] not in held, "the same run twice"
-        held[run.data.tags["tta.run_id"]] = {
+        assert run.data.tags["tta.run_id"] not in stored, "the same run twice"
+        stored[run.data.tags["tta.run_id"]] = {
             "name": run.info.run_name,
             "status": run.info.status,
             "times": (run.info.start_time, run.info.end_time),
@@ -97,7 +97,7 @@ def content(uri: str, experiment: str = EXPERIMENT) -> dict[str, dict[str, Any]]
             "artifacts": sorted(item.path for item in client.list_artifacts(run.info.run_id, "tta")),
             "id": run.info.run_id,
         }
-    return held
+    return stored
 
 
 def only_run(uri: str, experiment: str = EXPERIMENT) -> dict[str, Any]:
@@ -105,11 +105,11 @@ def only_run(uri: str, experiment: str = EXPERIMENT) -> dict[str, Any]:
     return run
 
 
-def picture_of(path: Path) -> MlflowRun:
-    picture = MlflowRun(tracking_follower.rules_of)
+def record_of(path: Path) -> MlflowRun:
+    record = MlflowRun(tracking_follower.rules_of)
     for event in Tail(path).events():
-        picture.take(event)
-    return picture
+        record.take(event)
+    return record
 
 
 def write_one(folder: Path, steps: list[fabricate.Step]) -> Path:
@@ -206,10 +206,10 @@ def test_a_pass_that_was_broken_off_is_completed(uri: str, tmp_path: Path, num_l
     log.write_text("".join(lines))
     sync.run([log], uri)
 
-    run, picture = only_run(uri), picture_of(log)
+    run, record = only_run(uri), record_of(log)
     assert run["status"] == "FINISHED"
-    assert run["points"] == sorted((point.name, point.value, point.time_ms, point.step) for point in picture.points)
-    assert run["params"] == picture.params
+    assert run["points"] == sorted((point.name, point.value, point.time_ms, point.step) for point in record.points)
+    assert run["params"] == record.params
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,10 @@ def test_a_pass_that_was_broken_off_is_completed(uri: str, tmp_path: Path, num_l
 )
 def test_status_of_a_run_that_ended(tmp_path: Path, status: str, reason: str, expected: str) -> None:
     """MLflow's status follows the log's; a reference run that went on to the end is no failure."""
-    picture = picture_of(write_one(tmp_path, fabricate.events(status=status, reason=reason)))
+    record = record_of(write_one(tmp_path, fabricate.events(status=status, reason=reason)))
 
-    assert (picture.status, picture.tags["tta.state"], picture.tags["tta.reason"]) == (expected, status, reason)
-    assert ("result/time_to_target_s" in {point.name for point in picture.points}) == (status == "success")
+    assert (record.status, record.tags["tta.state"], record.tags["tta.reason"]) == (expected, status, reason)
+    assert ("result/time_to_target_s" in {point.name for point in record.points}) == (status == "success")
 
 
 def test_a_log_without_run_stop_is_a_killed_run_until_it_has_one(uri: str, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_last_line_that_is_cut_off_is_not_read(uri: str, tmp_path: Path) -> No
 
     assert sync.run([log], uri) is ExitStatus.OK
     assert only_run(uri)["status"] == "FINISHED"
-    assert not picture_of(log).is_closed
+    assert not record_of(log).is_closed
 
 
 def test_a_log_that_was_changed_afterwards_is_refused(
@@ -266,7 +266,7 @@ def test_a_log_that_was_changed_afterwards_is_refused(
 
     assert sync.run([log], uri) is ExitStatus.FINDINGS
     assert content(uri) == before
-    assert "from a log with other bytes" in capsys.readouterr().out
+    assert "from a log with other content" in capsys.readouterr().out
 
 
 def test_a_log_of_another_program_is_passed_over(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +275,7 @@ def test_a_log_of_another_program_is_passed_over(uri: str, tmp_path: Path, capsy
 
     assert sync.run([log], uri) is ExitStatus.FINDINGS
     assert content(uri) == {}
-    assert "does not say which run it is" in capsys.readouterr().out
+    assert "does not identify its run" in capsys.readouterr().out
 
 
 def test_one_bad_log_hides_nothing_of_the_others(uri: str, result: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_run_id_that_is_no_plain_word_is_none(tmp_path: Path, run_id: object) 
     steps = fabricate.events()
     fabricate.find(steps, "tta_format").value["run_id"] = run_id
 
-    assert not picture_of(write_one(tmp_path, steps)).is_placed
+    assert not record_of(write_one(tmp_path, steps)).is_placed
 
 
 def test_a_parameter_too_long_for_mlflow_is_kept_whole(uri: str, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_a_parameter_too_long_for_mlflow_is_kept_whole(uri: str, tmp_path: Path)
     sync.run([log], uri)
 
     run = only_run(uri)
-    assert run["params"]["note"] == "(7,000 characters; whole in tta/params.json)"
+    assert run["params"]["note"] == "(7,000 characters; in full in tta/params.json)"
     path = mlflow.MlflowClient(tracking_uri=uri).download_artifacts(run["id"], "tta/params.json", str(tmp_path))
     assert json.loads(Path(path).read_text()) == {"note": "n" * 7000}
 
@@ -397,10 +397,10 @@ def test_very_many_parameters_go_into_the_artifact(tmp_path: Path) -> None:
     """Beyond 99 nothing is dropped."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_config").value["hyperparameters"].update({f"p{i}": i for i in range(300)})
-    picture = picture_of(write_one(tmp_path, steps))
+    record = record_of(write_one(tmp_path, steps))
 
-    assert len(picture.params) == MAX_PARAMS
-    assert {f"hyperparameters.p{i}" for i in range(300)} <= set(picture.params) | set(picture.overflow)
+    assert len(record.params) == MAX_PARAMS
+    assert {f"hyperparameters.p{i}" for i in range(300)} <= set(record.params) | set(record.overflow)
 
 
 def test_links_are_not_followed(uri: str, tmp_path: Path, result: Path) -> None:
@@ -446,11 +446,11 @@ def test_a_description_that_a_person_wrote_stays(uri: str, result: Path) -> None
 @pytest.mark.parametrize(("there", "newer"), [("v9", True), ("v10", False), ("v11", False), ("", True)])
 def test_rules_of_a_later_version(result: Path, there: str, newer: bool) -> None:
     """v10 is later than v9; and where no run had a target yet, the first one that has is news."""
-    picture = picture_of(result / "result_0.txt")
-    picture.ruleset = "v10"
+    record = record_of(result / "result_0.txt")
+    record.ruleset = "v10"
 
-    assert is_newer(picture, {"tta.rules_version": there, "tta.target": "0.9"}) is newer
-    assert is_newer(picture, {"tta.rules_version": there})
+    assert is_newer(record, {"tta.rules_version": there, "tta.target": "0.9"}) is newer
+    assert is_newer(record, {"tta.rules_version": there})
 
 
 def test_without_rules_there_is_a_curve_but_no_target(tmp_path: Path) -> None:
@@ -458,13 +458,13 @@ def test_without_rules_there_is_a_curve_but_no_target(tmp_path: Path) -> None:
     unknown, other = fabricate.events(), fabricate.events()
     fabricate.find(unknown, "tta_rules").value["ruleset"] = "../../secret"
     fabricate.find(other, "tta_rules").value["terms_digest"] = "0" * 64
-    pictures = [picture_of(write_one(tmp_path, steps)) for steps in (unknown, other)]
+    records = [record_of(write_one(tmp_path, steps)) for steps in (unknown, other)]
 
-    assert [{point.name for point in picture.points if point.name.startswith("eval/")} for picture in pictures] == [
+    assert [{point.name for point in record.points if point.name.startswith("eval/")} for record in records] == [
         {"eval/quality", "eval/elapsed_s"},
         {"eval/top1_accuracy", "eval/elapsed_s"},
     ]
-    assert "see the rules" in experiment_tags(pictures[0])["mlflow.note.content"]
+    assert "see the rules" in experiment_tags(records[0])["mlflow.note.content"]
 
 
 def test_what_the_worker_resolved_otherwise_is_shown(tmp_path: Path) -> None:
@@ -472,10 +472,10 @@ def test_what_the_worker_resolved_otherwise_is_shown(tmp_path: Path) -> None:
     steps = fabricate.events()
     resolved = {**fabricate.find(steps, "tta_config").value, "precision": "bf16"}
     fabricate.find(steps, "tta_resolved").value = resolved
-    picture = picture_of(write_one(tmp_path, steps))
+    record = record_of(write_one(tmp_path, steps))
 
-    assert picture.params["precision"] == "fp32"
-    assert {name for name in picture.params if name.startswith("resolved.")} == {"resolved.precision"}
+    assert record.params["precision"] == "fp32"
+    assert {name for name in record.params if name.startswith("resolved.")} == {"resolved.precision"}
 
 
 def test_a_dead_server_is_one_sentence_in_bounded_time(result: Path) -> None:
@@ -546,26 +546,26 @@ class FakeStore:
         self.num_brought = 0
         self.points: dict[str, list[Any]] = {}
 
-    def ask(self) -> None:
+    def ping(self) -> None:
         if self.is_dead:
             raise OutputError("MLflow at fake: dead")
 
-    def bring(self, picture: MlflowRun, log: Path) -> Held:
-        self.ask()
+    def open_run(self, record: MlflowRun, log: Path) -> StoredRun:
+        self.ping()
         self.num_brought += 1
-        return Held(log.name, is_new=True, points=set(self.points.get(log.name, [])))
+        return StoredRun(log.name, is_new=True, points=set(self.points.get(log.name, [])))
 
-    def add(self, picture: MlflowRun, held: Held, files: Any = None) -> Added:
-        self.ask()
-        if held.mlflow_id in self.refuses:
+    def add(self, record: MlflowRun, stored: StoredRun, files: Any = None) -> Added:
+        self.ping()
+        if stored.mlflow_id in self.refuses:
             raise OutputError("MLflow at fake: refused")
-        new = [point for point in picture.points[held.num_points :] if point not in held.points]
-        self.points.setdefault(held.mlflow_id, []).extend(new)
-        held.num_points = len(picture.points)
-        held.params = set(picture.params)
+        new = [point for point in record.points[stored.num_points :] if point not in stored.points]
+        self.points.setdefault(stored.mlflow_id, []).extend(new)
+        stored.num_points = len(record.points)
+        stored.params = set(record.params)
         return Added(metrics=len(new))
 
-    def tag(self, held: Held, name: str, value: str) -> None:
+    def tag(self, stored: StoredRun, name: str, value: str) -> None:
         pass
 
 
@@ -592,7 +592,7 @@ def test_a_store_that_goes_away_and_comes_back(fake: FakeStore, result: Path) ->
 
     assert follower.is_complete
     assert fake.num_brought == 2
-    assert fake.points[log.name] == picture_of(log).points
+    assert fake.points[log.name] == record_of(log).points
 
 
 def test_a_run_that_is_refused_does_not_hold_up_the_others(fake: FakeStore, result: Path) -> None:

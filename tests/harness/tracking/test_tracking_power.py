@@ -16,7 +16,7 @@ from harness.log.tail import Tail
 from harness.submission.result import read_result
 from harness.tracking import follower as tracking_follower
 from harness.tracking.follower import Follower
-from harness.tracking.power_record import PowerFollowing, PowerPicture
+from harness.tracking.power_record import PowerFollower, PowerRecord
 from harness.tracking.record import MlflowRun, Point
 from harness.tracking.store import Store
 from tests import fabricate
@@ -107,7 +107,7 @@ def test_power_logs_that_grow_make_the_same_run(uri: str, tmp_path: Path) -> Non
     expected = MlflowRun(tracking_follower.rules_of)
     for event in Tail(whole / log).events():
         expected.take(event)
-    PowerFollowing(whole / log).finish(expected)
+    PowerFollower(whole / log).finish(expected)
     points = sorted(
         (point.value, point.time_ms, point.step) for point in expected.points if point.name == "power/watts"
     )
@@ -144,13 +144,13 @@ def test_a_node_that_falls_silent_ends_the_sum(tmp_path: Path) -> None:
     lost = result / "power" / "result_0" / "node_1.txt"
     lines = lost.read_text().splitlines(keepends=True)
     lost.write_text("".join(lines[: len(lines) // 2]))
-    picture = MlflowRun(tracking_follower.rules_of)
+    record = MlflowRun(tracking_follower.rules_of)
     for event in Tail(result / "result_0.txt").events():
-        picture.take(event)
-    PowerFollowing(result / "result_0.txt").finish(picture)
+        record.take(event)
+    PowerFollower(result / "result_0.txt").finish(record)
 
     steps = {
-        name: [point.step for point in picture.points if point.name == name]
+        name: [point.step for point in record.points if point.name == name]
         for name in ("power/watts", "power/watts_node_0")
     }
     assert len(steps["power/watts_node_0"]) == 10
@@ -170,12 +170,12 @@ def test_the_price_and_the_bill(uri: str, tmp_path: Path) -> None:
     assert run["tags"]["tta.price_book"] == "p" * 64
 
 
-def _picture() -> MlflowRun:
-    picture = MlflowRun(tracking_follower.rules_of)
+def _record() -> MlflowRun:
+    record = MlflowRun(tracking_follower.rules_of)
     metadata = {"elapsed_ns": 0}
-    picture.take(Event(1_000_000, "POINT_IN_TIME", "tta_clock", {"mono_ns": 5_000_000_000}, metadata, 1))
-    picture.take(Event(1_000_000, "INTERVAL_START", "init_start", None, metadata, 2))
-    return picture
+    record.take(Event(1_000_000, "POINT_IN_TIME", "tta_clock", {"mono_ns": 5_000_000_000}, metadata, 1))
+    record.take(Event(1_000_000, "INTERVAL_START", "init_start", None, metadata, 2))
+    return record
 
 
 def _reading(at_s: float, watts: object) -> Event:
@@ -184,14 +184,14 @@ def _reading(at_s: float, watts: object) -> Event:
 
 def test_a_gap_is_no_point() -> None:
     """Twenty seconds without a reading are twenty seconds without a point; garbage is none either."""
-    picture, power = _picture(), PowerPicture()
+    record, power = _record(), PowerRecord()
     for at_s in (0.0, 1.0, 2.0, 22.0, 23.0):
-        power.take("node_0", _reading(at_s, 100.0), picture)
-    power.take("node_0", _reading(2.5, "many"), picture)
-    power.take("node_0", _reading(2.6, -3.0), picture)
-    power.tell(picture, is_last=True)
+        power.take("node_0", _reading(at_s, 100.0), record)
+    power.take("node_0", _reading(2.5, "many"), record)
+    power.take("node_0", _reading(2.6, -3.0), record)
+    power.add_seconds(record, is_last=True)
 
-    assert picture.points == [
+    assert record.points == [
         Point("power/watts", 100.0, 1_000_500, 0),
         Point("power/watts", 100.0, 1_001_500, 1),
         Point("power/watts", 100.0, 1_022_500, 22),
@@ -200,25 +200,25 @@ def test_a_gap_is_no_point() -> None:
 
 def test_a_very_long_run_stays_within_the_limit_of_points() -> None:
     """A day at a reading a second: every second at first, then each tenth, then each hundredth."""
-    picture, power = _picture(), PowerPicture()
+    record, power = _record(), PowerRecord()
     for second in range(86_400):
-        power.take("node_0", _reading(float(second), 100.0), picture)
+        power.take("node_0", _reading(float(second), 100.0), record)
         if second % 1000 == 0:
-            power.tell(picture, is_last=False)
-    power.tell(picture, is_last=True)
+            power.add_seconds(record, is_last=False)
+    power.add_seconds(record, is_last=True)
 
-    assert len(picture.points) == 5_000 + 4_500 + 364
+    assert len(record.points) == 5_000 + 4_500 + 364
 
 
 def test_nothing_is_told_before_the_run_is_initialised() -> None:
     """Until then another node may not have begun its log, and one node's watts would pass for those of all."""
-    picture, power = _picture(), PowerPicture()
-    picture.is_initialised = False
+    record, power = _record(), PowerRecord()
+    record.is_initialised = False
     for second in range(10):
-        power.take("node_0", _reading(float(second), 100.0), picture)
-    power.tell(picture, is_last=False)
-    assert picture.points == []
-    picture.is_initialised = True
-    power.tell(picture, is_last=False)
+        power.take("node_0", _reading(float(second), 100.0), record)
+    power.add_seconds(record, is_last=False)
+    assert record.points == []
+    record.is_initialised = True
+    power.add_seconds(record, is_last=False)
 
-    assert len(picture.points) == 9
+    assert len(record.points) == 9

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from harness.energy.accounting import run_energy
 from harness.energy.clock_offset import node_clock
 from harness.energy.integral import integrate_meter
+from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import choose
-from harness.energy.run_energy import METHOD, EnergyLimits, RunEnergy
+from harness.energy.run_energy import METHOD, RunEnergy
 from harness.errors import LogError
 from harness.log import power_log
 from harness.log.power_format import ClockOffset, Component, MeterClass, MeterSpec, NodePower, Sample, Scope

@@ -14,7 +14,7 @@ from harness.log.events import Event
 from harness.log.power_format import MeterSpec
 from harness.log.tail import Tail
 from harness.submission import result as results
-from harness.tracking.power_record import PowerFollowing, PowerPicture, billed_beside, energy_beside, power_files
+from harness.tracking.power_record import PowerFollower, PowerRecord, billed_usd, power_files, read_energy
 from harness.tracking.record import ClockZero, MlflowRun
 from tests import fabricate
 from tests.harness.board.test_board_trees import BILL, SKU, prices
@@ -23,7 +23,7 @@ from tests.powertrace import package, spec
 MONO_NS = 5_000_000_000
 
 
-def new_picture(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> MlflowRun:  # noqa: B008  (frozen)
+def new_record(clock: ClockZero | None = ClockZero(MONO_NS, 1_000_000.0)) -> MlflowRun:  # noqa: B008  (frozen)
     return MlflowRun(lambda ruleset, benchmark: None, clock=clock, is_initialised=True)
 
 
@@ -40,13 +40,13 @@ def reading(at_s: float, value: Any, each: MeterSpec | str = "csv:wall", **metad
     return event(key, value, **{"meter": name, "mono_ns": MONO_NS + round(at_s * 1e9), **metadata})
 
 
-def watts(*events: Event, picture: MlflowRun | None = None) -> dict[int, float]:
+def watts(*events: Event, record: MlflowRun | None = None) -> dict[int, float]:
     """The seconds that one node's log comes to, with their watts."""
-    picture, power = picture or new_picture(), PowerPicture()
+    record, power = record or new_record(), PowerRecord()
     for each in events:
-        power.take("node_0", each, picture)
-    power.tell(picture, is_last=True)
-    return {point.step: point.value for point in picture.points}
+        power.take("node_0", each, record)
+    power.add_seconds(record, is_last=True)
+    return {point.step: point.value for point in record.points}
 
 
 def test_counter_gives_the_watts_between_its_readings() -> None:
@@ -92,21 +92,21 @@ def test_reading_without_a_time_or_meter_is_passed_over(odd: dict[str, Any]) -> 
 
 def test_nothing_is_laid_over_a_run_whose_clock_is_not_known() -> None:
     """Neither while it is not, nor afterwards: where those readings belong cannot be told."""
-    picture, power = new_picture(clock=None), PowerPicture()
+    record, power = new_record(clock=None), PowerRecord()
     for each in (meter(spec()), reading(0, 300.0), reading(1, 300.0)):
-        power.take("node_0", each, picture)
-    power.tell(picture, is_last=True)
-    picture.clock = ClockZero(MONO_NS, 1_000_000.0)
-    power.tell(picture, is_last=True)
+        power.take("node_0", each, record)
+    power.add_seconds(record, is_last=True)
+    record.clock = ClockZero(MONO_NS, 1_000_000.0)
+    power.add_seconds(record, is_last=True)
 
-    assert picture.points == []
+    assert record.points == []
 
 
 def test_run_before_1970_has_no_points() -> None:
     """A machine without a battery: its clock stands so that no store holds the times."""
-    picture = new_picture(ClockZero(MONO_NS, -1500.0))
+    record = new_record(ClockZero(MONO_NS, -1500.0))
 
-    assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], picture=picture) == {1: 300, 2: 300}
+    assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], record=record) == {1: 300, 2: 300}
 
 
 def test_mlperf_log_has_wall_time() -> None:
@@ -133,14 +133,14 @@ def result(tmp_path: Path) -> Path:
 
 
 def followed(log: Path) -> MlflowRun:
-    picture = new_picture(clock=None)
+    record = new_record(clock=None)
     for each in Tail(log).events():
-        picture.take(each)
-    return picture
+        record.take(each)
+    return record
 
 
-def steps(picture: MlflowRun, name: str) -> list[int]:
-    return [point.step for point in picture.points if point.name == name]
+def steps(record: MlflowRun, name: str) -> list[int]:
+    return [point.step for point in record.points if point.name == name]
 
 
 def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Path) -> None:
@@ -150,35 +150,35 @@ def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Pat
     other = result / "power" / "result_0" / "node_0.txt"
     lines = other.read_text().splitlines(keepends=True)
     other.write_text("".join(lines[: len(lines) // 2]))
-    picture, following = followed(log), PowerFollowing(log)
-    following.read(picture)
+    record, following = followed(log), PowerFollower(log)
+    following.read(record)
     node.write_text("".join(whole[:10]))
-    following.read(picture)
+    following.read(record)
     node.write_text("".join(whole))
     other.write_text("".join(lines))
-    following.finish(picture)
+    following.finish(record)
 
-    assert steps(picture, "power/watts_node_0") == list(range(1, 11))
-    assert steps(picture, "power/watts_node_1") == list(range(1, 11))
+    assert steps(record, "power/watts_node_0") == list(range(1, 11))
+    assert steps(record, "power/watts_node_1") == list(range(1, 11))
 
 
 def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
     """Or readings would be used up before they can be placed."""
     log = result / "result_0.txt"
-    following = PowerFollowing(log)
-    following.read(new_picture(clock=None))
-    picture = followed(log)
-    following.finish(picture)
+    following = PowerFollower(log)
+    following.read(new_record(clock=None))
+    record = followed(log)
+    following.finish(record)
 
-    assert steps(picture, "power/watts") == list(range(1, 11))
+    assert steps(record, "power/watts") == list(range(1, 11))
 
 
 def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
     """Its power logs alone say nothing: the mirror goes on without a total."""
     log = result / "result_0.txt"
-    assert energy_beside(log, None) is not None
+    assert read_energy(log, None) is not None
     log.write_text("no log")
-    assert energy_beside(log, None) is None
+    assert read_energy(log, None) is None
     assert sorted(power_files(log)) == [
         "tta.power/idle/node_0_sha256",
         "tta.power/idle/node_1_sha256",
@@ -192,7 +192,7 @@ def test_power_logs_behind_a_link_are_not_taken(result: Path, tmp_path: Path) ->
     (result / "power").rename(tmp_path / "elsewhere")
     (result / "power").symlink_to(tmp_path / "elsewhere")
 
-    assert energy_beside(result / "result_0.txt", None) is None
+    assert read_energy(result / "result_0.txt", None) is None
     assert power_files(result / "result_0.txt") == {}
 
 
@@ -202,12 +202,12 @@ def test_bill_that_cannot_be_read_is_no_bill(tmp_path: Path, monkeypatch: pytest
     log = fabricate.write_result(tmp_path / "result", num_runs=1, system=system) / "result_0.txt"
     books = PriceBooks((prices(),))
     billing = log.parent / "billing.yaml"
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None
     billing.write_text(BILL)
-    assert billed_beside(log, books) == Decimal("60.01")
+    assert billed_usd(log, books) == Decimal("60.01")
 
     monkeypatch.setattr(results, "MAX_FILES", 1)
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None
     monkeypatch.undo()
     billing.write_text("[")
-    assert billed_beside(log, books) is None
+    assert billed_usd(log, books) is None

@@ -11,7 +11,7 @@ import pytest
 
 from harness.energy import from_logs
 from harness.energy.from_logs import energy_of, idle_w, mean_power_w
-from harness.energy.run_energy import EnergyLimits
+from harness.energy.limits import EnergyLimits
 from harness.log import power_format, run_log
 from harness.log.events import TOKEN, Event
 from harness.log.keys import RUN_START, RUN_STOP
@@ -210,7 +210,7 @@ def test_idle_baseline_that_was_cut_off_is_not_known(tmp_path: Path) -> None:
 def log_of(*events: Event, nodes: Sequence[NodePower] = ()) -> RunLog:
     """A log in memory."""
     by_key = {event.key: tuple(other for other in events if other.key == event.key) for event in events}
-    return RunLog(Path("result_0.txt"), events, (), "", 0, len(events), {}, by_key, tuple(nodes))
+    return RunLog(Path("result_0.txt"), events, (), "", 0, len(events), {}, by_key, False, tuple(nodes))
 
 
 def at(event_key: str, elapsed_ns: int | None, time_ms: float = 0.0, value: object = None) -> Event:

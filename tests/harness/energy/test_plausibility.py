@@ -13,18 +13,12 @@ from harness.submission import result as results
 from rules.checks.pwr._metered import NOT_RANKED
 from tests import powertrace
 from tests.rules.box import Box, Case
-from tests.rules.fixtures import attack_ours, pwr, pwr_judged, pwr_limits
+from tests.rules.fixtures import pwr
 
 REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_nobody"}
-CASES = [
-    case
-    for module in (attack_ours, pwr, pwr_judged, pwr_limits)
-    for case in module.CASES
-    if case.code.startswith("PWR")
-]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+@pytest.mark.parametrize("case", pwr.CASES, ids=lambda case: case.label)
 def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
     """And nothing else: an energy is void for a reason where a finding of a run that is averaged has it."""
     box = case.open(tmp_path)

@@ -26,7 +26,7 @@ from harness.tracking import store as tracking_store
 )
 def test_the_file_of_a_uri(uri: str, path: Path | None) -> None:
     """Of SQLite with a file; a store in memory and another program's have none."""
-    assert tracking_store.path_in(uri) == path
+    assert tracking_store.sqlite_path(uri) == path
 
 
 def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ from harness.board.pages.cost_view import PURCHASE_WORDS, CostView, cost_view
 from harness.board.pages.energy_view import EnergyGroup, EnergyView, energy_view
 from harness.board.pages.power_view import power_views, quality_chart
 from harness.board.pages.time_view import RowView, TableView
-from harness.energy import reasons
 from harness.findings import Finding, Rule
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
@@ -37,7 +36,7 @@ CONTENT_POLICY = (
 )
 
 
-def pages(board: Board) -> Iterator[tuple[str, bytes]]:
+def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
     """Every file of the site but the copies of submitted files: path and content."""
     render = _Renderer(board)
     tables = [_aspects(board, table) for table in board.leaderboard.tables]
@@ -129,7 +128,7 @@ class _Renderer:
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
             CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
-            SCOPE_WORDS=energy_words.SCOPE_WORDS, FLAG_WORDS=reasons.FLAG_WORDS,
+            SCOPE_WORDS=energy_words.SCOPE_WORDS,
             PURCHASE_WORDS=PURCHASE_WORDS,
             rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
         )  # fmt: skip

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 
-from harness.base import values as base_values
 from harness.log import run_log
 from harness.log.keys import BLOCK_START, BLOCK_STOP
 from harness.scoring import timeline
 from tests import fabricate, foreign
 from tests.auditing import audit, codes
 from tests.foreign import rows
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(5, 5.0), (0.5, 0.5), (True, None), ("5", None), (None, None), (math.nan, None), (-math.inf, None)],
-)
-def test_number_is_a_finite_number(value: object, number: float | None) -> None:
-    """A truth value, a text and NaN are none."""
-    assert base_values.number(value) == number
 
 
 def test_factor_beyond_all_floats_is_no_factor(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""harness.base.processes: what a child process imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.base.processes import SOURCE_ROOT, python_environment
+
+
+def test_a_child_imports_the_same_source_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    (tmp_path / "harness.py").write_text("")
+    command = [sys.executable, "-P", "-c", "import harness; print(harness.__file__)"]
+
+    found = subprocess.run(command, cwd=tmp_path, env=python_environment(), capture_output=True, text=True, check=True)
+
+    assert Path(found.stdout.strip()).parents[1] == SOURCE_ROOT
+    assert python_environment()["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "elsewhere")]
+    assert python_environment() is not os.environ
+
+
+def test_no_empty_entry_is_added_to_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty entry would be the child's working folder."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+    assert python_environment()["PYTHONPATH"] == str(SOURCE_ROOT)

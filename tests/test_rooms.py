@@ -1,0 +1,120 @@
+"""What the import contracts in pyproject.toml cannot state about the rooms of the harness."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FACES = {"__init__", "cli", "errors", "findings", "workload"}
+# The rooms and modules that may import a library; no other part of the harness imports any.
+HOMES = {
+    "accelerate": {"run.worker"},
+    "alembic": {"tracking.store"},  # for MLflow's exceptions
+    "jinja2": {"board", "checker.report"},
+    "markupsafe": {"board"},
+    "mlflow": {"tracking.store"},
+    "msgspec": {"log"},
+    "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
+    "psutil": {"run.launcher"},
+    "requests": {"tracking.store"},  # for MLflow's exceptions
+    "rich": {"run.progress"},
+    "rules": {"checker.registry", "ruleset.catalog"},
+    "scipy": {"base.stats"},
+    "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
+    "starlette": {"board.service"},
+    "torch": {"run.worker"},
+    "uvicorn": {"board.service"},
+    "workloads": {"run.workloads"},
+    "yaml": {"base", "mlperf.load", "submission.pack"},
+}
+# The pure rooms, and the facts that several audits and checks share.
+OF_CHECKS = {"base", "cost", "energy", "log", "mlperf", "ruleset", "scoring", "submission", "errors", "findings"} | {
+    "checker.audit"
+}
+OF_WORKLOADS = {"errors", "workload", "base.download"}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+MODULES = {module_of(path) for folder in ("harness", "rules") for path in files(folder)}
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            assert node.module is not None
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return found
+
+
+def is_within(module: str, homes: set[str]) -> bool:
+    return any(module == f"harness.{home}" or module.startswith(f"harness.{home}.") for home in homes)
+
+
+def test_root_has_faces_and_rooms_with_one_sentence_each() -> None:
+    """`__init__.py` of a room is its docstring, of one line: nothing is re-exported."""
+    assert {path.stem for path in (ROOT / "harness").glob("*.py")} == FACES
+    for room in sorted((ROOT / "harness").glob("*/__init__.py")):
+        tree = ast.parse(room.read_text())
+        sentence = ast.get_docstring(tree)
+        assert len(tree.body) == 1, room
+        assert sentence is not None, room
+        assert "\n" not in sentence, room
+
+
+@pytest.mark.parametrize("path", files("harness"), ids=module_of)
+def test_library_is_imported_at_its_home_only(path: Path) -> None:
+    """torch in the worker, mlflow in the store, rich in the live view."""
+    for name in imports(path):
+        top = name.split(".")[0]
+        if top != "harness" and top not in sys.stdlib_module_names:
+            assert is_within(module_of(path), HOMES.get(top, set())), f"{module_of(path)} imports {name}"
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    """The contracts order the rooms; this orders the modules within each."""
+    graph = {module_of(path): imports(path) & MODULES for path in files("harness")}
+    for needed in graph.values():
+        needed.discard("harness")  # for `__version__`
+
+    list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("path", files("rules"), ids=module_of)
+def test_check_imports_pure_rooms_and_its_family(path: Path) -> None:
+    """No other check, no workload, no library."""
+    for name in imports(path):
+        is_of_family = name.startswith(f"{module_of(path.parent)}._")
+        assert is_of_family or name.split(".")[0] in sys.stdlib_module_names or is_within(name, OF_CHECKS), name
+
+
+@pytest.mark.parametrize("path", files("workloads"), ids=module_of)
+def test_workload_knows_the_protocol_and_itself(path: Path) -> None:
+    """Neither the clock, the log, the rules, a tracker, nor another workload."""
+    own = ".".join(module_of(path).split(".")[:2])
+
+    for name in imports(path):
+        if name.startswith("harness"):
+            assert is_within(name, OF_WORKLOADS), name
+        elif name.startswith("workloads"):
+            assert name == own or name.startswith(f"{own}."), name
+        else:
+            assert name.split(".")[0] not in ("rules", "tests", "mlflow", "omegaconf", "psutil"), name

@@ -1,0 +1,122 @@
+"""Sessions of a workload with the hyperparameters of the rules, and the golden files that tests compare with.
+
+`UPDATE_GOLDEN=1 python -m pytest -m "" -k golden tests/workloads` regenerates those files, to be reviewed as a diff.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules
+from harness.run import workloads
+from harness.workload import RunConfig
+
+ROOT = Path(__file__).parents[2]
+RULESET = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
+
+
+def rules_of(name: str, suite: str = "mini") -> BenchmarkRules:
+    return RULESET.benchmark(name, suite)
+
+
+def config(
+    name: str, folder: Path, suite: str = "mini", seed: int = 3, num_devices: int = 1, **changed: Any
+) -> RunConfig:
+    """A closed run on the data in `folder`; `changed` are hyperparameters that differ from the rules' defaults."""
+    metadata = json.loads((folder / "metadata.json").read_text("utf-8"))
+    values = {**rules_of(name, suite).defaults(), **changed}
+    return RunConfig(name, suite, "closed", seed, values, metadata, num_devices)
+
+
+def started(name: str, folder: Path, **arguments: Any) -> Any:
+    """A session that has been prepared and started on the data in `folder`."""
+    session = workloads.workload(name).open(config(name, folder, **arguments))
+    session.prepare()
+    session.start(folder)
+    return session
+
+
+def losses(session: Any, num_steps: int) -> list[float]:
+    return [session.train_block(1).mean_loss for _ in range(num_steps)]
+
+
+# ---- golden files
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def golden(name: str, key: str, found: Any) -> Any:
+    """What the golden file of a workload has under `key`; `found` if the file is being regenerated."""
+    path = Path(__file__).with_name(f"{name}_golden.json")
+    content = json.loads(path.read_text())
+    if os.environ.get("UPDATE_GOLDEN"):
+        content[key] = found
+        path.write_text(json.dumps(content, indent=1) + "\n")
+    return content[key]
+
+
+def assert_golden_curve(name: str, curve: list[float], first: dict[str, float], **tolerance: float) -> None:
+    """The first five losses are within the tolerance `first`, all of them within `tolerance`.
+
+    The tolerances are for other processors' order of summation.
+    """
+    expected = golden(name, "loss", [round(loss, 6) for loss in curve])
+    assert curve[:5] == pytest.approx(expected[:5], **first)
+    assert curve == pytest.approx(expected, **tolerance)
+
+
+# ---- two processes
+
+BEFORE = """
+import json, sys
+from pathlib import Path
+import torch
+from tests.workloads.sessions import course
+torch.set_num_threads(1)
+*folders, out = map(Path, sys.argv[1:])
+"""
+AFTER = """
+(out / f"{session.rank}.json").write_text(json.dumps(result))
+if session.rank == 0:
+    torch.save(session.network.state_dict(), out / "weights.pt")
+session.close()
+"""
+
+
+def course(session: Any, num_samples: int) -> dict[str, Any]:
+    """Train and evaluate: what must be the same on every rank, and nearly the same on one process."""
+    block, quality = session.train_block(num_samples), session.evaluate()
+    weights = [parameter.double().sum().item() for parameter in session.network.parameters()]
+    return {
+        "course": {"loss": block.mean_loss, "value": quality.value, "weights": weights},
+        "counts": [block.num_samples, quality.num_examples],
+    }
+
+
+def on_two_processes(script: str, out: Path, *folders: Path) -> list[dict[str, Any]]:
+    """The `result` of `script` on each of two ranks (gloo, CPU); it uses `folders` and leaves a `session` to close.
+
+    Both must have the same course and counts. Rank 0's weights are in `out` afterwards.
+    """
+    (out / "two.py").write_text(BEFORE + script + AFTER)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, str(out / "two.py"), *map(str, folders), str(out)],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ranks: list[dict[str, Any]] = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+    assert ranks[0]["course"] == ranks[1]["course"]
+    assert ranks[0]["counts"] == ranks[1]["counts"]
+    return ranks
