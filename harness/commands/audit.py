@@ -115,9 +115,9 @@ def _readable(found: Sequence[tuple[Path, Sequence[Path]]], missed: _Missed) -> 
     for path, logs in found:
         try:
             result = read.read(path, logs)
-            for part in submission_result.parts(result):
+            for part in submission_result.unreadable_parts(result):
                 missed.part(part)
-            submission_result.refuse_without_runs(result)
+            submission_result.require_runs(result)
         except InputError as error:
             missed.result(path, error)
             continue

@@ -33,7 +33,7 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.summary import summarise
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission import result as submission_result
 from harness.submission.result import Result, find_results, read_result
 
@@ -126,10 +126,10 @@ def _readable(paths: Sequence[Path]) -> tuple[dict[Path, Result], InputError | N
     for path in paths:
         try:
             result = read_result(path)
-            for part in submission_result.parts(result):
+            for part in submission_result.unreadable_parts(result):
                 why = printable(part.message, 500)
                 print(f"tta: {printable(part.path)}: nothing is derived from it: {why}", file=sys.stderr)
-            submission_result.refuse_without_runs(result)
+            submission_result.require_runs(result)
         except InputError as error:
             if unreadable is not None:
                 print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
@@ -147,7 +147,7 @@ def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) ->
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
-    claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
+    claimed = claim.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
     score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"

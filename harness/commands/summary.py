@@ -32,9 +32,9 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     for path in dict.fromkeys(found for place in paths for found in find_results(place)):
         try:
             result = read_result(path)
-            for part in submission_result.parts(result):
+            for part in submission_result.unreadable_parts(result):
                 print(f"tta: {printable(part.path)}: left out: {printable(part.message, 500)}", file=sys.stderr)
-            submission_result.refuse_without_runs(result)
+            submission_result.require_runs(result)
         except InputError as error:
             print(f"tta: {printable(error, 2000)}", file=sys.stderr)
             status = ExitStatus.USAGE

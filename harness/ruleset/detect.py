@@ -107,7 +107,7 @@ def _absolute(path: Path) -> Path:
 def _versions_in_path(path: Path, named: Container[Path]) -> list[tuple[str, str]]:
     """Return the organiser's folders that are named after a round, with its version; the first has precedence."""
     folders = list(_absolute(path).parents)
-    if layout.is_place(folders[0]):
+    if layout.is_result_place(folders[0]):
         folders = folders[4:]  # without <benchmark>, <system>, results and <submitter>
     above = [folder.name for folder in folders if folder in named]
     below = [folder.name for folder in reversed(folders) if folder not in named]

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.base.typed_yaml import list_of
 from harness.errors import RulesError, printable, unknown_name
 from harness.ruleset.model import Waiver
-from harness.submission.layout import RESULTS, SYSTEMS, is_place
+from harness.submission.layout import RESULTS, SYSTEMS, is_result_place
 
 _BELOW = (RESULTS, SYSTEMS, "benchmarks", "*")  # a submitter's folders in the tree
 _FORM = "as in <submitter>/results/<system>/<benchmark>"
@@ -75,7 +75,7 @@ def tree_of(result: Path) -> Path | None:
     submitter's results, where the submitter could use another's name to obtain their waivers.
     """
     place = result.absolute()
-    folder = next((folder for folder in (place, place.parent) if is_place(folder)), None)
+    folder = next((folder for folder in (place, place.parent) if is_result_place(folder)), None)
     if folder is None or not folder.parents[2].name:
         return None
     tree = folder.parents[3]

@@ -87,7 +87,7 @@ def rule_node_joules(node: NodePower, start_ns: int, stop_ns: int) -> float:
 def olympic_mean(
     seconds: Sequence[float], joules: Sequence[float], drop: int = 1, scaling_factor: float = 1.0
 ) -> float:
-    """The mean energy of the runs that the score of the times keeps: sorted by time, `drop` left out at either end.
+    """The mean energy of the runs that the score of the times keeps: sorted by time, `drop` left out at each end.
 
     scaling_factor: what the review multiplied the time with for convergence; it multiplies the energy, too.
 

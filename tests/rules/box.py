@@ -23,7 +23,7 @@ from harness.mlperf.load import RULESET_FILE
 from harness.ruleset import catalog
 from harness.ruleset.model import ReferenceConvergence, RuleSet
 from harness.scoring.run_result import derive_ledger
-from harness.submission import claim as submission_claim
+from harness.submission import layout as submission_claim
 from harness.submission import result as submission_result
 from tests import fabricate
 from tests.fabricate import Step, find

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -36,7 +36,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     found = [result.path / name for name in result.files if _BYPASS.search(name.rpartition("/")[2])]
     beside = result.path.absolute().parent / layout.PARAMETERS_NAME
-    if layout.is_place(result.path) and beside.exists():
+    if layout.is_result_place(result.path) and beside.exists():
         found.append(beside)
     for path in found:
-        yield Fault(str(path), None, f"is there to control a checker ({layout.first_words(path)}); it is not obeyed")
+        yield Fault(str(path), None, f"is there to control a checker ({claim.excerpt(path)}); it is not obeyed")

@@ -119,7 +119,7 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     """An empty tree has not passed."""
-    with pytest.raises(SubmissionError, match="no result is here"):
+    with pytest.raises(SubmissionError, match="there is no result"):
         check.run([tmp_path], "v1", "text", TODAY)
 
 

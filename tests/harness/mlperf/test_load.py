@@ -104,7 +104,7 @@ def test_a_later_rule_never_judges_an_earlier_round() -> None:
 
 
 def test_numbers_of_runs_are_mlperfs() -> None:
-    """3D U-Net: 40 runs, of which four are left out at either end."""
+    """3D U-Net: 40 runs, of which four are left out at each end."""
     found = {version: round_of(version).benchmarks for version in ("1.0.0", "5.1.0")}
 
     assert (found["1.0.0"]["unet3d"].num_runs, found["1.0.0"]["unet3d"].drop) == (40, 4)

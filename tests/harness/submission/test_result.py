@@ -70,7 +70,7 @@ def test_what_is_none(tmp_path: Path) -> None:
     log = put(tmp_path / "a" / "readme")
 
     assert find_results(log) == [log]
-    with pytest.raises(SubmissionError, match="no result is here"):
+    with pytest.raises(SubmissionError, match="there is no result"):
         find_results(tmp_path)
     with pytest.raises(SubmissionError, match="there is no such file or folder"):
         find_results(tmp_path / "gone")
@@ -292,8 +292,8 @@ def test_the_nodes_are_of_the_description_that_lies_next(tmp_path: Path) -> None
     ("text", "message"),
     [
         ("[]", "the system description is not a JSON object"),
-        ("{", "no system description can be read from it: not JSON"),
-        ('{"a": 1, "a": 1}', "no system description can be read from it: the key 'a' stands twice"),
+        ("{", "is not a readable system description: not JSON"),
+        ('{"a": 1, "a": 1}', "is not a readable system description: the key 'a' stands twice"),
     ],
 )
 def test_a_description_that_is_none_is_unreadable(tmp_path: Path, text: str, message: str) -> None:
