@@ -73,7 +73,7 @@ def _call(argv: Sequence[str] | None) -> int:
         return _end(ExitStatus.USAGE, f"{place}{printable(error.strerror or error, 1000)}")
     except Exception:  # noqa: BLE001  (the last line of defence: what arrives here is a bug of ours)
         traceback.print_exc()
-        return _end(ExitStatus.BUG, "this is a bug of ours; please report it with the lines above")
+        return _end(ExitStatus.INTERNAL, "this is an internal error of tta; please report it with the lines above")
 
 
 def _let_go() -> None:

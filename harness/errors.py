@@ -1,19 +1,19 @@
-"""The exception tree and the exit table.
+"""The exceptions, as a tree, and the exit statuses.
 
 TtaError                      exit 2
 |-- UsageError                a wrong argument, an unknown name, a value that is not permitted
-|-- InputError                something given to us cannot be read or understood
+|-- InputError                an input cannot be read or understood
 |   |-- LogError              a run log
 |   |-- RulesError            a rules file or a price book
 |   |-- SubmissionError       a submission, a system description, a manifest
 |   `-- DataError             a data set
-|-- OutputError               something cannot be written, or is there already
-|-- MissingDependencyError    an optional part of the installation is absent
-|-- WorkerError               the training process could not be started or broke the protocol
+|-- OutputError               an output cannot be written, or is there already
+|-- MissingDependencyError    an optional part of the installation is missing
+|-- WorkerError               the training process could not be started, or broke the protocol
 `-- Interrupted               exit 130: SIGINT or SIGTERM
 
-Bad input raises one of these; a breach of the competition's rules is a Finding;
-a broken invariant of ours is an `assert`. Only `cli.py` turns an exception into an exit status.
+Bad input raises one of these; a breach of the competition's rules is a Finding; a broken invariant of `tta` itself is
+an `assert`. Only `cli.py` turns an exception into an exit status.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What the shell sees, for every verb."""
+    """The exit status of every verb."""
 
-    OK = 0
-    FINDINGS = 1  # findings of severity error, or the target was not reached
-    USAGE = 2  # usage, configuration, unreadable input, unwritable output
-    BUG = 3  # a fault of ours
-    INTERRUPTED = 130
+    OK = 0  # success
+    FINDINGS = 1  # findings of severity error, or target not reached
+    USAGE = 2  # usage error, unreadable input, or unwritable output
+    INTERNAL = 3  # internal error: a bug in `tta`
+    INTERRUPTED = 130  # SIGINT or SIGTERM
 
 
 class TtaError(Exception):
-    """Root of the tree: one clear sentence that names the place, the value and the choice."""
+    """Root of the tree. The message is one clear sentence that names the place, the value and the permitted values."""
 
     exit_status = ExitStatus.USAGE
 
@@ -43,7 +43,7 @@ class UsageError(TtaError):
 
 
 class InputError(TtaError):
-    """Something given to us cannot be read or understood."""
+    """An input cannot be read or understood."""
 
 
 class LogError(InputError):
@@ -59,29 +59,29 @@ class SubmissionError(InputError):
 
 
 class DataError(InputError):
-    """A data set is missing, damaged or of the wrong layout."""
+    """A data set is missing, damaged or has the wrong layout."""
 
 
 class OutputError(TtaError):
-    """Something cannot be written, or is there already."""
+    """An output cannot be written, or is there already."""
 
 
 class MissingDependencyError(TtaError):
-    """An optional part of the installation is absent."""
+    """An optional part of the installation is missing."""
 
 
 class WorkerError(TtaError):
     """The training process could not be started, or broke the protocol."""
 
 
-class Interrupted(TtaError):  # noqa: N818  (a signal, not an error of anybody's)
+class Interrupted(TtaError):  # noqa: N818  (an event, not an error)
     """SIGINT or SIGTERM."""
 
     exit_status = ExitStatus.INTERRUPTED
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """`text` with control characters made visible, safe to print in a terminal, at most `limit` characters."""
+    """Return `text` with its control characters made visible, safe for a terminal, in at most `limit` characters."""
     shown = str(text)[: limit + 1]
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
@@ -89,8 +89,11 @@ def printable(text: object, limit: int = 200) -> str:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], listing: str | None = None) -> str:
-    """A sentence for a name nobody knows: the nearest names, or all of them, or what to call to see those."""
-    import difflib  # for those alone who mistype
+    """Return a sentence about an unknown name, with the nearest known ones, else all of them, else `listing`.
+
+    listing: a sentence that says where the known names are listed, for where they are too many.
+    """
+    import difflib  # needed for typing errors only
 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)

@@ -1,4 +1,7 @@
-"""Findings: what a check saw, where, and how bad that is."""
+"""What authors of checks need: a check is a `Rule`, yields `Fault`s, and a `Finding` is a fault under a ruleset.
+
+Findings that differ in numbers only form a `Group`: text, JSON, SARIF and the page show each group once, with a count.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from harness.base.docstrings import section
 
 
 class Severity(StrEnum):
-    """error: the result does not count. warning: a person should look. note: worth knowing."""
+    """error: the result does not count. warning: a person should look at it. note: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,9 +24,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a check yields: place and message. The engine adds the code and the ruleset's severity.
+    """What a check yields: a place and a message. The engine adds the code and the ruleset's severity.
 
-    message: what was seen, what is allowed, with units. evidence: the numbers in it, for machines.
+    message: what was seen and what is allowed, with units. evidence: its numbers, machine-readable.
     """
 
     path: str
@@ -34,7 +37,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault under a ruleset. `waived` names the waiver's reason where the rulebook accepts it."""
+    """A fault under a ruleset. waived: the reason of the waiver that accepts it; None if there is none."""
 
     code: str
     name: str
@@ -51,17 +54,17 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Whether this alone makes the result invalid."""
+        """Whether this finding makes the result invalid: an error that is not waived."""
         return self.severity is Severity.ERROR and self.waived is None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check as the registry knows it.
+    """A check, as the registry finds it.
 
-    code: family and number, `LOG001`. name: the fault in snake case. scope: "log" (the check is called
-    with each log), "result" (called once with the whole result) or "judgement" (called last, with the findings
-    of the others). document: the check's docstring.
+    code: family and number, `LOG001`. name: the fault in snake case. scope: "log" (the check is called with each log),
+    "result" (called once with the whole result) or "judgement" (called last, with the others' findings). document: the
+    check's docstring.
     """
 
     code: str
@@ -76,35 +79,35 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """Why it matters, as the document says."""
+        """The document's section "Why it matters"."""
         return section(self.document, "Why it matters")
 
     @property
     def instead(self) -> str:
-        """What to do, as the document says."""
+        """The document's section "Instead": what to do."""
         return section(self.document, "Instead")
 
 
 def sort_key(finding: Finding) -> tuple[int, str, int, str]:
-    """Errors first, then by place, then by code."""
+    """Return the key that sorts errors first, then by place, then by code."""
     order = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
     return (order[finding.severity], finding.path, finding.line or 0, finding.code)
 
 
-MAX_LINES = 20  # that a group names; the last line is named beside them
+MAX_LINES = 20  # that a group names, plus the last one
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Findings of one code, severity, file and waiver whose messages differ in numbers only."""
+    """Findings of the same code, severity, file and waiver whose messages differ in numbers only."""
 
     findings: tuple[Finding, ...]
 
     @property
     def first(self) -> Finding:
-        """Whose message and evidence stand for the group."""
+        """The finding whose message and evidence represent the group."""
         return self.findings[0]
 
     @property
@@ -113,37 +116,37 @@ class Group:
 
     @property
     def lines(self) -> list[int]:
-        """The lines by number, each once."""
+        """The line numbers in ascending order, each once."""
         return sorted({item.line for item in self.findings if item.line is not None})
 
     def named_lines(self, most: int = MAX_LINES) -> list[int]:
-        """The first `most` lines, and the last."""
+        """Return the first `most` lines, and the last one."""
         lines = self.lines
         return lines if len(lines) <= most + 1 else [*lines[:most], lines[-1]]
 
 
-def alike(findings: Iterable[Finding]) -> list[Group]:
-    """The groups, sorted as their first findings are: errors first, then by place."""
-    return [Group(tuple(members)) for members in together(sorted(findings, key=sort_key), lambda finding: finding)]
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """Return the groups of `findings`, sorted as their first findings are: errors first, then by place."""
+    return [Group(tuple(members)) for members in grouped_by(sorted(findings, key=sort_key), lambda finding: finding)]
 
 
-def together(items: Iterable[Item], finding_of: Callable[[Item], Finding]) -> list[list[Item]]:
-    """The items in their order, those together whose findings make one group; a group stands where its first does."""
+def grouped_by(items: Iterable[Item], finding_of: Callable[[Item], Finding]) -> list[list[Item]]:
+    """Return the items in lists, one list per group of their findings, in the order of each group's first item."""
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in items:
         finding = finding_of(item)
-        kind = (finding.severity, finding.code, finding.path, finding.waived, shape_of(finding))
+        kind = (finding.severity, finding.code, finding.path, finding.waived, message_shape(finding))
         found.setdefault(kind, []).append(item)
     return list(found.values())
 
 
-def shape_of(finding: Finding) -> str:
-    """The message without its numbers."""
+def message_shape(finding: Finding) -> str:
+    """Return the message with each number replaced by `#`."""
     return _NUMBER.sub("#", finding.message)
 
 
-def alone(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON has it."""
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a JSON object."""
     return {
         "code": finding.code,
         "name": finding.name,
@@ -156,6 +159,6 @@ def alone(finding: Finding) -> dict[str, Any]:
     }
 
 
-def record(group: Group) -> dict[str, Any]:
-    """A group as JSON has it: its first finding, how many there are, the first twenty lines and the last."""
-    return {**alone(group.first), "count": group.count, "lines": group.named_lines()}
+def group_object(group: Group) -> dict[str, Any]:
+    """Return a group as a JSON object: its first finding, their number, the first twenty lines and the last."""
+    return {**finding_object(group.first), "count": group.count, "lines": group.named_lines()}

@@ -1,4 +1,4 @@
-"""What a workload is to the referee: asked for a block, then for a quality; never for the time."""
+"""What authors of workloads implement: the referee asks for blocks of training and for qualities, never for a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A quality and which way is better."""
+    """A quality metric. direction: whether larger ("max") or smaller ("min") is better."""
 
     name: str
     unit: str
@@ -33,9 +33,9 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """One evaluation. No examples is an error, never 0.0.
+    """The result of one evaluation. An evaluation without examples is an error, never 0.0.
 
-    signature: how the metric's library says that it computed the value, with its version; logged beside it.
+    signature: how the metric's library describes the computation, with its version; logged with the value.
 
     Raises:
         ValueError: `num_examples` is not positive.
@@ -58,9 +58,9 @@ class Quality:
 class Block:
     """What one call of `train_block` did, over all devices.
 
-    num_samples: samples trained on, counted with repetition; whole global batches.
-    mean_loss: mean training loss over the block, weighted by samples; may be NaN (the referee ends the run).
-    data_wait_s: seconds in which the training loop had nothing to compute because data were not there.
+    num_samples: samples trained on, repetitions included; whole global batches.
+    mean_loss: mean training loss over the block, weighted by samples; may be NaN (the referee then ends the run).
+    data_wait_s: seconds in which the training loop waited for data and had nothing to compute.
     """
 
     num_samples: int
@@ -70,12 +70,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Everything that decides a run, apart from the data themselves.
+    """Everything that determines a run, apart from the data.
 
-    `metadata` is what the rules let a workload know of its data before the clock starts: the content
-    of `metadata.json` beside the data (sizes, label set, vocabulary). The data's place is told in
-    `Session.start`, when the clock is running. `parts` is what a submission to the open division puts
-    in the place of functions of the workload, by the names of `Workload.parts`; empty in the closed one.
+    metadata: what the rules let a workload know about its data before the clock starts: the content of the data's
+        `metadata.json` (sizes, label set, vocabulary). Where the data are is only passed to `Session.start`, when the
+        clock is running.
+    parts: the functions with which a submission to the open division replaces functions of the workload, by the names
+        of `Workload.parts`; empty in the closed division.
     """
 
     workload: str
@@ -90,11 +91,13 @@ class RunConfig:
 
 
 def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], workload: str) -> R:
-    """The hyperparameters `values` as the dataclass `kind`, whose fields are ints, floats, strs and bools.
+    """Return the hyperparameters `values` as the dataclass `kind`, whose fields are ints, floats, strs and bools.
+
+    An int is accepted for a float.
 
     Raises:
-        UsageError: a name is unknown or missing, or a value is not of its field's kind; numbers are finite and from
-            0 up, and a whole number may stand for a float.
+        UsageError: a name is unknown or missing, a value has the wrong type, or a number is not finite, negative, or
+            1e9 and more.
     """
     kinds = {field.name: str(field.type) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in values:
@@ -113,15 +116,15 @@ def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], worklo
 
 
 class Session(Protocol):
-    """One training run in a cold process. Called in this order, on every rank:
+    """One training run in a new process. Called in this order, on every rank:
 
-    prepare() once: build the model, compile, warm up on synthetic input; untimed but limited.
-    start(data_dir) once: the clock runs; open the data. From here on the state must be as freshly seeded.
-    train_block(num_samples): train on whole global batches until at least `num_samples` have been
-        consumed since the call; returns when the device has finished. May be called until the
-        rules' budget is spent; the session decides nothing about stopping.
-    evaluate(): quality on the whole test set; must not change the course of training.
-    close(): release what was taken.
+    prepare(), once: build the model, compile, warm up on synthetic input; not timed, but limited.
+    start(data_dir), once: the clock runs; open the data. From here on the state must be as freshly seeded.
+    train_block(num_samples): train on whole global batches until at least `num_samples` have been consumed since the
+        call; return when the device has finished. Called until the rules' budget is spent at most; the session never
+        decides when to stop.
+    evaluate(): the quality on the whole test set; must not affect the training that follows.
+    close(): release all resources.
     """
 
     def prepare(self) -> None: ...
@@ -135,8 +138,8 @@ class Session(Protocol):
 class Workload(Protocol):
     """One kind of training task, in its suites.
 
-    name: the folder's name. metric: what `evaluate` returns.
-    libraries: what it imports beside torch and accelerate, by import name.
+    name: the name of its folder. metric: what `evaluate` returns.
+    libraries: the import names of what it needs in addition to torch and accelerate.
     parts: the functions that the open division may replace; the card gives their signatures.
     """
 
@@ -150,20 +153,20 @@ class Workload(Protocol):
     def parts(self) -> tuple[str, ...]: ...
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
-        """Fill the empty `data_dir` with the suite's data and a `metadata.json`; untimed, deterministic.
+        """Fill the empty `data_dir` with the suite's data and a `metadata.json`; not timed, deterministic.
 
-        `source` is a folder a person has in one of the layouts the card names; None means generate
-        or download. The folder `downloads` beside `data_dir` is kept, also when preparing fails.
+        source: a folder with the data in one of the layouts that the card lists; None: generate or
+            download them. The folder `downloads` next to `data_dir` is kept, even if the preparation fails.
 
         Raises:
-            DataError: unknown layout, damaged file, or nothing to be had.
+            DataError: the layout is unknown, a file is damaged, or the data cannot be obtained.
         """
         ...
 
     def open(self, config: RunConfig) -> Session: ...
 
     def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
-        """What solutions without training reach on the test set, by name, in the metric's unit.
+        """Return what solutions without training reach on the test set, by name, in the metric's unit.
 
         Raises:
             DataError: the prepared data are missing or damaged.

@@ -1,1 +1,1 @@
-"""What counts: numbers as versioned YAML, checks as files."""
+"""What counts: numbers as versioned YAML, checks as code."""

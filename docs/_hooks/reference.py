@@ -51,28 +51,6 @@ AUDIT = "AUD"
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 _CODE = re.compile(rf"\b({'|'.join(FAMILIES)})[0-9]{{3}}\b")
 _DOCUMENT = re.compile(r"\bdocs/([\w./-]+\.md)\b")
-# MLPerf's keys; the code gives only their names.
-MLPERF_KEYS = {
-    "submission_benchmark": "the benchmark, `<workload>_<suite>`",
-    "submission_division": "`closed` or `open`",
-    "submission_org": "the submitter named in the system description",
-    "submission_platform": "the system's name",
-    "submission_status": "the availability stated in the system description",
-    "seed": "the seed of the run",
-    "train_samples": "number of training examples",
-    "eval_samples": "number of examples in the test set",
-    "global_batch_size": "samples in a step, over all devices",
-    "cache_clear": "whether the page cache was cleared; metadata: `method`, `num_files`",
-    "init_start": "start of initialisation",
-    "init_stop": "end of initialisation",
-    "run_start": "the clock starts",
-    "block_start": "start of a block of training; metadata: `samples_count`",
-    "block_stop": "end of a block, with the device synchronised; metadata: `samples_count`",
-    "tracked_stats": "of the block: `train_loss`, `data_wait_s`, `throughput` in samples per second",
-    "eval_start": "start of an evaluation; metadata: `samples_count`",
-    "eval_stop": "end of an evaluation; metadata: `samples_count`",
-    "eval_accuracy": "the quality, whatever the metric; metadata: `samples_count`, `num_examples`",
-}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
@@ -153,8 +131,8 @@ def _verb(parser: argparse.ArgumentParser) -> str:
 
 
 def exit_codes() -> str:
-    """The exit statuses with the comments beside them."""
-    comments = {"OK": "success", "INTERRUPTED": "SIGINT or SIGTERM"} | _comments(errors)
+    """The exit statuses with their comments."""
+    comments = _comments(errors)
     rows = [(f"`{one.value}`", f"`{one.name}`", _text(comments[one.name])) for one in errors.ExitStatus]
     return _table(("status", "name", "meaning"), rows)
 
@@ -181,9 +159,7 @@ def log_keys() -> str:
         ("After `run_stop`", keys.SUMMARY_KEYS),
     ):
         rows = [
-            (f"`{value}`", "tta", _value(comments.get(by_value[value], "")))
-            if value.startswith("tta_")
-            else (f"`{value}`", "MLPerf", _text(MLPERF_KEYS[value]))
+            (f"`{value}`", "tta" if value.startswith("tta_") else "MLPerf", _value(comments.get(by_value[value], "")))
             for value in group
         ]
         parts.append(f"### {title}\n\n" + _table(("key", "vocabulary", "value"), rows))

@@ -1,1 +1,1 @@
-"""Knows no word of the competition: clocks, files, streams, strict readers, statistics."""
+"""What knows nothing of the competition: clocks, files, streams, strict readers, statistics."""

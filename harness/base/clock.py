@@ -9,10 +9,10 @@ from typing import Protocol
 class Clock(Protocol):
     """Time as the referee sees it.
 
-    `elapsed_ns` is monotonic nanoseconds since the clock was made; `time_ms` is wall time in
-    milliseconds since the epoch, read once when the clock was made and advanced by `elapsed_ns`,
-    so the two can never disagree and a step of the system's clock cannot reach a result. `origin_ns` is
-    the system's monotonic clock where `elapsed_ns` is zero.
+    `elapsed_ns` is monotonic nanoseconds since the clock was made. `time_ms` is wall time in milliseconds since the
+    epoch, read once when the clock was made and advanced by `elapsed_ns`, so that the two can never disagree and a
+    step of the system's clock cannot reach a result. `origin_ns` is the system's monotonic clock where `elapsed_ns`
+    is zero.
     """
 
     @property
@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """CLOCK_MONOTONIC_RAW where there is one: CLOCK_MONOTONIC is slewed by NTP, up to 500 ppm."""
+    """CLOCK_MONOTONIC_RAW where the system has it: NTP slews CLOCK_MONOTONIC by up to 500 ppm."""
 
     def __init__(self) -> None:
         self._id = self.clock_id()
@@ -32,17 +32,17 @@ class MonotonicClock:
 
     @staticmethod
     def clock_id() -> int:
-        """Which of the system's clocks it is; processes of one machine share its zero."""
+        """Return the id of the system clock that is read; all processes of a machine share its zero."""
         return int(getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
 
     @property
     def origin_ns(self) -> int:
-        """The system clock's nanoseconds at which `elapsed_ns` is zero."""
+        """The system clock's nanoseconds where `elapsed_ns` is zero."""
         return self._start_ns
 
     @property
     def resolution_ns(self) -> int:
-        """Resolution the system claims for this clock, in nanoseconds."""
+        """Resolution that the system states for this clock, in nanoseconds."""
         return max(1, round(time.clock_getres(self._id) * 1e9))
 
     def elapsed_ns(self) -> int:
@@ -52,5 +52,5 @@ class MonotonicClock:
         return self._wall_start_ms + elapsed_ns // 1_000_000
 
     def wall_drift_ms(self) -> int:
-        """How far the system's wall clock has moved away from this clock since it was made."""
+        """Return by how many milliseconds the system's wall clock has moved against this clock since it was made."""
         return time.time_ns() // 1_000_000 - self.time_ms(self.elapsed_ns())

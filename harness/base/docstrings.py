@@ -1,4 +1,4 @@
-"""A check's docstring by sections, headings, paragraphs and code. Text in, text out; who shows it escapes it."""
+"""A check's docstring as sections, headings, paragraphs and code. Text in, text out: the caller escapes it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _INLINE_CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a document. kind: "heading", "paragraph", "item" or "code".
+    """A part of a document. kind: "heading", "paragraph", "item" or "code".
 
-    spans: the text in parts, each with whether it is inline code.
+    spans: the text in parts, each with whether it is code.
     """
 
     kind: str
@@ -21,19 +21,19 @@ class Piece:
 
 
 def section(document: str, title: str) -> str:
-    """What stands under the heading `title` of a check's document; empty where there is no such heading."""
+    """Return the text under the heading `title` of a check's document; empty if there is no such heading."""
     match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", document, re.MULTILINE | re.DOTALL)
     return "" if match is None else match.group(1).strip()
 
 
 def pieces(document: str) -> list[Piece]:
-    """The document's pieces: `#` headings, fenced or indented code, `-` items, and paragraphs of everything else.
+    """Return the document's pieces: `#` headings, fenced or indented code, `-` items, and paragraphs of the rest.
 
-    Links, images and markup are no part of this language: they stay the letters they are.
+    Links, images and other markup are not part of this language and stay plain text.
     """
     found: list[Piece] = []
-    lines: list[str] = []  # of the piece that is being read
-    kind = ""  # of that piece: "paragraph", "item", "fence", "indented", or "" between pieces
+    lines: list[str] = []  # of the current piece
+    kind = ""  # of the current piece: "paragraph", "item", "fence", "indented", or "" between pieces
 
     def end() -> None:
         nonlocal kind
@@ -73,6 +73,6 @@ def pieces(document: str) -> list[Piece]:
 
 
 def _spans(text: str) -> tuple[tuple[str, bool], ...]:
-    """`text` at its backticks: odd parts of the split are code."""
+    """Split `text` at its backticks: every second part is code."""
     parts = _INLINE_CODE.split(text)
     return tuple((part, number % 2 == 1) for number, part in enumerate(parts) if part)

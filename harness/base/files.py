@@ -1,4 +1,4 @@
-"""Walks a folder that somebody sent: links are not followed, and neither depth nor number can exhaust anything."""
+"""Reads untrusted folders and small files: links are not followed, and depth, number and size are bounded."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 from harness.errors import SubmissionError
 
-MAX_FOLDERS = 100_000  # 30 submitters with 100 results each have some 10,000
+MAX_FOLDERS = 100_000  # 30 submitters with 100 results each have about 10,000
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One folder. `folders` may be shortened by who walks, before the next level: what is taken out is not entered.
+    """One folder of a walk. The caller may remove entries of `folders` before it asks for the next level: those are
+    not entered.
 
-    names: everything in it that is no folder, links to folders among it; sorted. why: it could not be listed, and why.
+    names: everything else in it, links to folders included; sorted. why: the reason if it could not be listed.
     """
 
     path: Path
@@ -29,12 +30,12 @@ class Level:
 
 
 def walk(top: Path, max_names: int, what: str) -> Iterator[Level]:
-    """Every folder from `top` downwards, sorted.
+    """Yield every folder from `top` downwards, sorted. what: the kind of folder, for the message.
 
-    os.walk calls itself, and a thousand folders in each other end it; it passes over what it may not list, too.
+    os.walk is recursive, so that a thousand nested folders end it, and it silently skips what it cannot list.
 
     Raises:
-        SubmissionError: there are more than `max_names` names, or 100,000 folders; `what` has no so many.
+        SubmissionError: there are more than `max_names` files or 100,000 folders.
     """
     waiting, num_names, num_folders = [top], 0, 1
     while waiting:
@@ -64,12 +65,13 @@ MAX_SMALL_FILE_BYTES = 1 << 20
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of the bytes of a regular file, as many as it had when it was opened.
+    """Return the SHA-256 of a regular file's bytes, as many as it had when it was opened.
 
-    Raises OSError where it cannot be read.
+    Raises:
+        OSError: it cannot be read.
     """
     digest = hashlib.sha256()
-    # Not to wait for a pipe that has taken its place, nor for the end of one that grows.
+    # Neither a pipe in its place nor a file that keeps growing may hold the reader up.
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         left = os.fstat(stream.fileno()).st_size
         while piece := stream.read(min(left, 1 << 20)):
@@ -79,10 +81,10 @@ def sha256_of(path: Path) -> str:
 
 
 def small_file(path: Path, max_bytes: int = MAX_SMALL_FILE_BYTES) -> bytes:
-    """The bytes of a regular file of at most `max_bytes`.
+    """Return the bytes of a regular file of at most `max_bytes`.
 
     Raises:
-        SubmissionError: it is no such file.
+        SubmissionError: it is not a regular file, is too large, or cannot be read.
     """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -102,11 +104,11 @@ def small_file(path: Path, max_bytes: int = MAX_SMALL_FILE_BYTES) -> bytes:
 
 
 def line_of(path: Path, name: str) -> int | None:
-    """The line on which the field `name` begins in a small JSON or YAML file; None where it cannot be found."""
+    """Return the line on which the field `name` begins in a small JSON or YAML file; None if it is not found."""
     try:
         text = small_file(path).decode("utf-8")
     except (SubmissionError, UnicodeDecodeError):
         return None
-    # Possessive: a line may be a megabyte of blanks.
+    # Possessive, since a line may be a megabyte of blanks.
     field = re.compile(rf'[\s{{,]*+(?:"{re.escape(name)}"|{re.escape(name)})\s*:')
     return next((number for number, line in enumerate(text.splitlines(), 1) if field.match(line)), None)

@@ -1,6 +1,6 @@
-"""The line between referee and worker: one JSON object a line over a Unix socket. Standard library only.
+"""One JSON object per line over a socket, in both directions. Standard library only.
 
-JSON, because what comes from the worker is written by submitted code and must never be unpickled.
+JSON, because the other side may be untrusted code, whose messages must never be unpickled.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import WorkerError
+from harness.errors import TtaError
 
 MAX_MESSAGE_BYTES = 4 << 20
 
 
-class SocketClosed(WorkerError):  # noqa: N818  (what happened, not whose error it is)
+class SocketClosed(TtaError):  # noqa: N818  (an event, not necessarily an error)
     """The other side is gone."""
 
 
+class BadMessage(TtaError):  # noqa: N818  (as SocketClosed)
+    """The other side sent something that is not a message: what it sent, as a noun."""
+
+
 class JsonSocket:
-    """One end of the line."""
+    """One end of the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -36,7 +40,7 @@ class JsonSocket:
 
     @classmethod
     def connect(cls, path: Path) -> JsonSocket:
-        """The worker's end."""
+        """Return the connecting end of a Unix socket that listens at `path`."""
         with contextlib.ExitStack() as undo:
             connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             connection.connect(str(path))
@@ -44,10 +48,10 @@ class JsonSocket:
         return cls(connection)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Sends one message.
+        """Send one message.
 
         Raises:
-            SocketClosed: nobody is there to read it.
+            SocketClosed: the other side is gone.
         """
         data = json.dumps(message).encode() + b"\n"
         self._socket.setblocking(True)
@@ -59,12 +63,12 @@ class JsonSocket:
             self._socket.setblocking(False)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
-        """The next message, or None if none came within `timeout_s` seconds (None: wait for ever).
+        """Return the next message, or None if none arrives within `timeout_s` seconds (None: wait for ever).
 
         Raises:
-            SocketClosed: the other side closed the line. WorkerError: what came is no message.
+            SocketClosed: the other side closed the connection. BadMessage: a line is not a JSON object, or too long.
         """
-        # A worker that sends a byte now and then must not hold the referee beyond the time it gave.
+        # A peer that sends a byte now and then must not hold the caller beyond its timeout.
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
             remaining_s = None if timeout_s is None else max(0.0, deadline - time.monotonic())
@@ -80,15 +84,15 @@ class JsonSocket:
                 raise SocketClosed("the connection was closed")
             self._buffer += piece
             if len(self._buffer) > MAX_MESSAGE_BYTES:
-                raise WorkerError(f"the worker sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
+                raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES:,} bytes")
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = bytearray(rest)
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            raise WorkerError("the worker sent something that is no message") from None
+            raise BadMessage("something that is not a message") from None
         if not isinstance(message, dict):
-            raise WorkerError("the worker sent something that is no message")
+            raise BadMessage("something that is not a message")
         return message
 
     def close(self) -> None:

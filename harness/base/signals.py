@@ -1,4 +1,4 @@
-"""Signals that end a run, collected instead of raised."""
+"""Signals that end a process, collected instead of raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def collected() -> Iterator[list[int]]:
-    """Collects SIGINT, SIGTERM and SIGHUP instead of raising, so that no line of the log is broken off half-way."""
+    """Collect SIGINT, SIGTERM and SIGHUP in the yielded list instead of raising, so that nothing is written half."""
     seen: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -19,7 +19,7 @@ def collected() -> Iterator[list[int]]:
     before = {
         number: signal.signal(number, note)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # nohup and background jobs mean it
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup and background jobs rely on that
     }
     try:
         yield seen

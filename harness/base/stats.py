@@ -1,7 +1,7 @@
-"""Means, intervals and tests over few runs, the extremes cut off: trimmed and Winsorised statistics. Pure.
+"""Means, intervals and tests over a few values without their extremes: trimmed and Winsorised statistics. Pure.
 
-`drop` is how many of the fastest and how many of the slowest are cut. A run that missed the target enters as
-infinity; at most `drop` of those may be given, so that every one of them is cut and no result is infinite.
+`drop` is how many of the smallest and how many of the largest values are cut. A value that was never reached is given
+as infinity; at most `drop` of those are permitted, so that all of them are cut and no result is infinite.
 
 Sources: J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and significance procedures for location
 based on a single sample", Sankhya A 25 (1963); K. K. Yuen, "The two-sample trimmed t for unequal population
@@ -17,35 +17,35 @@ from typing import TypeVar
 
 
 def kept(values: Sequence[float], drop: int) -> list[float]:
-    """The values in ascending order without the `drop` smallest and the `drop` largest."""
-    assert len(values) > 2 * drop >= 0, f"{len(values)} values cannot lose {drop} at either end"
+    """Return the values in ascending order without the `drop` smallest and the `drop` largest."""
+    assert len(values) > 2 * drop >= 0, f"{len(values)} values cannot lose {drop} at each end"
     return sorted(values)[drop : len(values) - drop]
 
 
 def trimmed_mean(values: Sequence[float], drop: int) -> float:
-    """The mean of what is kept: with `drop` 1 the olympic mean of MLPerf. Independent of the values' order."""
+    """Return the mean of what is kept; with `drop` 1 this is MLPerf's olympic mean."""
     rest = kept(values, drop)
     return math.fsum(rest) / len(rest)
 
 
 def variance(values: Sequence[float]) -> float:
-    """Sample variance (n - 1)."""
+    """Return the sample variance (divisor n - 1)."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def winsorised_variance(values: Sequence[float], drop: int) -> float:
-    """Sample variance after every value that is cut has become the nearest value that is kept.
+    """Return the sample variance after every value that is cut has become the nearest value that is kept.
 
-    A run that missed the target becomes the slowest kept one: its own time is not known, and not needed.
+    An infinite value becomes the largest kept one: its own size is not known, and not needed.
     """
     rest = kept(values, drop)
     return variance([rest[0]] * drop + rest + [rest[-1]] * drop)
 
 
 def trimmed_interval(values: Sequence[float], drop: int, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Confidence interval of the trimmed mean (Tukey and McLaughlin): Student's t with h - 1 degrees of
-    freedom, h the number of values kept. None where h is 1.
+    """Return the confidence interval of the trimmed mean (Tukey and McLaughlin): Student's t with h - 1 degrees of
+    freedom, h being the number of values kept. None if h is 1.
     """
     num_kept = len(values) - 2 * drop
     if num_kept < 2:
@@ -58,10 +58,10 @@ def trimmed_interval(values: Sequence[float], drop: int, confidence: float = 0.9
 
 
 def p_not_slower(leader: Sequence[float], other: Sequence[float], drop: int) -> float | None:
-    """One-sided p-value of Yuen's test: how easily `other` would look this much slower if it were not.
+    """Return the one-sided p-value of Yuen's test: how easily `other` would look this much slower if it were not.
 
-    Welch's t for trimmed means. Without any spread the means decide: 0 where `other` is slower, else 1.
-    None where fewer than two values are kept on a side.
+    Welch's t for trimmed means. Without any spread the means decide: 0 if `other` is slower, else 1.
+    None if fewer than two values are kept on a side.
     """
     from scipy.special import stdtr
 
@@ -81,14 +81,14 @@ def p_not_slower(leader: Sequence[float], other: Sequence[float], drop: int) -> 
 
 @functools.lru_cache(maxsize=1024)
 def student_quantile(dof: int, share: float) -> float:
-    """Student's t below which `share` of it lies, for whole degrees of freedom and a share from a half to below one.
+    """Return the quantile `share` of Student's t, for whole degrees of freedom and a share from 0.5 to below 1.
 
-    Bisection, to the last bit that it can tell, on the finite sum that the distribution then is. scipy's `stdtrit`
-    says the same; to import it takes longer than to judge twenty logs.
+    Bisection, to the last bit, on the finite sum that the distribution is for whole degrees of freedom. scipy's
+    `stdtrit` gives the same values, but importing it takes longer than judging twenty logs.
 
     Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions (1964), 26.7.3 and 26.7.4.
     """
-    low, high = 0.0, math.pi / 2  # the angle whose tangent is t by the root of the degrees of freedom
+    low, high = 0.0, math.pi / 2  # bounds of the angle whose tangent is t / sqrt(dof)
     while low < (middle := (low + high) / 2) < high:
         if (1 + _within(middle, dof)) / 2 < share:
             low = middle
@@ -98,7 +98,7 @@ def student_quantile(dof: int, share: float) -> float:
 
 
 def _within(angle: float, dof: int) -> float:
-    """The share of Student's t between -t and t."""
+    """Return the share of Student's t between -t and t, where tan(angle) = t / sqrt(dof)."""
     sine, cosine = math.sin(angle), math.cos(angle)
     term, total = (cosine, 0.0) if dof % 2 else (1.0, 0.0)
     for k in range(3 if dof % 2 else 2, dof + 1, 2):

@@ -1,4 +1,4 @@
-"""A stream whose reader may go away: what is said then is lost, the work is not."""
+"""A stream whose reader may go away: the output is lost then, the work is not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any, TextIO
 
 
 class TolerantStream:
-    """Writes to `stream`, and goes on where that fails in a way that `lost` names.
+    """Write to `stream`, and carry on if that fails with an error of the type `lost`.
 
-    `tta run 2>&1 | head -1` must not end the run; and a verb that was ended by `tta check x | head -1` would have
-    submitted nothing, or called a result valid, and nobody would know.
+    `program 2>&1 | head -1` must not end the program's work, nor change its exit status.
     """
 
     def __init__(self, stream: TextIO, lost: type[OSError] = OSError) -> None:

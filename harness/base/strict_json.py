@@ -1,4 +1,4 @@
-"""JSON that somebody sent, with nothing in it that JSON leaves open: a line of a log, or a document."""
+"""Strict JSON for untrusted input: nothing in it that JSON leaves open and readers take differently."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 from harness.errors import printable
 
-_MAX_DEPTH = 50  # a description has two levels; json.dumps, by which values are compared, gives up at about 1,000
+_MAX_DEPTH = 50  # a system description has two levels; json.dumps, which compares values, gives up at about 1,000
 _MAX_DIGITS = 20  # 64 bits
 
 
 def loads(data: bytes) -> Any:
-    """The value in `data`.
+    """Return the value in `data`.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested more than 50 deep; a key stands twice in an object; a number is
-            not finite or has more than 20 digits.
+        ValueError: it is not JSON, not UTF-8, or nested more than 50 levels deep; an object has a key twice; a number
+            is not finite or has more than 20 digits.
     """
     try:
         value = json.loads(
@@ -49,13 +49,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for name, value in pairs:
         if name in record:
-            raise ValueError(f"the key {printable(name)!r} stands twice")
+            raise ValueError(f"the key {printable(name)!r} occurs twice")
         record[name] = value
     return record
 
 
 def refuse(name: str) -> NoReturn:
-    """NaN and the infinities, which Python's reader of JSON takes for numbers."""
+    """Refuse NaN and the infinities, which Python's JSON reader accepts.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"{name} is not a JSON number")
 
 

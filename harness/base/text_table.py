@@ -8,9 +8,9 @@ from harness.errors import printable
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset()) -> str:
-    """The table's lines under its header; columns in `left` begin flush, the others end flush.
+    """Return the table's lines under its header. left: the columns that are aligned left; the others are aligned right.
 
-    Control characters are made visible, so that no cell can write on the terminal or break its line.
+    Control characters are made visible, so that no cell can control the terminal or break its line.
     """
     cells = [[printable(cell, 60) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]

@@ -1,7 +1,7 @@
 """YAML files as plain mappings, and mappings as typed dataclasses.
 
-Unknown keys are refused with a suggestion, wrong types with the place. Interpolations are refused, not
-resolved: `${oc.env:SECRET}` in a file that somebody sends must not read the environment.
+Unknown keys are refused with a suggestion, wrong types with their place. Interpolations are refused, not resolved:
+`${oc.env:SECRET}` in someone else's file must not read the environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 from harness.errors import RulesError, printable, unknown_name
 
-if TYPE_CHECKING:  # imported where it is used: the rounds need none of it
+if TYPE_CHECKING:  # imported where it is used: MLPerf's rounds do not need it
     from omegaconf.errors import OmegaConfBaseException
 
 # `!!bool x` is a KeyError of PyYAML's, `!!int x` and `0b_` a ValueError, `!!timestamp x` an AttributeError.
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file: duplicate keys, tags, interpolations and aliases without bound refused.
+    """Return the mapping in a YAML file. Duplicate keys, tags, interpolations and unbounded aliases are refused.
 
     Raises:
         RulesError: it cannot be read, or is not such a mapping.
@@ -36,11 +36,11 @@ def load_yaml(path: Path) -> dict[str, Any]:
         if not path.is_file():
             raise RulesError(f"{path}: there is no such file")
         if path.stat().st_size > 4 << 20:
-            raise RulesError(f"{path}: has more than 4 MiB; no rules file has as much")
+            raise RulesError(f"{path}: has more than 4 MiB; no rules file is as large")
         config = OmegaConf.load(path)
         content = OmegaConf.to_container(config, resolve=False)
     except OSError as error:
-        # OmegaConf's own for a document that is one number has no strerror.
+        # OmegaConf raises an OSError without strerror for a document that is one number.
         raise RulesError(f"{path}: cannot be read: {error.strerror or printable(error)}") from None
     except YAML_ERRORS as error:
         raise RulesError(f"{path}: not YAML: {' '.join(printable(error, 400).split())}") from None
@@ -66,25 +66,29 @@ def _refuse_not_plain(value: object, place: str) -> None:
 
 
 def list_of(kind: type[T], content: object, place: str) -> tuple[T, ...]:
-    """A list of mappings as dataclasses; nothing is an empty list."""
-    # OmegaConf leaves what is in a tuple of dataclasses as it is: dicts, unchecked.
+    """Return a list of mappings as dataclasses; None is an empty list."""
+    # OmegaConf would leave the items of a tuple of dataclasses as unchecked dicts.
     if content is not None and not isinstance(content, list):
         raise RulesError(f"{place}: must be a list")
     return tuple(build(kind, item, f"{place}[{i}]") for i, item in enumerate(content or []))
 
 
 def only(content: dict[str, Any], known: set[str], place: str) -> None:
-    """Refuses a key that is not in `known`, with a suggestion."""
+    """Refuse a key that is not in `known`.
+
+    Raises:
+        RulesError: there is such a key; suggests the nearest known one.
+    """
     for key in content:
         if key not in known:
             raise RulesError(f"{place}: {unknown_name('key', str(key), known)}")
 
 
 def build(kind: type[T], content: object, place: str) -> T:
-    """`content` as the dataclass `kind`, its types checked.
+    """Return `content` as the dataclass `kind`, with its types checked.
 
     Raises:
-        RulesError: an unknown or missing key, or a value of the wrong type; names `place`.
+        RulesError: a key is unknown or missing, or a value has the wrong type; names `place`.
     """
     from omegaconf import OmegaConf, read_write
     from omegaconf.errors import OmegaConfBaseException
@@ -101,18 +105,22 @@ def build(kind: type[T], content: object, place: str) -> T:
         return cast(T, OmegaConf.to_object(merged))
     except OmegaConfBaseException as error:
         raise RulesError(f"{place}: {_first_line(error)}") from None
-    except TypeError as error:  # OmegaConf's own for a mapping where a list should be
+    except TypeError as error:  # OmegaConf raises it for a mapping where a list should be
         raise RulesError(f"{place}: {printable(error)}") from None
 
 
 def _first_line(error: OmegaConfBaseException) -> str:
-    """OmegaConf's messages have several lines; the first says what, `full_key` says where."""
+    """Return the first line of OmegaConf's message, which says what is wrong, after `full_key`, which says where."""
     what = printable(str(error).splitlines()[0], 300).rstrip(".")
     return f"{error.full_key}: {what}" if error.full_key else what
 
 
 def mapping_of(content: object, place: str) -> dict[str, Any]:
-    """`content`, which must be a mapping, as one of its own."""
+    """Return a copy of `content`.
+
+    Raises:
+        RulesError: it is not a mapping.
+    """
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping of names to values")
     return dict(content)

@@ -1,1 +1,1 @@
-"""The leaderboard as a static site, and a small server that keeps it fresh."""
+"""The leaderboard: rows, ranks and pages."""

@@ -1,4 +1,7 @@
-"""The board for machines: one JSON document, and CSV with a line a result. Absent is null, or an empty cell."""
+"""The leaderboard for machines: the site's JSON and CSV, and the documents of `tta score --format json`. Pure.
+
+A missing value is null in JSON and an empty cell in CSV. `tta derive` derives these documents number by number.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
 from harness.energy.run_energy import RunEnergy
 from harness.energy.score import ScoreEnergy
-from harness.findings import Group, alike
+from harness.findings import Group, grouped
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.cost import Bill
 from harness.scoring.run_result import RunResult
@@ -69,7 +72,7 @@ class _Standing:
 
 
 def _standings(board: Board, table: Table) -> list[_Standing]:
-    """The rows of a table as they are, each with its places in the other rankings."""
+    """The rows of a table in their order, each with its ranks by energy and by cost."""
     time = table_view(board, table)
     cost, energy = cost_view(time), energy_view(board, time)
     entries = [board.of(row) for row in table.rows]
@@ -116,13 +119,13 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "why_not": score.why_not,
         "dropped": list(score.dropped),
         "runs": [_run(run) for run in score.runs],
-        "findings": [_finding(group) for group in alike(row.findings)],
+        "findings": [_finding(group) for group in grouped(row.findings)],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
     }
 
 
 def _finding(group: Group) -> dict[str, Any]:
-    """place and message are the first finding's."""
+    """A group of similar findings; place and message are the first one's."""
     first = group.first
     return {
         "code": first.code,
@@ -155,7 +158,7 @@ def _run(run: RunResult) -> dict[str, Any]:
 
 
 def _energy(energy: ScoreEnergy | None, rank: int | None) -> dict[str, Any] | None:
-    """None where no meter was read."""
+    """None where nothing was metered."""
     if energy is None:
         return None
     return {
@@ -193,7 +196,7 @@ def _run_energy(energy: RunEnergy | None) -> dict[str, Any] | None:
 
 
 def _cost(cost: CostRow, entry: Entry) -> dict[str, Any]:
-    """Ranked cost, and what stands beside it; money as text, exact."""
+    """The ranked cost and the unranked ones; money as exact text."""
     bill, interval = entry.row.bill, usd_interval(entry.row.score)
     return {
         "usd": _money(entry.row.score.usd),
@@ -216,12 +219,12 @@ def _money(usd: Decimal | None) -> str | None:
 
 
 def _book_digest(entry: Entry) -> str | None:
-    """Of the price book that priced the result; None where none did."""
+    """Digest of the price book that priced the result; None where it has no price."""
     return entry.prices_digest if entry.price is not None else None
 
 
 def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
-    """A line a result, with a head line; safe to open in a spreadsheet."""
+    """A header and one line per result; safe to open in a spreadsheet."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
@@ -260,8 +263,8 @@ def _cell(value: object) -> object:
 
 
 def row_document(row: Row) -> dict[str, Any]:
-    """The row without its findings, which are `tta check`'s to tell."""
-    shown = {name.name: getattr(row, name.name) for name in dataclasses.fields(row) if name.name != "findings"}
+    """A row of `tta score`, without the findings, which `tta check` reports."""
+    shown = {field.name: getattr(row, field.name) for field in dataclasses.fields(row) if field.name != "findings"}
     shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
     bill = None if row.bill is None else _bill_document(row.bill)
     place = None if row.energy_place is None else dataclasses.asdict(row.energy_place)
@@ -270,7 +273,7 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def _bill_document(bill: Bill) -> dict[str, Any]:
-    """What is declared, and what that costs; times and money as text."""
+    """The declared use and its cost; times and money as text."""
     declared = bill.declared
     amounts = ("usd", "compute_usd", "paid_usd", "seconds")
     return {
@@ -289,8 +292,8 @@ def _score_document(score: Score) -> dict[str, Any]:
     record = dataclasses.asdict(score)
     for part in (record, *record["runs"]):
         part["usd"] = None if part["usd"] is None else str(Decimal(part["usd"]))
-    said: list[Score | RunResult] = [score, *score.runs]
-    for part, source in zip((record, *record["runs"]), said, strict=True):
+    sources: list[Score | RunResult] = [score, *score.runs]
+    for part, source in zip((record, *record["runs"]), sources, strict=True):
         part["energy_j"], part["energy_source"] = source.energy_j, source.energy_source
         if source.energy is not None:
             part["energy"]["may_rank"] = source.energy.may_rank
@@ -298,6 +301,7 @@ def _score_document(score: Score) -> dict[str, Any]:
 
 
 def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
+    """The leaderboard of `tta score`."""
     return {
         "ruleset": board.ruleset,
         "ruleset_digest": board.ruleset_digest,

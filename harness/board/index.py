@@ -1,4 +1,4 @@
-"""A tree of submissions -> Board: every result read, judged and scored once; what cannot be is listed with why."""
+"""Submission tree -> Board: every result read, judged and scored once; what is in no table, with the reason."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ from harness.submission.layout import (
 from harness.submission.result import Result, find_results, read_result
 
 _LAST_MS = 253_402_300_800_000  # the year 10000
+_FILE_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, SYSTEM_NAME)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+Rate = Callable[[Result], Row]
+Rank = Callable[[Sequence[Row]], Leaderboard]
 
 
 @dataclass(frozen=True, slots=True)
 class LogHeader:
-    """What the head of a log says beside its score. Values are as logged: untrusted."""
+    """Facts from the header of a log that are not part of its score. Values are as logged: untrusted."""
 
     name: str
     sha256: str
@@ -49,53 +54,9 @@ class LogHeader:
     facts: tuple[tuple[str, str], ...]
 
 
-def log_header(log: RunLog) -> LogHeader:
-    config = log.value("tta_config")
-    start = log.first("run_start") or log.first("init_start")
-    facts: list[tuple[str, str]] = []
-
-    def note(name: str, value: object) -> None:
-        if value is not None:
-            facts.append((name, value_words(value)))
-
-    note("harness", log.field("tta_format", "harness"))
-    note("run", log.field("tta_format", "run_id"))
-    note("ruleset named", log.field("tta_rules", "ruleset"))
-    note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
-    note("digest of the data", log.field("tta_data", "digest"))
-    note("cache cleared", log.value("cache_clear"))
-    world = log.value("tta_world")
-    if isinstance(world, list):
-        note("processes", len(world))
-        ranks = [rank for rank in world if isinstance(rank, dict)]
-        note("devices", sorted({str(rank.get("device")) for rank in ranks}))
-        note("versions", next((rank.get("versions") for rank in ranks), None))
-    note("energy", log.value("tta_energy"))
-    return LogHeader(
-        name=log.path.name,
-        sha256=log.sha256,
-        num_bytes=log.num_bytes,
-        started=None if start is None else _day(start.time_ms),
-        config=mapping_or_empty(config),
-        facts=tuple(facts),
-    )
-
-
-def _day(time_ms: float) -> str | None:
-    """The date in UTC; None for a number that is no time of ours."""
-    return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
-
-
-_OUR_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, SYSTEM_NAME)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-Rate = Callable[[Result], Row]
-Rank = Callable[[Sequence[Row]], Leaderboard]
-
-
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that the site carries a copy of. target: its path in the site, safe in a file system and in a URL."""
+    """A file of which the site has a copy. target: its path in the site, safe in a file system and in a URL."""
 
     source: Path
     name: str
@@ -110,10 +71,10 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One result with all that its page shows. place: its folder, relative to the tree.
+    """One result with everything that its page shows. place: its folder, relative to the tree.
 
-    price: of one node, as the book has it. quote: the same with the rows that are in it, or why there is none.
-    prices_digest: of the price book of the result; None where it has none.
+    price: of one node, from the price book. quote: the same with the rows it is made of, or why there is none.
+    prices_digest: of the result's price book; None where it has none.
     power: of the runs that were metered, in the order of the runs.
     """
 
@@ -134,20 +95,20 @@ class Entry:
 
     @property
     def date(self) -> str | None:
-        """The day it was submitted, as claimed; the day of its last run where nobody claimed one."""
+        """The day of submission, as claimed; without a claim, the day of its last run."""
         if _DATE.fullmatch(self.row.submitted):
             return self.row.submitted
         return max((log.started for log in self.logs if log.started), default=None)
 
     @property
     def folder(self) -> str:
-        """The folder of its copies in the site, in the shape of a submission tree."""
+        """The folder of its copies in the site, laid out as a submission tree."""
         return f"files/{self.slug}"
 
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """A result in no table: what could not be read of it, or which benchmark it names that is not ours."""
+    """A result that is in no table, and why: unreadable, or of a benchmark that the ruleset does not have."""
 
     place: str
     reasons: tuple[str, ...]
@@ -155,7 +116,7 @@ class NotPlaced:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """All that the site shows. entries: by `row.path`, in the leaderboard's tables."""
+    """Everything that the site shows. entries: those of the leaderboard's rows, by `row.path`."""
 
     ruleset: RuleSet
     rules: Mapping[str, Rule]
@@ -166,7 +127,7 @@ class Board:
 
     @property
     def newest(self) -> str | None:
-        """The day of the newest result: the only date of the site that is not a result's own."""
+        """The day of the newest result; the site shows no other date of its own."""
         return max((entry.date for entry in self.entries.values() if entry.date), default=None)
 
     def of(self, row: Row) -> Entry:
@@ -182,12 +143,12 @@ def read_board(
     rate: Rate,
     rank: Rank,
 ) -> Board:
-    """Everything below `tree` under `ruleset`; a tree without results gives an empty board.
+    """The board of all results below `tree` under `ruleset`; empty if there are none.
 
-    rate: a result judged and scored. rank: the rows in tables.
+    rate: judges and scores a result. rank: puts the rows into tables.
 
     Raises:
-        SubmissionError: there is no folder at `tree`.
+        SubmissionError: `tree` is not a folder.
     """
     entries: dict[str, Entry] = {}
     not_placed: list[NotPlaced] = []
@@ -200,19 +161,19 @@ def read_board(
             if missing:
                 not_placed.append(NotPlaced(place, missing))
                 continue
-            row = _at_home(rate(result), place, tree)
-            entry = _entry(result, row, prices, ruleset, _free(slug(_name_parts(place)), taken), tree)
+            row = _relative_row(rate(result), place, tree)
+            entry = _entry(result, row, prices, ruleset, _unused(slug(_name_parts(place)), taken), tree)
         except InputError as error:
-            not_placed.append(NotPlaced(place, (_without(str(error), tree),)))
+            not_placed.append(NotPlaced(place, (_without_root(str(error), tree),)))
             continue
-        except OSError as error:  # it went away while it was read
+        except OSError as error:  # removed while it was being read
             not_placed.append(NotPlaced(place, (f"cannot be read: {error.strerror}",)))
             continue
         taken.add(entry.slug)
         entries[place] = entry
     leaderboard = rank([entry.row for entry in entries.values()])
     banded = {row.path: replace(entries[row.path], row=row) for table in leaderboard.tables for row in table.rows}
-    assert banded.keys() == entries.keys(), "the leaderboard lost a row, or made one up"
+    assert banded.keys() == entries.keys(), "the leaderboard lost or invented a row"
     return Board(ruleset, rules, prices, leaderboard, banded, tuple(not_placed))
 
 
@@ -225,21 +186,21 @@ def _results(tree: Path) -> list[Path]:
         raise SubmissionError(f"{tree}: cannot be read: {error.strerror}") from None
     try:
         return [path for path in find_results(tree) if path.is_dir()]
-    except SubmissionError:  # a folder is here, so this one says that no result is below it
+    except SubmissionError:  # the folder exists, so there is no result below it
         return []
 
 
 def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:
-    """Empty where the result belongs to a table."""
+    """Why the result belongs to no table; empty if it belongs to one."""
     if result.benchmark in ruleset.benchmarks:
         return ()
-    reasons = [f"{_relative(item.path, tree)}: {_without(item.message, tree)}" for item in result.unreadable]
+    reasons = [f"{_relative(item.path, tree)}: {_without_root(item.message, tree)}" for item in result.unreadable]
     if result.benchmark is not None:
         reasons.append(f"ruleset {ruleset.version} has no benchmark {result.benchmark!r}, which the logs name")
     elif result.runs:
         reasons.append("no log names a benchmark")
     elif not reasons:
-        reasons.append("there is no log in it")
+        reasons.append("it contains no log")
     return tuple(reasons)
 
 
@@ -276,12 +237,50 @@ def _entry(
         system_place=None if result.system_path is None else _relative(result.system_path, tree),
         has_manifest=result.manifest is not None,
         downloads=tuple(_downloads(result, row.path, name)),
-        unreadable=tuple((_relative(item.path, tree), _without(item.message, tree)) for item in result.unreadable),
+        unreadable=tuple((_relative(item.path, tree), _without_root(item.message, tree)) for item in result.unreadable),
     )
 
 
+def log_header(log: RunLog) -> LogHeader:
+    """The facts in the header of a log."""
+    config = log.value("tta_config")
+    start = log.first("run_start") or log.first("init_start")
+    facts: list[tuple[str, str]] = []
+
+    def note(name: str, value: object) -> None:
+        if value is not None:
+            facts.append((name, value_words(value)))
+
+    note("harness", log.field("tta_format", "harness"))
+    note("run", log.field("tta_format", "run_id"))
+    note("ruleset named", log.field("tta_rules", "ruleset"))
+    note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
+    note("digest of the data", log.field("tta_data", "digest"))
+    note("cache cleared", log.value("cache_clear"))
+    world = log.value("tta_world")
+    if isinstance(world, list):
+        note("processes", len(world))
+        ranks = [rank for rank in world if isinstance(rank, dict)]
+        note("devices", sorted({str(rank.get("device")) for rank in ranks}))
+        note("versions", next((rank.get("versions") for rank in ranks), None))
+    note("energy", log.value("tta_energy"))
+    return LogHeader(
+        name=log.path.name,
+        sha256=log.sha256,
+        num_bytes=log.num_bytes,
+        started=None if start is None else _day(start.time_ms),
+        config=mapping_or_empty(config),
+        facts=tuple(facts),
+    )
+
+
+def _day(time_ms: float) -> str | None:
+    """The date in UTC; None for a number outside the years 1970 to 9999."""
+    return datetime.fromtimestamp(time_ms / 1e3, UTC).date().isoformat() if 0 <= time_ms < _LAST_MS else None
+
+
 def _name_parts(place: str) -> list[str]:
-    """Submitter, system and benchmark of a result in a tree's shape; every part of any other path."""
+    """Submitter, system and benchmark of a result in a submission tree; all parts of any other path."""
     match place.split("/"):
         case [submitter, "results", system, benchmark]:
             return [submitter, system, benchmark]
@@ -291,25 +290,25 @@ def _name_parts(place: str) -> list[str]:
             return parts
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """`name`, or its first free number; results come in the order of their paths, so this repeats."""
-    number, free = 1, name
-    while free in taken:
+def _unused(name: str, taken: set[str]) -> str:
+    """`name`, with the first unused number if it is taken; results come in the order of their paths."""
+    number, unused = 1, name
+    while unused in taken:
         number += 1
-        free = f"{name}--{number}"
-    return free
+        unused = f"{name}--{number}"
+    return unused
 
 
 def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
-    """Everything in its folder, but the system description and the module: where `tta check` looks for them."""
+    """The files of the result; the system description and the module are placed where `tta check` looks for them."""
     parts = place.split("/")
     is_tree = len(parts) == 4 and parts[1] == "results" and all(NAME_PATTERN.fullmatch(part) for part in parts)
     root = f"files/{name}"
     folder = f"{root}/{place}" if is_tree else f"{root}/result"
     for file_name, entry in sorted(result.files.items()):
         is_log = RESULT_PATTERN.fullmatch(file_name) or POWER_PATTERN.fullmatch(file_name)
-        is_ours = is_log or file_name in _OUR_NAMES
-        if is_ours and entry.kind == "file" and entry.sha256 is not None:
+        is_known = is_log or file_name in _FILE_NAMES
+        if is_known and entry.kind == "file" and entry.sha256 is not None:
             yield Download(result.path / file_name, file_name, f"{folder}/{file_name}", entry.num_bytes, entry.sha256)
     path, digest = result.system_path, result.system_sha256
     if path is not None and digest is not None and path.parent.absolute() != result.path.absolute():
@@ -323,19 +322,19 @@ def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
             )
 
 
-def _at_home(row: Row, place: str, tree: Path) -> Row:
-    """The row with all places in it relative to the tree, so that a site says nothing of the machine that built it."""
+def _relative_row(row: Row, place: str, tree: Path) -> Row:
+    """The row with all paths relative to the tree, so that a site reveals nothing about the machine that built it."""
     score = row.score
     return replace(
         row,
         path=place,
-        findings=tuple(_finding_at_home(finding, tree) for finding in row.findings),
-        score=replace(score, why_not=None if score.why_not is None else _without(score.why_not, tree)),
+        findings=tuple(_relative_finding(finding, tree) for finding in row.findings),
+        score=replace(score, why_not=None if score.why_not is None else _without_root(score.why_not, tree)),
     )
 
 
-def _finding_at_home(finding: Finding, tree: Path) -> Finding:
-    return replace(finding, path=_relative(Path(finding.path), tree), message=_without(finding.message, tree))
+def _relative_finding(finding: Finding, tree: Path) -> Finding:
+    return replace(finding, path=_relative(Path(finding.path), tree), message=_without_root(finding.message, tree))
 
 
 def _relative(path: Path, tree: Path) -> str:
@@ -345,5 +344,5 @@ def _relative(path: Path, tree: Path) -> str:
     return path.name if path.is_absolute() else path.as_posix()
 
 
-def _without(message: str, tree: Path) -> str:
+def _without_root(message: str, tree: Path) -> str:
     return message.replace(f"{tree.absolute()}/", "").replace(f"{tree}/", "")

@@ -19,7 +19,7 @@ _LEFT = frozenset({0, 1, 6, 7})
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """A result of a round. num_errors: findings that make it invalid. claimed: what its scaling.json says, if any."""
+    """A result of a round. num_errors: findings that make it invalid. claimed: the factor in its scaling.json."""
 
     path: Path
     score: RoundScore
@@ -32,7 +32,7 @@ class RoundRow:
 
 
 def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
-    """One table a benchmark, the fastest first; then what there is to say of a row."""
+    """One table per benchmark, fastest first, each followed by notes on its rows."""
     parts = [f"round {version} ({digest[:12]})"]
     for name in sorted({row.score.benchmark or "?" for row in rows}):
         group = [row for row in rows if (row.score.benchmark or "?") == name]
@@ -41,9 +41,9 @@ def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
         notes = [f"{_place(row.path)}: {note}" for row in group for note in _notes(row)]
         parts += ["\n".join(notes)] if notes else []
     parts.append(
-        "minutes = olympic mean × factor; the factor takes back what a result converged faster than the mean of"
+        "minutes = olympic mean × factor; the factor takes back convergence faster than the reference's mean.\n"
+        "Convergence is judged by MLCommons' program, and by the text of the rules."
     )
-    parts[-1] += "\nthe reference. Convergence as MLCommons' program has it, and as the rules' text has it."
     return "\n\n".join(parts)
 
 
@@ -84,12 +84,12 @@ def _notes(row: RoundRow) -> list[str]:
         if verdict is not None and verdict.status != "pass":
             notes.append(f"convergence by {name}: {verdict.status}: {printable(verdict.why, 400)}")
     if row.claimed is not None and abs(row.claimed - score.factor) > 1e-6 * score.factor:
-        notes.append(f"its scaling.json claims the factor {row.claimed:.6f}, which is not used")
+        notes.append(f"the factor {row.claimed:.6f} in its scaling.json is not used")
     return notes
 
 
 def document(version: str, digest: str, rows: Sequence[RoundRow]) -> dict[str, Any]:
-    """The same for machines: every number with all its digits."""
+    """The same as JSON: every number in full precision."""
     return {"ruleset": version, "ruleset_digest": digest, "results": [_row_document(row) for row in rows]}
 
 

@@ -1,4 +1,4 @@
-"""The site over HTTP, rebuilt when the tree changes. Needs starlette and uvicorn; imported by nobody at start."""
+"""The site over HTTP, rebuilt when the tree changes. Needs starlette and uvicorn, so it is imported only when used."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Build = Callable[[Path], None]
 
 
 def signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and modification time of every file below `folder`: changes when a file does, costs no reading."""
+    """Path, size and modification time of every file below `folder`: detects changes without reading the files."""
     found = []
     for parent, subfolders, names in os.walk(folder):
         subfolders.sort()
         for name in sorted(names):
             try:
                 status = Path(parent, name).lstat()
-            except OSError:  # it went away between the two looks, which the next look will see
+            except OSError:  # removed in between; the next call sees that
                 continue
             found.append((os.path.join(parent, name), status.st_size, status.st_mtime_ns))
     return tuple(found)
@@ -55,8 +55,8 @@ def signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
 class LiveSite:
     """An ASGI application that serves the newest site that could be built.
 
-    build: writes the site to a folder that does not exist yet. A build that fails leaves the site as it was and is
-    told on standard error.
+    build: writes the site to a folder that does not exist yet. If it fails, the site stays as it was and the error goes
+    to standard error.
     """
 
     def __init__(self, tree: Path, root: Path, build: Build, now: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +71,7 @@ class LiveSite:
         self._number += 1
         folder = self._root / f"site-{self._number}"
         self._build(folder)
-        # The last one stays for answers that are still being sent.
+        # The previous one is kept for responses that are still being sent.
         shutil.rmtree(self._root / f"site-{self._number - 2}", ignore_errors=True)
         return StaticFiles(directory=folder, html=True)
 
@@ -83,7 +83,7 @@ class LiveSite:
         try:
             self._files = self._built()
         except TtaError as error:
-            print(f"tta: the board stays as it was: {error}", file=sys.stderr)
+            print(f"tta: the board was not rebuilt: {error}", file=sys.stderr)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._now() - self._checked_s >= CHECK_EVERY_S and not self._lock.locked():
@@ -94,7 +94,7 @@ class LiveSite:
 
 
 class SecurityHeaders:
-    """Puts the same headers on every answer, refusals included."""
+    """Adds the same headers to every response, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -109,8 +109,8 @@ class SecurityHeaders:
 
 
 def application(tree: Path, root: Path, build: Build, host: str) -> Starlette:
-    """The application. Asked on the loopback interface it answers to its own names only, so that a page of
-    somebody else's cannot read it by having its name point here.
+    """The application. On the loopback interface it answers to local host names only, which prevents DNS rebinding: a
+    foreign page cannot read the board by pointing its own name here.
     """
     allowed = list(_LOCAL_NAMES) if host in _LOCAL_NAMES else ["*"]
     return Starlette(
@@ -123,13 +123,13 @@ def serve(tree: Path, host: str, port: int, build: Build) -> None:
     """Serves until SIGINT or SIGTERM.
 
     Raises:
-        OutputError: nothing can be listened on there. TtaError: the first build failed.
+        OutputError: the address cannot be bound. TtaError: the first build failed.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        raise OutputError(f"{host}:{port}: cannot be listened on: {error}") from None
+        raise OutputError(f"{host}:{port}: cannot listen: {error}") from None
     with listener, tempfile.TemporaryDirectory(prefix="tta-board-") as root:
         app = application(tree, Path(root), build, host)
         address = listener.getsockname()

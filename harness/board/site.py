@@ -1,4 +1,4 @@
-"""Files by path -> a folder that appears all at once. An old site gives way to a new one; nothing else ever does."""
+"""Board -> a folder of files, published atomically. An older site is replaced; anything else is never touched."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from harness.board.index import Board, Download
 from harness.board.pages.render import render_pages
 from harness.errors import InputError, OutputError, printable
 
-MARKER_NAME = "tta-board.json"  # {"format": 1, "files": {path: sha256}}: what makes a folder a site of ours
+MARKER_NAME = "tta-board.json"  # {"format": 1, "files": {path: sha256}}: marks a folder as a site
 FORMAT_VERSION = 1
 _COPY_BYTES = 1 << 20
 
 
 def write_site(board: Board, site: Path, tree: Path) -> int:
-    """Writes the whole site to `site` and returns the number of its files, the marker not counted.
+    """Writes the whole site to `site`; returns the number of its files, without the marker.
 
-    It is built beside `site` and renamed: readers see the old one or the new one, and what is interrupted leaves
-    the old one as it was.
+    It is built next to `site` and renamed: readers see the old or the new site, and an interrupted build leaves the
+    old one unchanged.
 
     Raises:
-        OutputError: `site` is something else than a site of ours or an empty folder, lies in the tree or around it,
-            or cannot be written. InputError: a submitted file changed while it was copied.
+        OutputError: `site` is neither a site nor an empty folder, contains the tree or is inside it, or cannot be
+            written. InputError: a submitted file changed while it was copied.
     """
     refuse_foreign(site, tree)
     try:
         site.parent.mkdir(parents=True, exist_ok=True)
-        with _beside(site) as folder:
+        with _staging_folder(site) as folder:
             count = _fill(folder, board)
             _replace(site, folder)
     except OSError as error:
@@ -42,7 +42,7 @@ def write_site(board: Board, site: Path, tree: Path) -> int:
 
 
 def refuse_foreign(site: Path, tree: Path) -> None:
-    """Refuses to put a site where something else is.
+    """Refuses to write a site over anything that is not one.
 
     Raises:
         OutputError: names what is in the way.
@@ -51,25 +51,25 @@ def refuse_foreign(site: Path, tree: Path) -> None:
         raise OutputError(f"{site}: is a symbolic link; name the folder itself")
     here, there = site.resolve(), tree.resolve()
     if here == there or here.is_relative_to(there) or there.is_relative_to(here):
-        raise OutputError(f"{site}: lies in the tree {tree} or around it; put the site beside it")
+        raise OutputError(f"{site}: is inside the tree {tree} or contains it; choose a folder outside")
     if not site.exists():
         return
     if not site.is_dir():
-        raise OutputError(f"{site}: is there already and is no folder")
+        raise OutputError(f"{site}: exists and is not a folder")
     files = (path for path in site.rglob("*") if path.is_symlink() or not path.is_dir())
     names = sorted(path.relative_to(site).as_posix() for path in files)
     if not names:
         return
-    ours = _listed(site / MARKER_NAME)
-    if ours is None:
-        raise OutputError(f"{site}: is there already and is no site of ours (no {MARKER_NAME}); choose another place")
-    foreign = next((name for name in names if name not in ours and name != MARKER_NAME), None)
+    listed = _listed(site / MARKER_NAME)
+    if listed is None:
+        raise OutputError(f"{site}: exists and is not a site (no {MARKER_NAME}); choose another folder")
+    foreign = next((name for name in names if name not in listed and name != MARKER_NAME), None)
     if foreign is not None:
-        raise OutputError(f"{site}: {printable(foreign)} in it is not ours and would be lost; move it away first")
+        raise OutputError(f"{site}: {printable(foreign)} is not part of the site and would be lost; move it first")
 
 
 def _listed(marker: Path) -> set[str] | None:
-    """The files that the marker lists; None where there is no marker of ours."""
+    """The files that the marker lists; None where there is no valid marker."""
     try:
         content = json.loads(marker.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -79,8 +79,8 @@ def _listed(marker: Path) -> set[str] | None:
 
 
 @contextlib.contextmanager
-def _beside(site: Path) -> Iterator[Path]:
-    """A new hidden folder beside `site`, removed at the end if it is still there."""
+def _staging_folder(site: Path) -> Iterator[Path]:
+    """A new hidden folder next to `site`, removed at the end if it still exists."""
     folder = site.absolute().parent / f".{site.absolute().name}.{secrets.token_hex(4)}"
     folder.mkdir()
     try:
@@ -90,7 +90,7 @@ def _beside(site: Path) -> Iterator[Path]:
 
 
 def _replace(site: Path, folder: Path) -> None:
-    """Puts `folder` in the place of `site`; the old site is moved aside first and comes back if that fails."""
+    """Replaces `site` by `folder`; the old site is moved aside first and restored on failure."""
     old = folder.with_name(folder.name + ".old")
     try:
         if site.exists():
@@ -124,7 +124,7 @@ def _downloads(board: Board) -> Iterable[Download]:
 
 
 def _place(folder: Path, path: str) -> Path:
-    """The path below `folder`, its parents made."""
+    """The path below `folder`; creates its parents."""
     parts = PurePosixPath(path).parts
     is_inside = bool(parts) and ".." not in parts and not path.startswith("/")
     assert is_inside, f"{path} leads out of the site"
@@ -134,16 +134,16 @@ def _place(folder: Path, path: str) -> Path:
 
 
 def _copy(download: Download, target: Path) -> None:
-    """Copies a submitted file; what is copied must be what was judged.
+    """Copies a submitted file; the copy must be what was judged.
 
     Raises:
-        InputError: it is gone, no regular file any more, or has changed.
+        InputError: the file is gone, is no longer a regular file, or has changed.
     """
     digest = hashlib.sha256()
     try:
         fd = os.open(download.source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
-        raise InputError(f"{download.source}: cannot be read any more: {error.strerror}") from None
+        raise InputError(f"{download.source}: can no longer be read: {error.strerror}") from None
     with os.fdopen(fd, "rb") as source, target.open("wb") as copy:
         while piece := source.read(_COPY_BYTES):
             digest.update(piece)

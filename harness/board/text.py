@@ -1,9 +1,10 @@
-"""TODO-DOC."""
+"""The tables of `tta score` as text: by time, by energy, and notes on the rows. Pure."""
 
 from __future__ import annotations
 
 from harness.base.text_table import aligned
 from harness.board.leaderboard import Leaderboard, Row, Table
+from harness.board.pages.words import plural
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
@@ -18,6 +19,7 @@ _UNITS = (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0))
 
 
 def leaderboard_text(board: Leaderboard) -> str:
+    """All tables of the leaderboard with their notes, and what their ranks mean."""
     parts = [f"ruleset {printable(board.ruleset)} ({board.ruleset_digest[:12]})"]
     for table in board.tables:
         parts.append(f"{printable(table.benchmark)}, {printable(table.division)} division")
@@ -26,9 +28,9 @@ def leaderboard_text(board: Leaderboard) -> str:
         notes = [f"{printable(row.path)}: {printable(note, 1000)}" for row in table.rows for note in _notes(row)]
         parts.extend(["\n".join(notes)] if notes else [])
     if any(row.energy_place is not None for table in board.tables for row in table.rows):
-        parts.append("By energy, rows of one rank cannot be told apart: their 95 % intervals overlap the leader's.")
+        parts.append("Rows with the same rank by energy are tied: their 95 % intervals overlap the leader's.")
     if any(row.is_ranked for table in board.tables for row in table.rows):
-        parts.append("Rows of one band cannot be told apart: the slower is not significantly slower (p < 0.05).")
+        parts.append("Rows in the same band are tied: none is significantly slower than the band's fastest (p < 0.05).")
     return "\n\n".join(parts)
 
 
@@ -51,7 +53,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _energy(energy: ScoreEnergy | None) -> str:
-    """As it is to be taken: not measured, void and why, estimated, or measured with its interval and class."""
+    """The energy in words: not measured, void and why, estimated, or measured with its interval and class."""
     if energy is None:
         return "not measured"
     if energy.joules is not None and energy.meter_class == "E":
@@ -64,14 +66,14 @@ def _energy(energy: ScoreEnergy | None) -> str:
 
 
 def _joules(joules: float) -> tuple[str, float, int]:
-    """With its unit, and the unit's joules and decimals."""
+    """The amount with its unit; the unit in joules; the number of decimals."""
     unit, divisor = next((unit, size) for unit, size in _UNITS if joules >= size or size == 1)
     digits = 1 if joules / divisor < 1000 else 0
     return f"{joules / divisor:,.{digits}f} {unit}", divisor, digits
 
 
 def _by_energy(table: Table) -> list[str]:
-    """A table for every board and scope on which rows are ranked by energy."""
+    """A table for each board and scope in which rows are ranked by energy."""
     groups: dict[tuple[str, str], list[tuple[int, float, Row, ScoreEnergy]]] = {}
     for row in table.rows:
         place, energy = row.energy_place, row.score.energy
@@ -101,23 +103,23 @@ def _notes(row: Row) -> list[str]:
         notes.append(f"no score: {score.why_not}")
     elif score.normalised_by > 1:
         notes.append(
-            f"multiplied by {score.normalised_by:.4f} ({score.raw_seconds:,.3f} s before): it needed fewer samples "
-            "than the reference"
+            f"multiplied by {score.normalised_by:.4f} (from {score.raw_seconds:,.3f} s): it needed fewer samples than "
+            "the reference"
         )
     if score.energy is not None and score.energy.void:
-        notes.append(f"its energy is not ranked: {', '.join(score.energy.void)}")
+        notes.append(f"energy not ranked: {', '.join(score.energy.void)}")
     if row.electricity_usd is not None:
-        notes.append(f"electricity, apart: {row.electricity_usd} USD a run")
+        notes.append(f"electricity, not included: {row.electricity_usd} USD per run")
     if row.bill is not None:
         notes.append(_billed(row.bill))
     return notes
 
 
 def _billed(bill: Bill) -> str:
-    """What is declared, as declared; it ranks nothing."""
+    """The declared use, which is not ranked."""
     declared = bill.declared
-    text = f"declared: {len(declared.attempts)} times a node was held, {declared.purchase}"
+    text = f"declared: {plural(len(declared.attempts), 'node allocation')}, {declared.purchase}"
     if declared.interruptions is not None:
-        text += f", {declared.interruptions} interruptions"
+        text += f", {plural(declared.interruptions, 'interruption')}"
     text += f"; at list price {bill.usd} USD" if bill.usd is not None else f"; no list price: {bill.why_not}"
     return text + (f", as bought {bill.paid_usd} USD" if bill.paid_usd is not None else "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from harness.errors import ExitStatus, UsageError, printable
 
 EXITS = (
-    "exit status: 0 well; 1 findings, or target not reached; 2 usage or unreadable input; 3 a bug of ours; "
+    "exit status: 0 success; 1 findings or target not reached; 2 usage error or unreadable input; 3 internal error; "
     "130 interrupted"
 )
 

@@ -18,7 +18,7 @@ from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
 from harness.checker.report import html, sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
-from harness.findings import Group, alone, record, together
+from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import layout
@@ -224,14 +224,14 @@ def as_json(
     """
     results = []
     for one in audited:
-        findings = [{**record(group), "score": score} for group, score in _alike(one.suspicions)]
+        findings = [{**group_object(group), "score": score} for group, score in _alike(one.suspicions)]
         results.append({"path": one.path, "benchmark": one.benchmark, "num_runs": one.num_runs, "findings": findings})
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
         "ruleset": None if ruleset is None else ruleset.version,
         "ruleset_digest": None if ruleset is None else ruleset.digest,
-        "most_suspicious": [{**alone(item.finding), "score": item.score} for item in engine.worst(audited)],
+        "most_suspicious": [{**finding_object(item.finding), "score": item.score} for item in engine.worst(audited)],
         "results": results,
         "not_audited": _missed_records(missed),
     }
@@ -256,5 +256,5 @@ def as_sarif(
 
 def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:
     """The groups with the highest score in each, the worst first."""
-    groups = together(suspicions, lambda item: item.finding)
+    groups = grouped_by(suspicions, lambda item: item.finding)
     return [(Group(tuple(item.finding for item in members)), members[0].score) for members in groups]

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
-from harness.findings import Rule, alike
+from harness.findings import Rule, grouped
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, find_results, read_result
@@ -101,7 +101,7 @@ def _document(
         case "json":
             return text.as_json(judged, ruleset, checks, today)
         case "sarif":
-            groups = [(group, None) for item in judged for group in alike(item.findings)]
+            groups = [(group, None) for item in judged for group in grouped(item.findings)]
             law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
             return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
         case "html":

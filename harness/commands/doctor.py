@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
-from harness.metering.meters import Survey, survey
+from harness.metering.catalog import Survey, survey
 from harness.run import machine as node
 from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description

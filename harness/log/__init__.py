@@ -1,1 +1,1 @@
-"""Both kinds of log: their lines, writing, reading, following."""
+"""Run logs and power logs: their lines, and how they are written, read and followed."""

@@ -2,11 +2,11 @@
 
     :::MLLOG {"namespace": "", "time_ms": 1763683200123, "event_type": "INTERVAL_START", "key": "run_start",
               "value": null, "metadata": {"file": "...", "lineno": 42, "seq": 17, "elapsed_ns": 8123456789,
-              "prev": "<sha256 of the line before>"}}
+              "prev": "<sha256 of the previous line>"}}
 
-`seq` counts from 0; `elapsed_ns` is monotonic since the referee's clock was made; `prev` is the SHA-256 of
-the bytes of our line before, from its `:::MLLOG` to its last brace (64 zeros on the first). The chain shows
-damage and casual edits; whoever rewrites a whole log can make a new one, so it is no signature.
+`seq` counts from 0; `elapsed_ns` is monotonic since the referee's clock was made; `prev` is the SHA-256 of the bytes
+of `tta`'s previous line, from its `:::MLLOG` to its last brace (64 zeros on the first line). The chain shows damage
+and casual edits. It is not a signature: anyone who rewrites a whole log can make a new chain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from harness.base.values import is_whole
 
-TOKEN = ":::MLLOG "  # noqa: S105  (no secret: how a line of ours begins)
+TOKEN = ":::MLLOG "  # noqa: S105  (not a secret: how an event's line begins)
 CHAIN_START = "0" * 64
 NAMESPACE = ""
 
@@ -29,7 +29,7 @@ EVENT_TYPES: tuple[str, ...] = ("INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One line of a log. `lineno` is the line of the file, counted from 1."""
+    """One line of a log. lineno: its line in the file, counted from 1; 0 for an event that is not in a file."""
 
     time_ms: int | float
     event_type: str
@@ -39,46 +39,46 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     lineno: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """By the fields above, whatever else a line had, as the one that `harness.log.parse` reads."""
+        """Compare the fields above only: the subclasses of `harness.log.parse` have more."""
         if not isinstance(other, Event):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in Event.__struct_fields__)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # msgspec's own goes by the class
+        return not self == other  # msgspec's own compares the classes
 
     @property
     def elapsed_ns(self) -> int | None:
-        """Monotonic nanoseconds; None in a log of another program."""
+        """Monotonic nanoseconds; None in another program's log."""
         elapsed = self.metadata.get("elapsed_ns")
         return elapsed if is_whole(elapsed) else None
 
     @property
     def samples_count(self) -> int | None:
-        """Samples trained on when the event happened; None if it does not say."""
+        """Samples trained on by the time of the event; None if it does not say."""
         count = self.metadata.get("samples_count")
         return count if is_whole(count) else None
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys and no white space: one text for one value.
+    """Return `value` as JSON with sorted keys and no white space, so that equal values have equal texts.
 
     Raises:
-        ValueError: NaN or an infinity is in it.
+        ValueError: it contains NaN or an infinity.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest_of(value: object) -> str:
-    """SHA-256 of the canonical JSON of `value`."""
+    """Return the SHA-256 of the canonical JSON of `value`, in hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def format_line(event: Event) -> str:
-    """The event as a line, without line end.
+    """Return the event as a line, without its line end.
 
     Raises:
-        ValueError: NaN or an infinity is in it: such a number has no JSON, and no place in a log.
+        ValueError: it contains NaN or an infinity, which JSON does not have.
     """
     record = {
         "namespace": NAMESPACE,
@@ -92,5 +92,5 @@ def format_line(event: Event) -> str:
 
 
 def line_digest(line: str) -> str:
-    """What the next line carries as `prev`."""
+    """Return the `prev` of the line that follows `line`."""
     return hashlib.sha256(line.encode()).hexdigest()

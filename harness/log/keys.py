@@ -1,43 +1,53 @@
-"""TODO-DOC."""
+"""The keys of a run's log: MLPerf's where MLPerf has one, `tta_*` where it has none.
+
+The comments are what the reference page of the log format shows.
+"""
 
 from __future__ import annotations
 
 FORMAT_VERSION = 1
-# MLPerf's words.
-SUBMISSION_BENCHMARK = "submission_benchmark"
-SUBMISSION_DIVISION = "submission_division"
-SUBMISSION_ORG = "submission_org"
-SUBMISSION_PLATFORM = "submission_platform"
-SUBMISSION_STATUS = "submission_status"
-CACHE_CLEAR = "cache_clear"
-SEED = "seed"
-GLOBAL_BATCH_SIZE = "global_batch_size"
-TRAIN_SAMPLES = "train_samples"
-EVAL_SAMPLES = "eval_samples"
-INIT_START, INIT_STOP = "init_start", "init_stop"
-RUN_START, RUN_STOP = "run_start", "run_stop"
-BLOCK_START, BLOCK_STOP = "block_start", "block_stop"
-EVAL_START, EVAL_STOP = "eval_start", "eval_stop"
-EVAL_ACCURACY = "eval_accuracy"
-TRACKED_STATS = "tracked_stats"
-POWER_READING = "power_reading"
-# Ours, where MLPerf has no word.
+
+# MLPerf's keys.
+SUBMISSION_BENCHMARK = "submission_benchmark"  # the benchmark, `<workload>_<suite>`
+SUBMISSION_DIVISION = "submission_division"  # `closed` or `open`
+SUBMISSION_ORG = "submission_org"  # the submitter named in the system description
+SUBMISSION_PLATFORM = "submission_platform"  # the system's name
+SUBMISSION_STATUS = "submission_status"  # the availability stated in the system description
+SEED = "seed"  # the seed of the run
+TRAIN_SAMPLES = "train_samples"  # number of training examples
+EVAL_SAMPLES = "eval_samples"  # number of examples in the test set
+GLOBAL_BATCH_SIZE = "global_batch_size"  # samples in a step, over all devices
+CACHE_CLEAR = "cache_clear"  # whether the page cache was cleared; metadata: `method`, `num_files`
+INIT_START = "init_start"  # start of initialisation
+INIT_STOP = "init_stop"  # end of initialisation
+RUN_START = "run_start"  # the clock starts
+RUN_STOP = "run_stop"  # the clock stops; metadata: `status`, `reason`, `samples_count`, `evidence`
+BLOCK_START = "block_start"  # start of a block of training; metadata: `samples_count`
+BLOCK_STOP = "block_stop"  # end of a block, with the device synchronised; metadata: `samples_count`
+TRACKED_STATS = "tracked_stats"  # of the block: `train_loss`, `data_wait_s`, `throughput` in samples per second
+EVAL_START = "eval_start"  # start of an evaluation; metadata: `samples_count`
+EVAL_STOP = "eval_stop"  # end of an evaluation; metadata: `samples_count`
+EVAL_ACCURACY = "eval_accuracy"  # the quality, whatever the metric; metadata: `samples_count`, `num_examples`
+POWER_READING = "power_reading"  # in a node's power log: watts
+HYPERPARAMETER_PREFIX = "opt_"
+
+# Keys of `tta`.
 TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
-PRICES_FIELD = "prices_digest"  # of TTA_RULES; absent in logs that were made before there was one
-TTA_CONFIG = "tta_config"  # the run's configuration and module; metadata.digest is the SHA-256 of their canonical JSON
-TTA_RESOLVED = "tta_resolved"  # what the worker says it is running with, after prepare()
+PRICES_FIELD = "prices_digest"  # a field of TTA_RULES; absent from logs older than the price book
+TTA_CONFIG = "tta_config"  # the run's configuration and module; metadata.digest: SHA-256 of their canonical JSON
+TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
-TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # files of the data opened before run_start: [] if none
-TTA_ENERGY = "tta_energy"  # what `harness.energy.run_energy` makes of a run's energy
+TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
+TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
-TTA_END = "tta_end"  # last line of a run that was closed: {"num_events": n, "wall_drift_ms": n}
-HYPERPARAMETER_PREFIX = "opt_"
-# When a run writes them, in this order. The keys of BODY_KEYS come once a block or evaluation, all others once.
+TTA_END = "tta_end"  # last line of a log that was closed: {"num_events": n, "wall_drift_ms": n}
+
+# The keys in the order in which a run writes them; those of BODY_KEYS once per block or evaluation, the others once.
 HEADER_KEYS = (
     TTA_FORMAT,
     TTA_RULES,

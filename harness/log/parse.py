@@ -1,4 +1,9 @@
-"""One line of a log into an event: one JSON object, its types checked, nothing in it that JSON leaves open."""
+"""Lines of a log into events: one JSON object each, its types checked, nothing in it that JSON leaves open.
+
+There are three ways, from slow and general to fast and narrow, and each gives up wherever it is not certain to agree
+with the one before: `_strict` names what is wrong with a line; `_plain` reads a line with Python's own scanner;
+`events_of` reads many lines at once with msgspec.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +25,22 @@ from harness.errors import printable
 from harness.log.events import EVENT_TYPES, TOKEN, Event
 
 _TOKEN = TOKEN.encode()
-_MAX_DEPTH = 50  # json.dumps gives up at about 1,000; a line of ours has some four levels
-_MAX_DIGITS = 20  # 64 bits; an integer without bound has no float
+_MAX_DEPTH = 50  # json.dumps gives up at about 1,000; a line of `tta` has about four levels
+_MAX_DIGITS = 20  # 64 bits; an unbounded integer may have no float
 _ABOVE = 10**_MAX_DIGITS
 _APART = re.compile(rb'"[ \t\r\n]+:')
 _scan = make_scanner(json.JSONDecoder(parse_constant=strict_json.refuse))  # type: ignore[arg-type, unused-ignore]
 
 
 def parse_line(line: bytes, lineno: int) -> Event:
-    """The event in one line that begins with the token.
+    """Return the event in one line that begins with the token.
 
-    Of a line that is none, but has a second token, what follows the last one is read, as by MLPerf's own parser:
-    two processes wrote at once. A line of ours is never taken from the middle of another.
+    If a line is not an event but has a second token, the text after the last token is read, as MLPerf's own parser
+    does: two processes wrote at once. An event with monotonic time is never taken from the middle of a line.
 
     Raises:
-        ValueError: it is not one JSON object with the five fields of an event, each of its type; a key
-            stands in it twice; a number is not finite or beyond 64 bits; it is nested too deeply.
+        ValueError: the line is not one JSON object with the five fields of an event, each of its type; an object has a
+            key twice; a number is not finite or beyond 64 bits; the nesting is too deep.
     """
     try:
         return _parse(line, lineno)
@@ -50,7 +55,7 @@ def parse_line(line: bytes, lineno: int) -> Event:
 
 
 def is_foreign_event(line: bytes) -> bool:
-    """Whether a last line without an end is an event all the same, and another program's; ours ends its lines."""
+    """Whether a last line without an end is nevertheless an event of another program; `tta` ends its lines."""
     try:
         return parse_line(line, 0).elapsed_ns is None
     except ValueError:
@@ -67,7 +72,7 @@ def _parse(line: bytes, lineno: int) -> Event:
         raise ValueError("time_ms is missing or not a number")
     is_foreign = not isinstance(metadata, dict) or "elapsed_ns" not in metadata
     if event_type is None and is_foreign:
-        event_type = ""  # logs of Google's in rounds 0.7 and 1.0; MLPerf's parser does not look at it
+        event_type = ""  # Google's logs in rounds 0.7 and 1.0; MLPerf's parser ignores it
     elif event_type not in EVENT_TYPES:
         raise ValueError(f"event_type is {printable(repr(event_type))}; it must be one of {', '.join(EVENT_TYPES)}")
     if not isinstance(key, str) or not key:
@@ -87,11 +92,11 @@ def _strict(line: bytes) -> dict[str, Any]:
 
 
 def _plain(line: bytes) -> dict[str, Any] | None:
-    """What `_strict` makes of the line, at a third of its cost; None wherever that is not certain.
+    """Return what `_strict` makes of the line, at a third of the cost; None if that is not certain.
 
-    Certain is a line with few brackets, numbers in bounds, and as many keys read as it has pairs: a pair has a colon,
-    so there are not more pairs than colons, nor, where no white space stands between quote and colon, than `":`; and
-    of a key that stands twice one is read.
+    It is certain for a line with few brackets, numbers within bounds, and as many keys as pairs. Pairs are counted by
+    their colons, or, if there is no white space between quote and colon, by `":`; a text may only add to that count.
+    Python's scanner keeps one of two equal keys, so that a key that occurs twice makes fewer keys than pairs.
     """
     if line.count(b"{") + line.count(b"[") > _MAX_DEPTH:
         return None
@@ -103,7 +108,7 @@ def _plain(line: bytes) -> dict[str, Any] | None:
         return None
     num_keys = 0
     containers: list[Any] = [record]
-    for container in containers:  # which grows meanwhile
+    for container in containers:  # grows as it is read
         items = container
         if type(container) is dict:
             num_keys += len(container)
@@ -123,6 +128,10 @@ def _plain(line: bytes) -> dict[str, Any] | None:
     return record if line.count(b'":', len(_TOKEN)) == num_keys and _APART.search(line) is None else None
 
 
+# Many lines at once. msgspec reads bytes into typed objects about ten times as fast as the standard library. It refuses
+# what is not JSON or not UTF-8 and numbers that are not finite; the types below refuse integers beyond 64 bits, depth,
+# and missing or additional fields. It does not notice a key that occurs twice; `events_of` counts keys for that.
+
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Plain: TypeAlias = _Whole | float | str | bool | None
 _Flat: TypeAlias = _Plain | list[_Plain] | dict[str, _Plain]
@@ -131,7 +140,7 @@ _Deeper: TypeAlias = _Plain | list[_Deep] | dict[str, _Deep]
 
 
 class _Line(Event, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, rename={"lineno": "(lineno)"}):
-    """An event as MLPerf's logger writes it: with all six fields."""
+    """An event as MLPerf's logger writes it, with all six fields."""
 
     time_ms: _Whole | float
     key: Annotated[str, msgspec.Meta(min_length=1)]
@@ -146,39 +155,42 @@ class _Typed(_Line, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=T
 
 
 class _Untyped(_Line, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """Maybe without its type, as lines of Google's in rounds 0.7 and 1.0."""
+    """An event that may lack its type, as in Google's logs in rounds 0.7 and 1.0."""
 
     event_type: Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME", ""] = ""
 
 
 class _Timed(msgspec.Struct):
-    """Of any object, whether it has a time."""
+    """Any object: only whether it has a time is read."""
 
     time_ms: Any = msgspec.UNSET
 
 
 _NUM_FIELDS = 6
 _TWO_VALUES = re.compile(rb"\}[ \t\r]*\{")
-_OURS = "elapsed_ns"  # a line of ours has it, and a type
-_SPACES = (b"\t", b"\r", b" ")  # JSON's, but for the line end
+_MONOTONIC = "elapsed_ns"  # an event that has it must have a type
+_SPACES = (b"\t", b"\r", b" ")  # JSON's white space, except the line end
 _TYPED, _UNTYPED = msgspec.json.Decoder(_Typed), msgspec.json.Decoder(_Untyped)
 _TIMED = msgspec.json.Decoder(_Timed)
 _metadata, _value = attrgetter("metadata"), attrgetter("value")
 
 
 def events_of(texts: Sequence[bytes], linenos: Sequence[int]) -> Sequence[Event] | None:
-    """The events in `texts`, what follows the token on each of the lines `linenos`; None where that is not certain."""
+    """Return the events in `texts`, the text after the token of each of the lines `linenos`; None if not certain.
+
+    As many keys as pairs, counted as in `_plain`, mean that no key occurs twice.
+    """
     joined = b"\n".join(texts)
     num_absent = 0
     if (events := _decoded(_TYPED, joined)) is None:
         if (events := _decoded(_UNTYPED, joined)) is None:
             return None
         untyped = [event for event in events if not event.event_type]
-        if any(_OURS in event.metadata for event in untyped):
+        if any(_MONOTONIC in event.metadata for event in untyped):
             return None
-        num_absent = len(untyped)  # a type that is there, and empty, makes more keys than are found
+        num_absent = len(untyped)  # a type that is present but empty makes one pair more, and nothing is certain
     if len(events) != len(texts) or _TWO_VALUES.search(joined):
-        return None  # as many values as lines: each line is one, or some line has two
+        return None  # unless there are as many values as lines, and no line has two
     objects = [*map(_metadata, events), *[value for value in map(_value, events) if type(value) is dict]]
     num_keys = _NUM_FIELDS * len(events) - num_absent + sum(map(len, objects))
     if num_keys != joined.count(b":"):
@@ -190,9 +202,10 @@ def events_of(texts: Sequence[bytes], linenos: Sequence[int]) -> Sequence[Event]
 
 
 def has_no_time(text: bytes) -> bool:
-    """Whether `text` is certainly an object without `time_ms`, of which `parse_line` makes no event.
+    """Whether `text` is certainly an object without `time_ms`, which `parse_line` refuses.
 
-    Nor of what follows a second token, which is in a text of it: what is a text there would stand between texts here.
+    A second token makes no difference: in a valid object it is part of a text, and what follows it there is not an
+    object.
     """
     try:
         return _TIMED.decode(text).time_ms is msgspec.UNSET

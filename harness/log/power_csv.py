@@ -1,8 +1,8 @@
-"""Readings that a meter beside the harness wrote into a CSV file, and their place in a run. Pure.
+"""Reads the CSV file of an external meter, and makes a power log of its readings for one run.
 
-One line a reading, under a header: a time (ISO 8601 with its zone, or seconds since the epoch) and watts. Nothing is
-repaired or skipped: what is no reading ends the reading of the file, with its line. A power cell may be empty: a
-reading that failed.
+One reading per line, under a header: a time (ISO 8601 with its zone, or seconds since the epoch) and watts. Nothing is
+repaired or skipped: a line that is not a reading is an error that names it. An empty power cell is a reading that
+failed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ TimeKind = Literal["ISO 8601", "epoch seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """wall_ns: nanoseconds since the epoch, strictly rising. watts: None for a reading that failed."""
+    """The readings of a file. wall_ns: nanoseconds since the epoch, strictly increasing. watts: None if it failed."""
 
     wall_ns: tuple[int, ...]
     watts: tuple[float | None, ...]
 
 
 def read_csv(path: Path, time_column: str, power_column: str) -> Trace:
-    """The readings in the file at `path`.
+    """Return the readings in the file at `path`.
 
     Raises:
-        LogError: it cannot be read, or a line of it is no reading; names the line.
-        UsageError: it has no such column.
+        LogError: the file cannot be read, or a line is not a reading; names the line.
+        UsageError: the file has no such column.
     """
     try:
         if not path.is_file():
@@ -62,7 +62,7 @@ def read_csv(path: Path, time_column: str, power_column: str) -> Trace:
 
 
 def _rows(stream: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of every line that is not empty."""
+    """Yield (line, cells) for every line that is not empty."""
     reader = csv.reader(_without_nul(stream, path), strict=True)
     while True:
         try:
@@ -107,7 +107,9 @@ def _trace(rows: Iterator[tuple[int, list[str]]], path: Path, time_column: str, 
             raise LogError(f"{place}: the time {printable(row[at], 60)!r} is {kind}; those before are {first}")
         first = kind
         if times and wall_ns <= times[-1]:
-            how = "is that of the reading before" if wall_ns == times[-1] else "is before that of the reading before"
+            how = (
+                "is that of the previous reading" if wall_ns == times[-1] else "is before that of the previous reading"
+            )
             raise LogError(f"{place}: the time {printable(row[at], 60)!r} {how}")
         times.append(wall_ns)
         watts.append(_power(row[power].strip(), place))
@@ -123,7 +125,7 @@ def _time(text: str, place: str) -> tuple[int, TimeKind]:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise LogError(
-            f"{place}: {printable(text, 60)!r} is no time; it must be ISO 8601 with its zone, or epoch seconds"
+            f"{place}: {printable(text, 60)!r} is not a time; it must be ISO 8601 with its zone, or epoch seconds"
         ) from None
     if when.tzinfo is None:
         raise LogError(f"{place}: the time {printable(text, 60)!r} has no zone; write it with Z or +01:00")
@@ -135,17 +137,17 @@ def _power(text: str, place: str) -> float | None:
         return None
     shown = printable(text, 60)
     if not _WATTS.fullmatch(text):
-        raise LogError(f"{place}: {shown!r} is no power in watts; an empty cell is a reading that failed")
+        raise LogError(f"{place}: {shown!r} is not a power in watts; an empty cell is a reading that failed")
     watts = float(text)
     if watts < 0:
         raise LogError(f"{place}: {shown} W is negative")
     if not math.isfinite(watts) or watts > MAX_NUMBER:
-        raise LogError(f"{place}: {shown} W is out of all reason")
+        raise LogError(f"{place}: {shown} W is more than any machine draws")
     return watts
 
 
 def spec_for(name: str, trace: Trace, meter_class: MeterClass, accuracy_pct: float, scope: Scope) -> MeterSpec:
-    """The meter as our power logs declare it; `name`: of the file. Its period is the median step."""
+    """Return the meter as a power log declares it; its period is the median step. name: the file's."""
     steps_ns = [later - earlier for earlier, later in pairwise(trace.wall_ns)]
     return MeterSpec(
         id=f"csv:{printable(name, 100)}",
@@ -160,25 +162,28 @@ def spec_for(name: str, trace: Trace, meter_class: MeterClass, accuracy_pct: flo
 
 
 def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: float, clock_error_s: float) -> str:
-    """The text of `power/result_<k>/node_<node>.txt`: the readings on the monotonic clock of the run's referee.
+    """Return the text of `power/result_<k>/node_<node>.txt`: the readings on the monotonic clock of the run's referee.
 
-    The two clocks are brought together by the run's wall clock: `offset_s` is added to the file's times, and
-    `clock_error_s` is how far they may be apart after that. It stands in the log as half of a round trip.
+    The run's wall clock relates the two clocks: `offset_s` is added to the file's times, and `clock_error_s` is how far
+    they may be apart after that; the log has it as half of a round trip.
 
     Raises:
-        LogError: the log does not say where its clock's zero is or on which hosts it ran, or the readings touch no
-            part of the run.
+        LogError: the log does not say when its clock was zero or on which hosts it ran, or the readings do not overlap
+            with the run.
+        UsageError: the log has no node of that number.
     """
     start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     mono_ns = log.field(keys.TTA_CLOCK, "mono_ns")
     if start is None or stop is None or start.elapsed_ns is None or stop.elapsed_ns is None:
-        raise LogError(f"{log.path}: has no {keys.RUN_START} and {keys.RUN_STOP}: nothing to lay readings over")
+        raise LogError(
+            f"{log.path}: has no {keys.RUN_START} and {keys.RUN_STOP}: there is no run to relate readings to"
+        )
     if not is_whole(mono_ns):
-        raise LogError(f"{log.path}: has no {keys.TTA_CLOCK}; it was made before power logs were")
+        raise LogError(f"{log.path}: has no {keys.TTA_CLOCK}; it is older than power logs")
     hosts = _hosts(log)
     if node >= len(hosts):
         raise UsageError(f"--node {node}: the log names {len(hosts)} nodes: {printable(', '.join(hosts))}")
-    # Wall time of the monotonic clock's zero; time_ms is cut down to a millisecond, half of which is given back.
+    # Wall time when the monotonic clock was zero; time_ms is rounded down to a millisecond, half of which is added.
     zero_ns = round((start.time_ms + 0.5) * 1e6) - start.elapsed_ns - mono_ns
     offset_ns = round(offset_s * 1e9)
     samples = [
@@ -188,10 +193,10 @@ def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: fl
     if samples[-1].mono_ns <= start_ns or samples[0].mono_ns >= stop_ns:
         raise LogError(
             f"the readings are from {_shown(samples[0].mono_ns + zero_ns)} to {_shown(samples[-1].mono_ns + zero_ns)}, "
-            f"the run from {_shown(start_ns + zero_ns)} to {_shown(stop_ns + zero_ns)}: they do not touch it"
+            f"the run from {_shown(start_ns + zero_ns)} to {_shown(stop_ns + zero_ns)}: they do not overlap"
         )
     if samples[0].mono_ns < 0:
-        raise LogError("the readings begin before the machine of the run was started")
+        raise LogError("the readings begin before the machine of the run was booted")
 
     def wall_ms(at_ns: int) -> int:
         return (at_ns + zero_ns) // 1_000_000
@@ -216,7 +221,7 @@ def node_log(log: RunLog, node: int, trace: Trace, spec: MeterSpec, offset_s: fl
 
 
 def _hosts(log: RunLog) -> list[str]:
-    """The hosts of the run in the order of their first rank."""
+    """Return the hosts of the run in the order of their first rank."""
     world = log.value(keys.TTA_WORLD)
     ranks = world if isinstance(world, list) else []
     found = [host for rank in ranks if isinstance(rank, dict) and isinstance(host := rank.get("host"), str)]
@@ -227,4 +232,4 @@ def _shown(wall_ns: int) -> str:
     try:
         return (_UNIX + timedelta(microseconds=wall_ns // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
     except OverflowError:
-        return "a time out of all reason"
+        return "a time beyond the calendar"

@@ -1,9 +1,9 @@
-"""Where the power logs of a run lie, and how they are read: once, bounded, links not followed.
+"""Finds and reads the power logs of a run: once, bounded, links not followed.
 
-    <result>/power/result_<k>/node_<i>.txt      beside result_<k>.txt, one a node (sw_<j>.txt: a switch)
+    <result>/power/result_<k>/node_<i>.txt      of result_<k>.txt, one per node (sw_<j>.txt: a switch)
     <result>/power/idle/node_<i>.txt            the idle baseline of the result
 
-What cannot be read becomes a power log without readings and with a defect "unreadable", so that it is seen.
+A log that cannot be read becomes one without readings and with the defect "unreadable", so that it is not overlooked.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from harness.log.power_format import NodePower
 
 POWER_FOLDER, IDLE_FOLDER = "power", "idle"
-# Where a power log lies, relative to its result; the first group is the run's, None of the idle baseline.
+# The path of a power log in its result; the first group is the run's name, None for the idle baseline.
 POWER_PATTERN = re.compile(r"power/(?:(result_[^/]+)|idle)/(?:node|sw)_[0-9]{1,6}\.txt")
-MAX_LOGS = 1_024  # of a run
+MAX_LOGS = 1_024  # per run
 MAX_LOG_BYTES = 512 << 20
-MAX_RESULT_BYTES = 2 << 30  # of all power logs of a result; what is parsed takes about half as much
+MAX_RESULT_BYTES = 2 << 30  # of all power logs of a result; parsed, they take about half as much memory
 
 
 @dataclass(slots=True)
 class Budget:
-    """What may still be read of a result's power logs."""
+    """How many bytes of a result's power logs may still be read."""
 
     num_bytes: int = MAX_RESULT_BYTES
 
 
 def with_power(log: RunLog, budget: Budget | None = None, idle: tuple[NodePower, ...] | None = None) -> RunLog:
-    """The log with its power logs; `idle` where it has been read already."""
+    """Return the log with its power logs. idle: the idle baseline, if it has been read already."""
     budget = budget or Budget()
     power = log.path.parent / POWER_FOLDER
     nodes = read_nodes(power / log.path.stem, budget)
@@ -45,11 +45,11 @@ def with_power(log: RunLog, budget: Budget | None = None, idle: tuple[NodePower,
 
 
 def read_nodes(folder: Path, budget: Budget) -> tuple[NodePower, ...]:
-    """The power logs in `folder`; none where it is no folder, or it or the one above it is a link."""
+    """Return the power logs in `folder`; none if it is not a folder, or if it or its parent is a link."""
     try:
         if not all(stat.S_ISDIR(place.lstat().st_mode) for place in (folder.parent, folder)):
             return ()
-        # Most results have none, and what reads them takes longer to import than such a result to be read.
+        # Most results have none, and importing the reader takes longer than reading such a result.
         from harness.log import power_log
 
         names = power_log.log_names(path.name for path in folder.iterdir())
@@ -69,7 +69,7 @@ def _read(path: Path, budget: Budget) -> NodePower:
         if not stat.S_ISREG(status.st_mode):
             return _unreadable(path, "is not a regular file")
         if status.st_size > min(MAX_LOG_BYTES, budget.num_bytes):
-            return _unreadable(path, f"has {status.st_size:,} bytes; so much is not read")
+            return _unreadable(path, f"has {status.st_size:,} bytes, more than may be read")
         budget.num_bytes -= status.st_size
         return power_log.read(path)
     except OSError as error:

@@ -1,4 +1,18 @@
-"""What a meter is, what it says, and what a node's power log holds. Pure."""
+"""A node's power log: what its lines mean, and how they are written. Pure: `harness.log.power_log` reads the files.
+
+One file per node, `power/result_<k>/node_<i>.txt`, in MLPerf's line format and with MLPerf's keys where it has one.
+Every line but those of the first two keys has the node's monotonic time in metadata.mono_ns; time_ms is the wall clock
+and decides nothing.
+
+    tta_power_format         {"version": 1, "node": "node_0", "host": "n17", "machine": "<digest>", "run_id": "<hex>"}
+    tta_meter                the fields of a MeterSpec
+    tta_clock_offset         {"offset_ns": n, "round_trip_ns": n}: this node's monotonic clock minus the referee's
+    power_measurement_start  start of the measurement
+    power_reading            watts, or null for a read that failed; metadata {"meter", "seq", "mono_ns"}
+    tta_energy_counter       joules, or null for a read that failed; the same metadata
+    tta_sampler              {"cpu_s": x}: processor seconds that the sampler itself has used
+    power_measurement_stop   end of the measurement
+"""
 
 from __future__ import annotations
 
@@ -12,36 +26,49 @@ from harness.errors import printable, unknown_name
 from harness.log.events import Event, EventType, format_line
 from harness.log.keys import POWER_READING
 
-# node: the whole of it; two such meters are two views of one thing. pdu: an outlet; a node's outlets add up.
-# psys, core and uncore overlap with packages and cooling is not the machine: they are logged and never summed.
+POWER_FORMAT_VERSION = 1
+# MLPerf's keys.
+POWER_START, POWER_STOP = "power_measurement_start", "power_measurement_stop"
+CONVERSION_EFF = "conversion_eff"
+INTERCONNECT = "interconnect_power_est"
+# Keys of `tta`.
+POWER_FORMAT = "tta_power_format"
+METER = "tta_meter"
+ENERGY_COUNTER = "tta_energy_counter"
+CLOCK_OFFSET = "tta_clock_offset"
+SAMPLER = "tta_sampler"
+
+# node: the whole node; two such meters are two views of the same thing. pdu: an outlet; a node's outlets add up.
+# psys, core and uncore overlap with the packages, and cooling is not part of the machine: logged, but never summed.
 Component = Literal["node", "pdu", "gpu", "cpu_package", "dram", "switch", "cooling", "psys", "core", "uncore"]
-# unstated: a log of MLPerf's that has no conversion_eff does not say on which side of the power supply it was read.
+# unstated: an MLPerf log without conversion_eff does not say on which side of the power supply it was read.
 Scope = Literal["ac", "dc", "module", "board", "package", "model", "unstated"]
-# A external calibrated meter, B the node's own sensor (BMC, power supply, PDU outlet), C a component's energy counter,
-# D a component's sampled power, E modelled, N none.
+# A: external calibrated meter. B: the node's own sensor (BMC, power supply, PDU outlet). C: a component's energy
+# counter. D: a component's sampled power. E: modelled. N: none.
 MeterClass = Literal["A", "B", "C", "D", "E", "N"]
 Kind = Literal["power_w", "energy_j"]
 Dialect = Literal["tta", "mlperf"]
 
-
-# An agent shows the referee that it was sent by the same person: both have this in their environment.
+# The environment variable whose value an agent and its referee share, so that the referee accepts no one else's agent.
 TOKEN_VARIABLE = "TTA_POWER_TOKEN"  # noqa: S105  (the variable's name)
 
 
 @dataclass(frozen=True, slots=True)
 class MeterSpec:
-    """One thing that is metered, and how.
+    """One meter: what it measures, and how.
 
     id: unique on its node, for example "powercap:intel-rapl:0" or "nvml:GPU-5f1c…:energy".
-    kind: watts at (or averaged up to) an instant, or a counter of joules that only grows but for wraps and resets.
-    device: the hardware's own identity, by which double counting is found; None if it has none. Unique in its machine
-        ("package-0"), and in the world for nodes, outlets, switches and what begins with "GPU-" or "MIG-".
-    accuracy_pct: half width of the maker's or calibration's 95 % interval, per cent of reading; None is undeclared.
-    period_s: time between two readings as planned.
+    kind: "power_w", watts at (or averaged up to) an instant, or "energy_j", a counter of joules that never decreases
+        except for wraps and resets.
+    device: the hardware's own identity, by which double counting is found; None if it has none. Unique within its
+        machine ("package-0"); worldwide for nodes, outlets, switches, and ids that begin with "GPU-" or "MIG-".
+    accuracy_pct: half width of the manufacturer's or calibration's 95 % interval, in per cent of the reading; None if
+        undeclared.
+    period_s: planned time between two readings.
     averaging_s: the time over which the meter itself averages; 0 for an instantaneous value or a counter.
-    wrap_at_j: where a counter begins at zero again; None if it does not, or if that cannot be known.
-    max_power_w: what the device cannot exceed, by which wraps are told from resets; None: a generous bound is taken.
-    source: what is read, for a person: a path, a command, a library with its version.
+    wrap_at_j: where a counter starts again from zero; None if it never does, or if that is not known.
+    max_power_w: power that the device cannot exceed, to tell wraps from resets; None: a generous bound is used.
+    source: what is read, for people: a path, a command, a library with its version.
     """
 
     id: str
@@ -60,8 +87,7 @@ class MeterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One reading. mono_ns: monotonic time of its node. value: watts or joules, as the meter's kind says; None: the
-    read failed."""
+    """One reading. mono_ns: its node's monotonic time. value: watts or joules, by the meter's kind; None: it failed."""
 
     mono_ns: int
     value: float | None
@@ -69,9 +95,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """A node's clock against the referee's, by a round trip: node minus referee at `mono_ns` of the node.
+    """A node's clock minus the referee's, measured by a round trip at `mono_ns` of the node.
 
-    round_trip_ns: how long question and answer took together; half of it bounds the error.
+    round_trip_ns: how long request and answer took together; half of it bounds the error.
     """
 
     mono_ns: int
@@ -81,7 +107,7 @@ class ClockOffset:
 
 @dataclass(frozen=True, slots=True)
 class PowerDefect:
-    """What is wrong with a line of a power log; `kind` is a short name a check can ask for."""
+    """A fault in a line of a power log, or in the whole file (line 0). kind: one of `harness.log.power_log`'s names."""
 
     kind: str
     lineno: int
@@ -92,14 +118,14 @@ class PowerDefect:
 class NodePower:
     """The power log of one node (or switch) of one run, as far as it can be read.
 
-    node: "node_0", "sw_1": the file's stem. host, run_id: as the log says; None in MLPerf's. machine: a digest of
-        the machine's id, by which one node that was metered twice is found; None where none is logged.
-    dialect: "mlperf" where no line has monotonic time: then a sample's mono_ns is its wall time in nanoseconds.
+    node: the file's stem, "node_0" or "sw_1". host, run_id: as logged; None in MLPerf's logs. machine: a digest of the
+        machine's id, by which a node that was metered twice is found; None where none is logged.
+    dialect: "mlperf" where no line has monotonic time; a sample's mono_ns is then its wall time in nanoseconds.
     samples: by meter id, in the order of the file. start_ns, stop_ns: `power_measurement_start` and `_stop`.
     conversion_eff: the factor MLPerf's logs state for a DC reading; None where none is stated.
     interconnect_w: MLPerf's `interconnect_power_est`; None where there is none.
     wall_ms: wall time of the first line that has one, in milliseconds; None without one.
-    sampler_cpu_s: processor seconds that the sampler itself took; None where it does not say.
+    sampler_cpu_s: processor seconds that the sampler itself used; None where it is not logged.
     defects: at most 100 of a kind; defect_counts: how many there are of each.
     """
 
@@ -130,27 +156,14 @@ class NodePower:
         return tuple(defect for defect in self.defects if defect.kind == kind)
 
 
-POWER_FORMAT_VERSION = 1
-# MLPerf's words.
-POWER_START, POWER_STOP = "power_measurement_start", "power_measurement_stop"
-CONVERSION_EFF = "conversion_eff"
-INTERCONNECT = "interconnect_power_est"
-# Ours.
-POWER_FORMAT = "tta_power_format"
-METER = "tta_meter"
-ENERGY_COUNTER = "tta_energy_counter"
-CLOCK_OFFSET = "tta_clock_offset"
-SAMPLER = "tta_sampler"
-
-
 def opening_line(time_ms: int, *, node: str, host: str, machine: str | None = None, run_id: str | None = None) -> str:
-    """The first line of a node's log. `node`: "node_0", the stem of the file's name."""
+    """Return the first line of a node's log. node: "node_0", the stem of the file's name."""
     value = {"version": POWER_FORMAT_VERSION, "node": node, "host": host, "machine": machine, "run_id": run_id}
     return _line(time_ms, POWER_FORMAT, value)
 
 
 def meter_line(time_ms: int, spec: MeterSpec) -> str:
-    """Declares a meter; it stands before the meter's first reading."""
+    """Return the line that declares a meter; it must come before the meter's first reading."""
     return _line(time_ms, METER, dataclasses.asdict(spec))
 
 
@@ -163,10 +176,10 @@ def stop_line(time_ms: int, mono_ns: int) -> str:
 
 
 def reading_line(time_ms: int, spec: MeterSpec, sample: Sample, seq: int) -> str:
-    """One reading of a declared meter; `seq` counts the meter's readings from 0, failed ones too.
+    """Return the line of one reading. seq: number of the reading of this meter, from 0, failed reads included.
 
     Raises:
-        ValueError: the value is NaN or infinite; a sensor that says so has failed, and its value is None.
+        ValueError: the value is NaN or infinite; for a sensor that reports that, the read has failed: log None.
     """
     key = POWER_READING if spec.kind == "power_w" else ENERGY_COUNTER
     return _line(time_ms, key, sample.value, meter=spec.id, seq=seq, mono_ns=sample.mono_ns)
@@ -178,7 +191,7 @@ def clock_offset_line(time_ms: int, offset: ClockOffset) -> str:
 
 
 def sampler_line(time_ms: int, mono_ns: int, cpu_s: float) -> str:
-    """`cpu_s`: processor seconds the sampler took from its start until now."""
+    """Return the line of the sampler's own use. cpu_s: its processor seconds from its start until now."""
     return _line(time_ms, SAMPLER, {"cpu_s": cpu_s}, mono_ns=mono_ns)
 
 
@@ -191,10 +204,10 @@ _REQUIRED = (*_CHOICES, *_TEXTS, *_ABOVE_ZERO)
 
 
 def spec_of(value: object) -> MeterSpec:
-    """The meter that the value of a `tta_meter` line declares.
+    """Return the meter that the value of a `tta_meter` line declares.
 
     Raises:
-        ValueError: a field is missing, unknown, or not of its kind.
+        ValueError: a field is missing, unknown, or has a value that is not permitted.
     """
     if not isinstance(value, dict):
         raise ValueError("a meter must be an object")
@@ -211,7 +224,7 @@ def spec_of(value: object) -> MeterSpec:
             )
     for name in (*_TEXTS, "device"):
         if short_text(value.get(name)) is None and (name in _TEXTS or value.get(name) is not None):
-            raise ValueError(f"{name} is no text of 1 to {MAX_TEXT} printable characters")
+            raise ValueError(f"{name} is not a text of 1 to {MAX_TEXT} printable characters")
     for name in (*_ABOVE_ZERO, *_ABOVE_ZERO_OR_NONE):
         number = bounded_number(value.get(name))
         is_absent = value.get(name) is None and name in _ABOVE_ZERO_OR_NONE

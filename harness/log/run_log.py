@@ -1,51 +1,48 @@
-"""Reads a run log: strict about our lines, tolerant about other programs' lines between them, one pass.
+"""Reads a run log in one pass: strict about `tta`'s lines, tolerant about other programs' lines between them.
 
-Damage is collected as defects with line numbers: whoever judges the log turns them into findings.
+The file is read in pieces and searched for the token, so that other programs' lines cost next to nothing, a log of
+gigabytes needs a few megabytes, and a line without an end cannot fill the memory. What is an event is kept; damage
+becomes a defect with its line number, and the checks turn defects into findings.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, TypeVarTuple
 
 from harness.base.values import is_whole
-from harness.errors import LogError
-from harness.log.events import TOKEN, Event
-
-if TYPE_CHECKING:  # for a log of another program they cost more than to read it
-    from harness.log.power_format import NodePower
-
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, repeat
-from typing import BinaryIO, TypeAlias, TypeVar, TypeVarTuple
-
-from harness.errors import printable
-from harness.log.events import CHAIN_START
+from harness.errors import LogError, printable
+from harness.log.events import CHAIN_START, TOKEN, Event
 from harness.log.keys import POWER_READING, TRACKED_STATS
 from harness.log.parse import events_of, has_no_time, is_foreign_event, parse_line
 
+if TYPE_CHECKING:  # takes longer to import than another program's log to read
+    from harness.log.power_format import NodePower
+
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
-Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # numbers of lines, and what follows the token on each
+Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # line numbers, and the text after the token on each line
+MAX_LINE_BYTES = 1 << 20  # the longest event in a real log has some kilobytes
+MAX_EVENTS_PER_KEY = 10_000  # a run has tens of evaluations
+MAX_KEPT_BYTES = 64 << 20  # of lines; parsed, they take up to twenty times as much memory
+MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
+UNREAD = ("malformed", "overlong", "cut_off", "too_many")  # kinds of defects whose lines no check sees
 _TOKEN = TOKEN.encode()
 _ENDED_BY_CR = b"\r" + _TOKEN  # lines end with a carriage return alone
+_PIECE_BYTES = MAX_LINE_BYTES >> 3  # fits into a processor's cache
 _ORDER = frozenset({"seq", "elapsed_ns", "prev"})
 _UNCHAINED = "a line without seq, elapsed_ns or prev in a log that has them"
-MAX_LINE_BYTES = 1 << 20  # the longest line of ours in a real log is some kilobytes
-_PIECE_BYTES = MAX_LINE_BYTES >> 3  # what a processor has near
-MAX_EVENTS_PER_KEY = 10_000  # a run has some tens of evaluations; what is more is not a run
-MAX_KEPT_BYTES = 64 << 20  # of lines; what is parsed takes up to twenty times as much
-MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
-UNREAD = ("malformed", "overlong", "cut_off", "too_many")  # kinds of lines that are judged by nobody
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Something wrong with a line as a line.
+    """A fault of a line as such.
 
     kind: "malformed" (not JSON, or not an event), "overlong", "cut_off" (the last line has no end),
     "sequence" (`seq` is not the next), "chain" (`prev` is not the digest of the line before),
@@ -56,6 +53,140 @@ class Defect:
     kind: str
     lineno: int
     message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunLog:
+    """A log, read to its end.
+
+    events: in the order of the file, without those beyond the first 10,000 of a key and those after 64 MiB of lines.
+    defects: at most 100 of a kind; defect_counts: how many there are of each.
+    sha256, num_bytes, num_lines: of the whole file. counts: number of events by key.
+    is_foreign: whether another program wrote it: there are events, and none has monotonic time.
+    nodes, idle: the power logs of the run and of the idle baseline; empty until `harness.log.power_files` adds them.
+    """
+
+    path: Path
+    events: tuple[Event, ...]
+    defects: tuple[Defect, ...]
+    sha256: str
+    num_bytes: int
+    num_lines: int
+    counts: dict[str, int]
+    _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
+    is_foreign: bool
+    nodes: tuple[NodePower, ...] = field(default=(), repr=False)
+    idle: tuple[NodePower, ...] = field(default=(), repr=False)
+    defect_counts: dict[str, int] = field(default_factory=dict)
+    _computed: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False)  # by `cached`
+
+    def all(self, key: str) -> tuple[Event, ...]:
+        """Return every event of `key`, in the order of the file."""
+        return self._by_key.get(key, ())
+
+    def first(self, key: str) -> Event | None:
+        """Return the first event of `key`, or None."""
+        events = self._by_key.get(key)
+        return events[0] if events else None
+
+    def one(self, key: str) -> Event:
+        """Return the only event of `key`.
+
+        Raises:
+            LogError: there is none, or more than one.
+        """
+        events = self._by_key.get(key, ())
+        if not events:
+            raise LogError(f"{self.path}: has no {key!r}")
+        if len(events) > 1:
+            raise LogError(f"{self.path}:{events[1].lineno}: a second {key!r}; there must be one")
+        return events[0]
+
+    def value(self, key: str) -> Any:
+        """Return the value of the first event of `key`, or None."""
+        event = self.first(key)
+        return None if event is None else event.value
+
+    def field(self, key: str, name: str) -> Any:
+        """Return the field `name` of the value of the first event of `key`; None if it is absent."""
+        value = self.value(key)
+        return value.get(name) if isinstance(value, dict) else None
+
+    def line_of(self, key: str) -> int | None:
+        """Return the line of the first event of `key`, or None."""
+        event = self.first(key)
+        return None if event is None else event.lineno
+
+    def defects_of(self, kind: str) -> tuple[Defect, ...]:
+        """Return the defects of one kind, in the order of the file."""
+        return tuple(defect for defect in self.defects if defect.kind == kind)
+
+    @property
+    def num_unread(self) -> int:
+        """Number of lines that are not events or are not kept, so that no check has seen them."""
+        return sum(self.defect_counts.get(kind, 0) for kind in UNREAD)
+
+    @property
+    def has_monotonic_time(self) -> bool:
+        return bool(self.events) and self.events[0].elapsed_ns is not None
+
+    def seconds(self, start: Event, stop: Event) -> float:
+        """Return the seconds from one event to another: monotonic if both have monotonic time, else by wall time."""
+        if start.elapsed_ns is not None and stop.elapsed_ns is not None:
+            return (stop.elapsed_ns - start.elapsed_ns) / 1e9
+        return (stop.time_ms - start.time_ms) / 1e3
+
+    def cached(self, compute: Callable[[RunLog, *Args], T], *args: *Args) -> T:
+        """Return `compute(self, *args)`, computed once per function and arguments; these must be hashable.
+
+        What is computed stays with this log and is not part of it: a copy made by `replace` begins with nothing.
+        """
+        key = (compute, *args)
+        if key not in self._computed:
+            self._computed[key] = compute(self, *args)
+        found: T = self._computed[key]
+        return found
+
+    def forget(self) -> None:
+        """Drop everything that `cached` keeps, and with it the references from there back to this log."""
+        self._computed.clear()
+
+
+def read(path: Path) -> RunLog:
+    """Return the log at `path`.
+
+    Raises:
+        LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)  # fdopen raises for a folder and would leave it open
+        raise LogError(f"{path}: is not a regular file")
+    collector = Collector()
+    with os.fdopen(fd, "rb", buffering=0) as stream:
+        try:
+            collector.read(stream)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    if not collector.counts and not collector.defects:
+        what = "is empty" if collector.num_bytes == 0 else f"no line has {TOKEN.strip()!r}: not a run log"
+        raise LogError(f"{path}: {what}")
+    events = tuple(collector.events)
+    return RunLog(
+        path=path,
+        events=events,
+        defects=tuple(collector.defects),
+        sha256=collector.sha256.hexdigest(),
+        num_bytes=collector.num_bytes,
+        num_lines=collector.num_lines,
+        counts=collector.counts,
+        _by_key={key: tuple(events) for key, events in collector.by_key.items()},
+        defect_counts=collector.defects_by_kind,
+        is_foreign=bool(events) and (not collector.is_chained or all(event.elapsed_ns is None for event in events)),
+    )
 
 
 class Collector:
@@ -74,13 +205,13 @@ class Collector:
         self.elapsed_ns: int | None = None
         self.wall_offset_ms: float | None = None
         self.prev = CHAIN_START
-        self.before: bytes | None = None  # our line before, instead of `prev`: most are never asked for their digest
+        self.before: bytes | None = None  # the previous line, in place of `prev`: most lines need no digest
         self.is_chained = False
-        self.unchained: list[int] = []  # lines without order before the first that has it
+        self.unchained: list[int] = []  # lines without seq, elapsed_ns and prev, before the first that has one
         self.kept_bytes = 0
 
     def read(self, stream: BinaryIO) -> None:
-        """Takes every line of ours."""
+        """Take every line that has the token."""
         for linenos, texts in self.batches(stream):
             events = events_of(texts, linenos)
             if events is None or not self._keep_all(events, texts):
@@ -88,40 +219,40 @@ class Collector:
                     self.take(lineno, text, event)
 
     def batches(self, stream: BinaryIO) -> Iterator[Batch]:
-        """The lines with a token, many at a time."""
+        """Yield the lines that have the token, many at a time."""
         rest = b""
-        skipped: bytes | None = None  # inside a line that is too long: its last bytes, a token may begin there
-        is_ours = False  # whether that line has a token
+        skipped: bytes | None = None  # inside an overlong line: its last bytes, where a token may begin
+        has_token = False  # whether that line has the token
         while piece := stream.read(_PIECE_BYTES):
             self.sha256.update(piece)
             self.num_bytes += len(piece)
             if skipped is not None:
                 end = piece.find(b"\n")
                 seen = skipped + (piece if end < 0 else piece[:end])
-                is_ours = is_ours or _TOKEN in seen
+                has_token = has_token or _TOKEN in seen
                 if end < 0:
                     skipped = seen[-len(_TOKEN) :]
                     continue
                 self.num_lines += 1
-                self._overlong(self.num_lines, is_ours)
+                self._overlong(self.num_lines, has_token)
                 piece, skipped = piece[end + 1 :], None
             block = rest + piece
             cut = block.rfind(b"\n") + 1
             rest = block[cut:]
             yield self._batch(block[:cut])
             if len(rest) > MAX_LINE_BYTES:
-                rest, skipped, is_ours = b"", rest[-len(_TOKEN) :], _TOKEN in rest
+                rest, skipped, has_token = b"", rest[-len(_TOKEN) :], _TOKEN in rest
         if rest or skipped is not None:
             self.num_lines += 1
         if skipped is not None:
-            self._overlong(self.num_lines, is_ours)
+            self._overlong(self.num_lines, has_token)
         elif (hit := rest.find(_TOKEN)) >= 0 and (_ENDED_BY_CR in rest[hit + 1 :] or is_foreign_event(rest[hit:])):
             yield [self.num_lines], [rest[hit + len(_TOKEN) :]]
         elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
-            self.defect("cut_off", self.num_lines, "the last line is cut off")  # a writer of ours ends its lines
+            self.defect("cut_off", self.num_lines, "the last line is cut off")  # `tta` ends its lines
 
     def _batch(self, block: bytes) -> Batch:
-        """Of whole lines; between two tokens there is a line end, unless a line has two of them."""
+        """Return the batch of whole lines: two tokens have a line end between them, unless a line has two tokens."""
         before, *parts = block.split(_TOKEN)
         num_ends = [part.count(b"\n") for part in parts]
         if 0 in num_ends or len(block) > MAX_LINE_BYTES:
@@ -138,15 +269,15 @@ class Collector:
             if (hit := line.find(_TOKEN)) < 0:
                 continue
             if len(line) > MAX_LINE_BYTES:
-                self._overlong(self.num_lines, is_ours=True)
+                self._overlong(self.num_lines, has_token=True)
             else:
                 linenos.append(self.num_lines)
                 texts.append(line[hit + len(_TOKEN) :])
         return linenos, texts
 
-    def _overlong(self, lineno: int, is_ours: bool) -> None:
-        if is_ours:
-            self.before, self.prev = None, ""  # no line can be chained to it
+    def _overlong(self, lineno: int, has_token: bool) -> None:
+        if has_token:
+            self.before, self.prev = None, ""  # no line can follow it in the chain
             self.defect("overlong", lineno, f"a line of more than {MAX_LINE_BYTES:,} bytes")
 
     def defect(self, kind: str, lineno: int, message: str) -> None:
@@ -155,10 +286,10 @@ class Collector:
             self.defects.append(Defect(kind, lineno, message))
 
     def take(self, lineno: int, text: bytes, event: Event | None = None) -> None:
-        """What follows the token on one line; `event`, where it is known to be that."""
+        """Take the text after the token of one line. event: what the text is, if it has been parsed."""
         line = _TOKEN + text.rstrip(b"\r")
         if self.defects_by_kind.get("malformed", 0) >= MAX_DEFECTS_PER_KIND and has_no_time(text):
-            # Whole logs of round 0.7 have seconds in its place; after a hundred of them nobody asks for the reason.
+            # Whole logs of MLPerf's round 0.7 lack `time_ms`; after a hundred such defects the reason is not needed.
             self.defects_by_kind["malformed"] += 1
             self.before = line
             return
@@ -174,7 +305,7 @@ class Collector:
         self.before = line
 
     def _keep_all(self, events: Sequence[Event], texts: Sequence[bytes]) -> bool:
-        """Keeps them if they are of another program's log and pass no limit: what `take` does with each, at once."""
+        """Keep all events at once, as `take` would one by one; False if a line has an order or a limit is exceeded."""
         num_bytes = sum(map(len, texts)) + len(_TOKEN) * len(texts)
         by_key: dict[str, list[Event]] = {}
         for event in events:
@@ -205,7 +336,7 @@ class Collector:
             return
         self.counts[event.key] = count + 1
         if count >= MAX_EVENTS_PER_KEY:
-            # Statistics decide nothing and may be many; the law's own keys may not.
+            # Statistics and power readings decide nothing and may be many; other keys may not.
             if count == MAX_EVENTS_PER_KEY and event.key not in (TRACKED_STATS, POWER_READING):
                 self.defect("too_many", event.lineno, f"more than {count:,} events {printable(event.key)!r}")
             return
@@ -231,9 +362,11 @@ class Collector:
             return
         expected = 0 if self.seq is None else self.seq + 1
         if seq != expected:
-            self.defect("sequence", event.lineno, f"seq is {seq}; after the line before it must be {expected}")
+            self.defect("sequence", event.lineno, f"seq is {seq}; after the previous line it must be {expected}")
         if prev != (self.prev if self.before is None else hashlib.sha256(self.before).hexdigest()):
-            self.defect("chain", event.lineno, "prev is not the SHA-256 of our line before: one of the two was changed")
+            self.defect(
+                "chain", event.lineno, "prev is not the SHA-256 of the previous line: one of the two was changed"
+            )
         if self.elapsed_ns is not None and elapsed_ns < self.elapsed_ns:
             back_s = (self.elapsed_ns - elapsed_ns) / 1e9
             self.defect("backwards", event.lineno, f"elapsed_ns goes back by {back_s:.6f} s")
@@ -244,138 +377,3 @@ class Collector:
             apart_s = (offset_ms - self.wall_offset_ms) / 1e3
             self.defect("wall", event.lineno, f"time_ms and elapsed_ns have moved apart by {apart_s:.3f} s")
         self.seq, self.elapsed_ns = seq, elapsed_ns
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunLog:
-    """A log that was read to its end.
-
-    events: the events in the order of the file, without those of a key beyond the first 10,000 and without what
-        comes after 64 MiB of lines.
-    defects: at most 100 of a kind; defect_counts: how many there are of each.
-    sha256, num_bytes, num_lines: of the whole file. counts: events by key.
-    is_foreign: whether another program wrote it: there are events, and none has monotonic time.
-    nodes, idle: the power logs of the run and of the idle baseline, from `harness.log.power_files`; empty: not metered.
-    """
-
-    path: Path
-    events: tuple[Event, ...]
-    defects: tuple[Defect, ...]
-    sha256: str
-    num_bytes: int
-    num_lines: int
-    counts: dict[str, int]
-    _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
-    is_foreign: bool
-    nodes: tuple[NodePower, ...] = field(default=(), repr=False)
-    idle: tuple[NodePower, ...] = field(default=(), repr=False)
-    defect_counts: dict[str, int] = field(default_factory=dict)
-    _computed: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False)
-
-    def all(self, key: str) -> tuple[Event, ...]:
-        """Every event of `key`, in the order of the file."""
-        return self._by_key.get(key, ())
-
-    def first(self, key: str) -> Event | None:
-        """The first event of `key`, or None."""
-        events = self._by_key.get(key)
-        return events[0] if events else None
-
-    def one(self, key: str) -> Event:
-        """The only event of `key`.
-
-        Raises:
-            LogError: there is none, or more than one.
-        """
-        events = self._by_key.get(key, ())
-        if not events:
-            raise LogError(f"{self.path}: has no {key!r}")
-        if len(events) > 1:
-            raise LogError(f"{self.path}:{events[1].lineno}: a second {key!r}; there must be one")
-        return events[0]
-
-    def value(self, key: str) -> Any:
-        """The value of the first event of `key`, or None."""
-        event = self.first(key)
-        return None if event is None else event.value
-
-    def field(self, key: str, name: str) -> Any:
-        """The field `name` in the value of the first event of `key`; None where it is absent."""
-        value = self.value(key)
-        return value.get(name) if isinstance(value, dict) else None
-
-    def line_of(self, key: str) -> int | None:
-        """The line of the first event of `key`, or None."""
-        event = self.first(key)
-        return None if event is None else event.lineno
-
-    def defects_of(self, kind: str) -> tuple[Defect, ...]:
-        """The defects of one kind, in the order of the file."""
-        return tuple(defect for defect in self.defects if defect.kind == kind)
-
-    @property
-    def num_unread(self) -> int:
-        """How many lines are no events, or are not kept: what they say nobody has judged."""
-        return sum(self.defect_counts.get(kind, 0) for kind in UNREAD)
-
-    @property
-    def has_monotonic_time(self) -> bool:
-        return bool(self.events) and self.events[0].elapsed_ns is not None
-
-    def seconds(self, start: Event, stop: Event) -> float:
-        """Seconds from one event to another: monotonic where both have it, else by wall time."""
-        if start.elapsed_ns is not None and stop.elapsed_ns is not None:
-            return (stop.elapsed_ns - start.elapsed_ns) / 1e9
-        return (stop.time_ms - start.time_ms) / 1e3
-
-    def cached(self, compute: Callable[[RunLog, *Args], T], *args: *Args) -> T:
-        """Return `compute(self, *args)`, computed once per function and arguments; these must be hashable.
-
-        What is computed stays with this log and is not part of it: a copy made by `replace` begins with nothing.
-        """
-        key = (compute, *args)
-        if key not in self._computed:
-            self._computed[key] = compute(self, *args)
-        found: T = self._computed[key]
-        return found
-
-    def forget(self) -> None:
-        """Drop everything that `cached` keeps, and with it the references from there back to this log."""
-        self._computed.clear()
-
-
-def read(path: Path) -> RunLog:
-    """Reads the log at `path`.
-
-    Raises:
-        LogError: there is no such file, it is no regular file, it cannot be read, or no line of it is ours.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)  # before fdopen, which does not take a folder
-        raise LogError(f"{path}: is not a regular file")
-    collector = Collector()
-    with os.fdopen(fd, "rb", buffering=0) as stream:
-        try:
-            collector.read(stream)
-        except OSError as error:
-            raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not collector.counts and not collector.defects:
-        what = "is empty" if collector.num_bytes == 0 else f"no line of it has {TOKEN.strip()!r}: not a run log"
-        raise LogError(f"{path}: {what}")
-    events = tuple(collector.events)
-    return RunLog(
-        path=path,
-        events=events,
-        defects=tuple(collector.defects),
-        sha256=collector.sha256.hexdigest(),
-        num_bytes=collector.num_bytes,
-        num_lines=collector.num_lines,
-        counts=collector.counts,
-        _by_key={key: tuple(events) for key, events in collector.by_key.items()},
-        defect_counts=collector.defects_by_kind,
-        is_foreign=bool(events) and (not collector.is_chained or all(event.elapsed_ns is None for event in events)),
-    )

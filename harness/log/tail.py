@@ -1,4 +1,4 @@
-"""Reads logs while they grow: what was appended since the last time, whole lines, each once."""
+"""Reads a log while it grows."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _PIECE_BYTES = 1 << 20
 
 
 class Tail:
-    """Reads what was appended to a log since the last time: whole lines, each once.
+    """Reads the whole lines that were appended to a log since the last call, each once.
 
-    What is no event is passed over; whoever judges the log says what is wrong with it.
+    Lines that are not events are skipped; what is wrong with them is for the checks to say.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._offset = 0  # of the first byte that was not read as part of a whole line
+        self._offset = 0  # of the first byte after the last whole line that was read
         self._size = 0
         self._num_lines = 0
-        self._is_skipping = False  # inside a line that is too long to be one of ours
+        self._is_skipping = False  # inside an overlong line
 
     def events(self) -> Iterator[Event]:
-        """The events in the lines that are new. Nothing if the file is not there yet.
+        """Yield the events in the new lines; none if the file does not exist yet.
 
         Raises:
-            LogError: it is no regular file, cannot be read, or has become shorter.
+            LogError: the file is not a regular file, cannot be read, or became shorter.
         """
         try:
             status = self.path.lstat()

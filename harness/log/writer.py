@@ -1,4 +1,4 @@
-"""Writes a run down as it happens: one system call a line, nothing held back."""
+"""Writes the log of a run as it happens: one system call per line, nothing buffered."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from harness.log.events import CHAIN_START, Event, EventType, format_line, line_
 class LogWriter:
     """Appends events to a new log file.
 
+    A line that cannot be written completely is removed again, so that the file remains readable.
+
     Raises:
-        OutputError: the file exists, cannot be made, or cannot be written to (a full disk). A line
-            that could not be written whole is cut off again, so that what is there can be read.
+        OutputError: the file exists, cannot be created, or cannot be written (a full disk).
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -30,9 +31,9 @@ class LogWriter:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except FileExistsError:
-            raise OutputError(f"{path}: exists already; a run never writes over another") from None
+            raise OutputError(f"{path}: exists already; a run never overwrites another") from None
         except OSError as error:
-            raise OutputError(f"{path}: cannot be made: {error.strerror}") from None
+            raise OutputError(f"{path}: cannot be created: {error.strerror}") from None
         self._size = 0
 
     @property
@@ -47,7 +48,7 @@ class LogWriter:
         event_type: EventType = "POINT_IN_TIME",
         depth: int = 1,
     ) -> int:
-        """Writes one event now and returns its `elapsed_ns`."""
+        """Write one event now and return its `elapsed_ns`. depth: how many frames up the logged file and line are."""
         elapsed_ns = self._clock.elapsed_ns()
         frame = sys._getframe(depth)
         place = Path(frame.f_code.co_filename)
@@ -68,28 +69,28 @@ class LogWriter:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._size)
-            raise OutputError(f"{self.path}: cannot be written: {error.strerror}; the run is not finished") from None
+            raise OutputError(f"{self.path}: cannot be written: {error.strerror}; the run is not complete") from None
         self._size += len(data)
         self._seq += 1
         self._prev = line_digest(line)
         return elapsed_ns
 
     def start(self, key: str, metadata: Mapping[str, object] | None = None) -> int:
-        """An INTERVAL_START with no value."""
+        """Write an INTERVAL_START without a value."""
         return self.event(key, None, metadata, "INTERVAL_START", depth=2)
 
     def stop(self, key: str, metadata: Mapping[str, object] | None = None) -> int:
-        """An INTERVAL_END with no value."""
+        """Write an INTERVAL_END without a value."""
         return self.event(key, None, metadata, "INTERVAL_END", depth=2)
 
     def close(self) -> None:
-        """Brings the file to the disk and closes it; a second call does nothing."""
+        """Flush the file to the disk and close it; a second call does nothing."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
         try:
             os.fsync(fd)
         except OSError as error:
-            raise OutputError(f"{self.path}: cannot be brought to the disk: {error.strerror}") from None
+            raise OutputError(f"{self.path}: cannot be flushed to the disk: {error.strerror}") from None
         finally:
             os.close(fd)

@@ -1,1 +1,1 @@
-"""Reads power during a run."""
+"""Reads power and energy meters during a run."""

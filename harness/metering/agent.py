@@ -1,21 +1,20 @@
-"""The power agent: one process a node, that asks the node's meters on a monotonic schedule and sends what they say.
+"""The power agent: one process per node that reads the node's meters on a monotonic schedule and sends the readings.
 
-Started by the referee on its own node, and on every other node by whoever starts the workers there:
+The referee starts it on its own node; on every other node, start it along with the workers:
 
     TTA_POWER_TOKEN=... tta agent --connect HOST:PORT --node 1
 
-A thread a meter, since one that hangs (a management controller does) must not open a gap in another's readings. What is
-read is stamped with this node's monotonic clock, half-way between question and answer, and sent at once; nothing
-is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are compared by
-round trips that the referee asks for.
+There is one thread per meter, since a meter that hangs (management controllers do) must not open a gap in another's
+readings. A reading is stamped with this node's monotonic clock, half-way between request and answer, and sent at once;
+nothing is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are
+compared by round trips that the referee requests.
 
 Messages, one JSON object a line. From the referee: open {meters, sources, system}, clock {id}, start {period_s}, stop,
-close. `sources`: what is reached over a network, as `harness.metering.sources` has it. The line is neither encrypted
-nor is the referee known to the agent by more than its address: it belongs into a network whose machines trust each
-other.
+close. `sources`: meters that are reached over a network, as in `harness.metering.sources`. The connection is not
+encrypted, and the agent knows the referee only by its address: use it in a network whose machines trust each other.
 
 To it: hello {node, token, host, machine}, opened {meters, reasons}, clock {id, mono_ns}, samples [[meter id, mono_ns,
-value], ...], stopped {id, cpu_s, mono_ns}. An answer bears the number of its question.
+value], ...], stopped {id, cpu_s, mono_ns}. An answer has the id of its request.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ from typing import Any
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import TtaError, UsageError, WorkerError, printable
 from harness.log.power_format import TOKEN_VARIABLE, Sample
-from harness.metering.meters import Meter, open_meter, open_source
+from harness.metering.catalog import Meter, open_meter, open_source
 from harness.metering.sources import source_of
 
 SEND_EVERY_S = 0.25
-JOIN_S = 6.0  # a reading in progress may take its program's time limit
+JOIN_S = 6.0  # a reading in progress may take as long as the time limit of its program
 _CLOCK = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
 
 Put = Callable[[str, Sample], None]
 
 
 def mono_ns() -> int:
-    """This node's monotonic time in nanoseconds: the clock that the harness's own clock reads."""
+    """This node's monotonic time in nanoseconds, from the same clock as `harness.base.clock`."""
     return time.clock_gettime_ns(_CLOCK)
 
 
 class MeterLoop:
-    """Asks one meter, every period, until it is told to stop; then once more."""
+    """Reads one meter every period until it is ended, then once more."""
 
     def __init__(self, meter: Meter, put: Put, period_s: float | None = None) -> None:
         self._meter = meter
@@ -66,27 +65,27 @@ class MeterLoop:
         self._thread.start()
 
     def end(self) -> None:
-        """Wakes it for its last reading."""
+        """Wake it for its last reading."""
         self._is_over.set()
 
     def wait(self, deadline_s: float) -> None:
-        """Until it has read for the last time, but no longer than to `deadline_s` of `time.monotonic`."""
+        """Wait until it has read for the last time, at most until `deadline_s` of `time.monotonic`."""
         self._thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _loop(self) -> None:
         next_ns = mono_ns()
         while True:
-            self._ask()
+            self._read()
             if self._is_over.is_set():
                 return
-            # A reading that took longer than a period skips turns; it never catches up with a burst, and never drifts.
+            # A reading longer than a period skips turns: no burst to catch up, and no drift.
             now_ns = mono_ns()
             next_ns += self._period_ns * max(1, -(-(now_ns - next_ns) // self._period_ns))
             if self._is_over.wait(max(0.0, (next_ns - now_ns) / 1e9)):
-                self._ask()
+                self._read()
                 return
 
-    def _ask(self) -> None:
+    def _read(self) -> None:
         asked_ns = mono_ns()
         values = self._meter.read()
         at_ns = (asked_ns + mono_ns()) // 2
@@ -107,8 +106,8 @@ class Agent:
         self._cpu_s = 0.0
 
     def serve(self) -> bool:
-        """Until the referee says so or is gone; whether it asked for anything at all."""
-        is_asked = False
+        """Serve until the referee closes or is gone; return whether it sent any command."""
+        has_command = False
         self._channel.send(
             {
                 "hello": {
@@ -122,12 +121,12 @@ class Agent:
         try:
             while True:
                 command = self._channel.receive(SEND_EVERY_S if self._loops else None)
-                is_asked = is_asked or command is not None
+                has_command = has_command or command is not None
                 if command is not None and not self._obey(command):
-                    return is_asked
+                    return has_command
                 self._send_samples()
         except SocketClosed:
-            return is_asked
+            return has_command
         finally:
             self._stop_loops()
             for meter in self._meters:
@@ -184,7 +183,7 @@ class Agent:
 
     def _send_samples(self) -> None:
         batch = []
-        while not self._samples.empty():  # nobody else takes from it
+        while not self._samples.empty():  # only this thread takes from it
             meter_id, sample = self._samples.get()
             batch.append([meter_id, sample.mono_ns, sample.value])
         if batch:
@@ -200,8 +199,9 @@ class Agent:
 
 
 def machine_id(root: Path = Path("/")) -> str | None:
-    """A digest of what systemd calls this machine (the name itself is confidential, machine-id(5)); two node logs with
-    one id metered one node twice."""
+    """A digest of systemd's id of this machine (the id itself is confidential, machine-id(5)); two node logs with the
+    same digest metered one node twice.
+    """
     try:
         name = (root / "etc/machine-id").read_bytes().strip()
     except OSError:
@@ -210,10 +210,10 @@ def machine_id(root: Path = Path("/")) -> str | None:
 
 
 def connect(address: str, patience_s: float) -> JsonSocket:
-    """The line to the referee at `HOST:PORT`, or at the path of a Unix socket; waits for it to listen.
+    """Connect to the referee at `HOST:PORT`, or at the path of a Unix socket, once it listens.
 
     Raises:
-        UsageError: the address is neither. TtaError: nobody listens there within `patience_s` seconds.
+        UsageError: the address is neither. TtaError: nothing listens there within `patience_s` seconds.
     """
     deadline = time.monotonic() + patience_s
     while True:
@@ -222,7 +222,7 @@ def connect(address: str, patience_s: float) -> JsonSocket:
         except OSError as error:
             if time.monotonic() >= deadline:
                 shown = printable(address)
-                raise TtaError(f"--connect {shown}: nobody can be reached there: {error.strerror or error}") from None
+                raise TtaError(f"--connect {shown}: nothing can be reached there: {error.strerror or error}") from None
         time.sleep(0.25)
 
 
@@ -240,23 +240,23 @@ def _connection(address: str, timeout_s: float) -> socket.socket:
 
 
 def main(address: str, node: int, token: str, patience_s: float = 60.0) -> None:
-    """Connects and serves until the referee has done.
+    """Connect and serve until the referee is done.
 
     Raises:
-        TtaError: the referee cannot be reached, sends this agent away, or asks for a meter that does not exist.
+        TtaError: the referee cannot be reached, rejects this agent, or requests a meter that does not exist.
     """
     channel = connect(address, patience_s)
     try:
         if not Agent(channel, node, token).serve():
             raise TtaError(
-                f"--connect {printable(address)}: closed without a question: another {TOKEN_VARIABLE}, "
-                "no such --node there, or a run that did not begin"
+                f"--connect {printable(address)}: closed without a request: the {TOKEN_VARIABLE} differs, "
+                "the referee has no such --node, or the run did not begin"
             )
     finally:
         channel.close()
 
 
-if __name__ == "__main__":  # as the referee starts it on its own node
+if __name__ == "__main__":  # how the referee starts it on its own node
     try:
         main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])
     except TtaError as error:

@@ -1,8 +1,8 @@
-"""Has the power agents of all nodes write down a run: `power/result_<k>/node_<i>.txt`, line by line as it comes.
+"""Records the readings of all nodes' power agents: `power/result_<k>/node_<i>.txt`, line by line as they arrive.
 
-The agent of this node is started here as a process of its own; those of other nodes connect to `listen` with a token.
-The referee's thread only begins and ends a run and asks for the latest watts. An agent that is lost leaves a log that
-stops there: that voids the run's energy, and never its time.
+The agent of this node is started here as a separate process; those of other nodes connect to `listen` with a token.
+The referee's thread only begins and ends a run and reads the latest watts. A lost agent leaves a log that stops there:
+that voids the run's energy, and never its time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.base.values import is_whole
 from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
-from harness.metering.node import ANSWER_S, MAX_MESSAGE_BYTES, AgentConnection
+from harness.metering.agent_connection import ANSWER_S, MAX_MESSAGE_BYTES, AgentConnection
 from harness.metering.sources import Source
 
 OWN_AGENT = (sys.executable, "-m", "harness.metering.agent")
@@ -40,7 +40,7 @@ _MAX_PATH_BYTES = 80  # a Unix socket's path has at most 107, and TMPDIR may be 
 
 
 class PowerRecorder:
-    """All nodes of a run."""
+    """The power agents of all nodes."""
 
     def __init__(self, nodes: Sequence[AgentConnection], own: subprocess.Popen[bytes]) -> None:
         self._nodes = sorted(nodes, key=lambda node: node.number)
@@ -54,31 +54,33 @@ class PowerRecorder:
         num_nodes: int = 1,
         listen: str | None = None,
         sources: Sequence[Source] = (),
-        is_choosy: bool = True,
+        is_strict: bool = True,
         own_agent: Sequence[str] = OWN_AGENT,
         say: Callable[[str], None] = lambda text: None,
     ) -> PowerRecorder:
-        """Starts this node's agent, waits for the others, and has all open their meters.
+        """Start this node's agent, wait for the others, and have all of them open their meters.
 
-        meters: by name, on every node. sources: each on its own node. is_choosy: each of them must be there; else those
-        that are there are taken, and a node may have none. say: tells a person what is waited for.
+        meters: by name, on every node. sources: each on its own node. is_strict: every one of them must be readable;
+        else the readable ones are used, and a node may have none. say: reports what is being waited for.
 
         Raises:
-            UsageError: a meter cannot be read on a node, an agent is missing, or two say they are the same node.
+            UsageError: a meter cannot be read on a node, an agent is missing, or two agents claim one node.
             TtaError: an agent fails.
         """
         for source in sources:
             if source.node >= num_nodes:
                 raise UsageError(
-                    f"{source.name}: is of node {source.node}; the nodes are 0 to {num_nodes - 1} (--power-nodes)"
+                    f"{source.name}: is for node {source.node}; the nodes are 0 to {num_nodes - 1} (--power-nodes)"
                 )
         if num_nodes > 1 and listen is None:
-            raise UsageError("--power-nodes: give the address where the other nodes' agents connect: --power-listen")
+            raise UsageError(
+                "--power-nodes: also needs --power-listen, the address where the other nodes' agents connect"
+            )
         if num_nodes > 1 and not os.environ.get(TOKEN_VARIABLE):
-            raise UsageError(f"--power-nodes: the environment has no {TOKEN_VARIABLE}, by which the agents are known")
+            raise UsageError(f"--power-nodes: set {TOKEN_VARIABLE}, by which the agents identify themselves")
         token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
         nodes: dict[int, AgentConnection] = {}
-        with contextlib.ExitStack() as undone:  # undone unless all is well
+        with contextlib.ExitStack() as undone:  # undone on any failure
             is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_PATH_BYTES
             parent = None if is_short else "/tmp"  # noqa: S108
             with (
@@ -101,7 +103,7 @@ class PowerRecorder:
                 )
             for node in recorder._nodes:
                 node.opened()
-                if is_choosy and (node.reasons or not node.specs):
+                if is_strict and (node.reasons or not node.specs):
                     raise UsageError(f"--meter: {node.place}: {node.why_not}")
             undone.pop_all()
         return recorder
@@ -112,25 +114,25 @@ class PowerRecorder:
 
     @property
     def source(self) -> EnergySource:
-        """ "none" where no node has a meter."""
+        """ "none" if no node has a meter."""
         classes = {spec.meter_class for node in self._nodes for spec in node.specs.values()}
         return "none" if not classes else "estimated" if classes == {"E"} else "measured"
 
     @property
     def unmetered(self) -> list[str]:
-        """The nodes without any meter, with the reasons, for a person."""
+        """The nodes without any meter, with the reasons."""
         return [f"{node.place}: {node.why_not}" for node in self._nodes if not node.specs]
 
     @property
     def meters(self) -> list[str]:
-        """What is read, each id once."""
+        """The ids of the meters, each once."""
         return sorted({name for node in self._nodes for name in node.specs})
 
     def begin(self, folder: Path, clock: Clock, run_id: str, period_s: float | None = None) -> None:
-        """Opens `folder`/node_<i>.txt of every node and starts the readings; returns when each meter has its first.
+        """Open `folder`/node_<i>.txt for every node and start the readings; return when each meter has its first.
 
         Raises:
-            OutputError: the folder is there already, or cannot be written.
+            OutputError: the folder exists already, or cannot be written.
         """
         try:
             folder.mkdir(parents=True)
@@ -143,7 +145,7 @@ class PowerRecorder:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """A last reading of every node, after which the logs are closed."""
+        """Read every node once more, and close the logs."""
         for node in self._nodes:
             node.compare_clocks()
         for node in self._nodes:
@@ -152,16 +154,16 @@ class PowerRecorder:
             node.stopped()
 
     def watts(self) -> float | None:
-        """What all nodes draw now; None while one of them is not known."""
+        """What all nodes draw now; None while one of them is unknown."""
         each = [node.watts() for node in self._nodes]
         return None if None in each else sum(watts for watts in each if watts is not None)
 
     def faults(self) -> list[str]:
-        """What is wrong with the logs of the last run, a sentence a node."""
+        """What is wrong with the logs of the last run, one sentence per node."""
         return [f"{node.place}: {node.fault}" for node in self._nodes if node.fault is not None]
 
     def close(self) -> None:
-        """Ends the agents."""
+        """End the agents."""
         for node in self._nodes:
             node.close()
         _end(self._own)
@@ -174,14 +176,14 @@ class PowerRecorder:
 
 
 def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[bytes]:
-    """This node's agent. It ends when the line to it does, however the referee ended."""
+    """Start this node's agent. It ends with its connection, however the referee ended."""
     environment = {**python_environment(), TOKEN_VARIABLE: token, "PYTHONSAFEPATH": "1"}
     return subprocess.Popen(
         [*command, place],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env=environment,
-        start_new_session=True,  # Ctrl-C is for the referee, who has it read once more
+        start_new_session=True,  # Ctrl-C is for the referee, which has it read once more
     )
 
 
@@ -221,11 +223,11 @@ def _accept(
     nodes: dict[int, AgentConnection],
     own: subprocess.Popen[bytes],
 ) -> None:
-    """Takes agents in until all nodes are there. Who does not know the token is sent away without a word."""
+    """Accept agents until all nodes are there. A connection without the token is closed without a reply."""
     deadline = time.monotonic() + ARRIVAL_S
     while len(nodes) < num_nodes:
         if 0 not in nodes and own.poll() is not None:
-            raise TtaError(f"the power agent of this node ended at once, with status {own.returncode}")
+            raise TtaError(f"the power agent of this node ended at once with status {own.returncode}")
         if time.monotonic() > deadline:
             missing = ", ".join(str(number) for number in range(num_nodes) if number not in nodes)
             raise UsageError(f"--power-nodes: no power agent came from node {missing} within {ARRIVAL_S:g} s")
@@ -247,7 +249,7 @@ def _accept(
                 stream.close()
                 connection.close()
                 raise UsageError(
-                    f"a power agent says it is node {hello['node']}; the nodes are 0 to {num_nodes - 1}, each once"
+                    f"a power agent claims to be node {hello['node']}; the nodes are 0 to {num_nodes - 1}, each once"
                 )
             nodes[hello["node"]] = AgentConnection(connection, stream, hello)
 

@@ -1,4 +1,4 @@
-"""Meters that are reached over a network, as a person writes them down for `tta run --meter FILE`. Pure.
+"""The reader of `tta run --meter FILE`: meters that are reached over a network, and local ones. Pure.
 
 meters:
   - kind: redfish
@@ -6,8 +6,8 @@ meters:
     user: reader
     password_env: BMC_PASSWORD        # the name of a variable, never the password
     ca_file: /etc/ssl/bmc.pem         # default: the system's
-    accuracy_pct: 3                   # half width of the maker's 95 % interval, % of reading; default: undeclared
-    node: 0                           # whose power it is, and whose agent reads it; default: 0
+    accuracy_pct: 3                   # the maker's 95 % half width, % of reading; default: undeclared
+    node: 0                           # the node that it meters, whose agent reads it; default: 0
   - kind: ipmi
     host: bmc8
     user: reader
@@ -20,7 +20,7 @@ meters:
     calibrated: true                  # with a certificate: class A; default: false, class B
     accuracy_pct: 1
   - kind: local
-    name: nvml                        # a meter of the node itself, beside the others
+    name: nvml                        # a meter of the node itself, together with the others
 """
 
 from __future__ import annotations
@@ -31,60 +31,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.errors import RulesError, UsageError, printable, unknown_name
+from harness.metering.meters.ipmi import IpmiSource
+from harness.metering.meters.redfish import RedfishSource
+from harness.metering.meters.snmp import SnmpSource
 
 T = TypeVar("T")
 Build = Callable[[type[T], object, str], T]
 MAX_NODES = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class IpmiSource:
-    """A management controller that ipmitool reaches over the network."""
-
-    host: str
-    user: str | None = None
-    password_env: str | None = None
-    accuracy_pct: float | None = None
-    node: int = 0
-    kind: str = "ipmi"
-
-    @property
-    def name(self) -> str:
-        return f"ipmi {self.host}"
-
-
-@dataclass(frozen=True, slots=True)
-class RedfishSource:
-    """A resource of a Redfish service."""
-
-    url: str
-    user: str | None = None
-    password_env: str | None = None
-    ca_file: str | None = None
-    accuracy_pct: float | None = None
-    node: int = 0
-    kind: str = "redfish"
-
-    @property
-    def name(self) -> str:
-        return f"redfish {self.url}"
-
-
-@dataclass(frozen=True, slots=True)
-class SnmpSource:
-    """An outlet of a power distribution unit."""
-
-    host: str
-    oid: str
-    watts_per_unit: float = 1.0
-    calibrated: bool = False
-    accuracy_pct: float | None = None
-    node: int = 0
-    kind: str = "snmp"
-
-    @property
-    def name(self) -> str:
-        return f"snmp {self.host} {self.oid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +59,18 @@ KINDS: dict[str, type[Source]] = {
 
 
 def source_of(content: object, place: str, build: Build[Any] | None = None) -> Source:
-    """One entry of the list. `build` makes the dataclass and checks types; without it, they are the sender's business.
+    """Read one entry of the list. `build` makes the dataclass and checks types; without it, types are not checked.
 
     Raises:
-        RulesError: it is no mapping, or of no kind there is. UsageError: a value is not permitted.
+        RulesError: it is not a mapping, or its kind is unknown. UsageError: a value is not permitted.
     """
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping")
     kind = content.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        known = unknown_name("kind of meter", str(kind), KINDS) if kind is not None else f"has no kind: {_listed()}"
-        raise RulesError(f"{place}: {known}")
+        if kind is None:
+            raise RulesError(f"{place}: has no kind; it must be one of: {', '.join(KINDS)}")
+        raise RulesError(f"{place}: {unknown_name('kind of meter', str(kind), KINDS)}")
     known_keys = [field.name for field in dataclasses.fields(KINDS[kind])]
     for name in content:
         if name not in known_keys:
@@ -128,46 +82,42 @@ def source_of(content: object, place: str, build: Build[Any] | None = None) -> S
             raise RulesError(f"{place}: {printable(error)}") from None
     else:
         source = build(KINDS[kind], content, place)
-    _judge(source, place)
+    _validate(source, place)
     return source
 
 
 def sources_of(content: dict[str, Any], place: str, build: Build[Any]) -> tuple[Source, ...]:
-    """The whole file.
+    """Read the whole file.
 
     Raises:
-        RulesError: it has no list of meters, or an entry is none. UsageError: a value is not permitted.
+        RulesError: it has no list of meters, or an entry is not a meter. UsageError: a value is not permitted.
     """
     for name in content:
         if name != "meters":
             raise RulesError(f"{place}: {unknown_name('key', name, ['meters'])}")
     entries = content.get("meters")
     if not isinstance(entries, list) or not entries:
-        raise RulesError(f"{place}: 'meters' must be a list with a meter in it")
+        raise RulesError(f"{place}: 'meters' must be a list of at least one meter")
     found = tuple(source_of(entry, f"{place}: meters[{number}]", build) for number, entry in enumerate(entries))
     for number, source in enumerate(found):
         same = [other for other in found[:number] if (other.name, other.node) == (source.name, source.node)]
         if same:
-            raise RulesError(f"{place}: meters[{number}]: {printable(source.name)} is there already")
+            raise RulesError(f"{place}: meters[{number}]: {printable(source.name)} is listed twice")
     return found
 
 
-def _judge(source: Source, place: str) -> None:
+def _validate(source: Source, place: str) -> None:
     if not 0 <= source.node < MAX_NODES:
         raise UsageError(f"{place}: node is {source.node}; it must be from 0 up")
     accuracy_pct = getattr(source, "accuracy_pct", None)
     if accuracy_pct is not None and not 0 < accuracy_pct <= 100:
-        raise UsageError(f"{place}: accuracy_pct is {accuracy_pct:g}; it must be over 0, up to 100")
+        raise UsageError(f"{place}: accuracy_pct is {accuracy_pct:g}; it must be over 0 and at most 100")
     if isinstance(source, SnmpSource):
         if not 0 < source.watts_per_unit <= 1e6:
             raise UsageError(f"{place}: watts_per_unit is {source.watts_per_unit:g}; it must be over 0")
         if source.calibrated and accuracy_pct is None:
-            raise UsageError(f"{place}: a calibrated meter must say how accurate it is: accuracy_pct")
+            raise UsageError(f"{place}: a calibrated meter must declare its accuracy: accuracy_pct")
     for field in ("host", "oid"):
         text = getattr(source, field, None)
         if text is not None and (not text or text.startswith("-") or not text.isprintable() or " " in text):
-            raise UsageError(f"{place}: {field} is {printable(text)!r}; it must be a word that does not begin with -")
-
-
-def _listed() -> str:
-    return f"there are: {', '.join(KINDS)}"
+            raise UsageError(f"{place}: {field} is {printable(text)!r}; it must be one word that does not begin with -")

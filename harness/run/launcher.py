@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from harness.base.json_socket import JsonSocket, SocketClosed
+from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent, python_environment
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.plan import WorkerLost, WorkerTimeout
@@ -91,6 +91,8 @@ class LaunchedWorker:
                 answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
             except SocketClosed:
                 raise self._lost("the worker ended in the middle of its work") from None
+            except BadMessage as error:
+                raise WorkerError(f"the worker sent {error}") from None
             if answer is not None:
                 return answer
             on_tick()

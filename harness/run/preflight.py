@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import printable
-from harness.metering.meters import Survey
+from harness.metering.catalog import Survey
 from harness.submission.system import Machine, Processor, size, speed, unknown_fields
 
 # A fifth of the CPUs taken by others slows a run on all of them by about as much.
@@ -54,7 +54,7 @@ def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping
             if machine.packages.get("torch")
             else Line("to train", "not possible", "install the training extra: pip install 'tta-harness[train]'"),
         ],
-        "meters": [Line(name, found.told) for name, found in meters.items()],
+        "meters": [Line(name, found.summary) for name, found in meters.items()],
         "system description": [
             Line("name", description["system_name"]),
             Line("status", description["status"]),

@@ -1,4 +1,8 @@
-"""Which price book a result is priced by, and what ranks in it. Pure."""
+"""What a result costs: its price book, the list price that ranks, and the bill of the declared use.
+
+The ranked cost is list price times time. A bill is what the submitter declares to have used, at list prices: shown for
+information, never ranked.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from harness.submission.result import Result
 
 
 def book_of(result: Result, books: PriceBooks) -> PriceBook | NoPrice:
-    """The book by which a result is priced: the one its logs name.
+    """The price book of a result: the one that its logs name.
 
-    Logs that name none are priced by the first book; a book that is not kept is replaced by no other.
+    Logs that name none use the first book. If the named book is not kept, no other replaces it.
     """
     named = {str(name) for log in result.runs if (name := log.field(keys.TTA_RULES, keys.PRICES_FIELD)) is not None}
     if not named:
@@ -30,7 +34,7 @@ def book_of(result: Result, books: PriceBooks) -> PriceBook | NoPrice:
 
 
 def quote_of(result: Result, books: PriceBooks) -> Quote | NoPrice:
-    """What ranks: the on-demand list price of one node, by the book of the result."""
+    """The price that ranks: the on-demand list price of one node, from the result's price book."""
     book = book_of(result, books)
     if isinstance(book, NoPrice):
         return book
@@ -38,24 +42,24 @@ def quote_of(result: Result, books: PriceBooks) -> Quote | NoPrice:
 
 
 def price_of(result: Result, prices: PriceBooks | PriceBook | None) -> Price | None:
-    """The list price of one node of the system that the result was made on; None where it is not known."""
+    """The list price of one node of the result's system; None where it is not known."""
     book = book_of(result, prices) if isinstance(prices, PriceBooks) else prices
     return book.price(result.system) if isinstance(book, PriceBook) and result.system is not None else None
 
 
 def usd_per_hour(result: Result, books: PriceBooks) -> Decimal | None:
-    """USD per hour of all nodes together; None where it is not known."""
+    """US dollars per hour of all nodes together; None where that is not known."""
     book = book_of(result, books)
     return None if isinstance(book, NoPrice) or result.system is None else book.usd_per_hour(result.system)
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The declared use at the organiser's prices; US dollars.
+    """The declared use at the organiser's prices, in US dollars.
 
-    usd: nodes at the on-demand list price, with granularity and minimum of each, storage and traffic; None where a
-    price is not known, and `why_not` says which. compute_usd: the nodes alone. seconds: of all nodes, as billed.
-    paid_usd: the nodes at the price of `purchase`, where the book has it: information, never ranked.
+    usd: nodes at the on-demand list price, with the billing granularity and minimum of each, storage and traffic; None
+    where a price is not known, and `why_not` says which. compute_usd: the nodes alone. seconds: of all nodes, as
+    billed. paid_usd: the nodes at the price of `purchase`, where the book has it: for information, never ranked.
     """
 
     declared: Billing
@@ -69,13 +73,13 @@ class Bill:
 
 
 def bill_of(result: Result, books: PriceBooks | None) -> Bill | None:
-    """What the declared use of a result costs; None where nothing is declared, or what is cannot be read."""
+    """The cost of a result's declared use; None where none is declared, or the declaration cannot be read."""
     if BILLING_NAME not in result.files:
         return None
     try:
         declared = read_billing(result.path / BILLING_NAME)
     except SubmissionError:
-        return None  # CST006 says what is wrong with it
+        return None  # CST006 reports what is wrong with it
     book = NoPrice("book", "the ruleset has no price book") if books is None else book_of(result, books)
     if isinstance(book, NoPrice):
         return Bill(declared, None, None, None, None, None, None, book.why)
@@ -93,13 +97,13 @@ def _bill(declared: Billing, book: PriceBook, quote: Quote) -> Bill:
         bought = book.quote(row, _gpus_of(quote), is_ranked=False)
         paid = _compute(declared, bought)[0] if isinstance(bought, Quote) else None
     if compute is None:
-        why = f"how the time of {quote.listed.id!r} is billed is not known"
+        why = f"the billing granularity of {quote.listed.id!r} is not known"
         return Bill(declared, None, None, None, None, quote.listed.id, book.digest, why)
     total, why_not = compute, None
     for item in declared.quantities:
         found = book.row(item.price)
         if found is None or found.unit != item.unit or found.as_of is None:
-            why_not = f"{printable(item.price, 120)!r} is no dated price of a {item.unit}"
+            why_not = f"{printable(item.price, 120)!r} is not a dated price per {item.unit}"
             break
         total = EXACT.add(total, EXACT.multiply(item.amount, found.usd_per_hour))
     return Bill(
@@ -115,13 +119,13 @@ def _bill(declared: Billing, book: PriceBook, quote: Quote) -> Bill:
 
 
 def _gpus_of(quote: Quote) -> int | None:
-    """How many accelerators a node has, by the quote of a row that is of one accelerator."""
-    is_of_one = quote.listed.unit == "gpu-h"
-    return int(quote.usd_per_hour / quote.listed.usd_per_hour) if is_of_one else quote.listed.num_accelerators
+    """How many accelerators a node has; where the listed price is per accelerator, from the quote of the node."""
+    is_per_gpu = quote.listed.unit == "gpu-h"
+    return int(quote.usd_per_hour / quote.listed.usd_per_hour) if is_per_gpu else quote.listed.num_accelerators
 
 
 def _compute(declared: Billing, quote: Quote) -> tuple[Decimal | None, Decimal | None]:
-    """USD, not rounded, and seconds of all attempts as billed; None where the row does not say how it is billed."""
+    """US dollars, not rounded, and billed seconds of all attempts; None where the row does not say how it is billed."""
     granularity_s, minimum_s = quote.listed.granularity_s, quote.listed.minimum_s
     if granularity_s is None or minimum_s is None:
         return None, None

@@ -1,7 +1,7 @@
-"""What a run to target would take and cost: the reference's samples to target times a throughput. Pure.
+"""Estimates of the time and cost of a run to target: the reference's samples to target over a throughput. Pure.
 
-Every pair of a reference run (how many samples it took) and a measured run (how fast it went) is one possible run.
-The interval is the middle 95 % of those pairs: the spread of both, without a law of distribution.
+Each pair of a reference run (how many samples it took) and a measured run (how fast it went) is one possible run.
+The interval is the middle 95 % of those pairs: it reflects the spread of both and assumes no distribution.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast one run goes. samples_per_s: in training, without evaluations; eval_s: of one evaluation, open_s: of
-    opening the data, init_s: of what is done before the clock; None where it is not known, and then left out.
+    """How fast one run goes.
+
+    samples_per_s: in training, without evaluations. eval_s: one evaluation. open_s: opening the data. init_s: the time
+    before the clock starts. What is None is not known, and left out.
     """
 
     samples_per_s: float
@@ -37,7 +39,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean, and the range of the middle 95 % of what was seen."""
+    """A mean, and the range of the middle 95 % of the values."""
 
     mean: float
     low: float
@@ -46,12 +48,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What runs to target would take and cost.
+    """The estimated time and cost of runs to target.
 
-    samples, seconds: of one run. init_s: mean before the clock; None where it is not known. usd: of one run at the
-    price of `quote`, (mean, low, high); None where there is no price, and `why_not` says why.
-    usd_result: of `num_runs` runs in a row on machines held that long, initialisation with them and billed as the row
-    says; None where that is not known. is_ranked: the row may rank; else it is information.
+    samples, seconds: of one run. init_s: mean time before the clock; None where it is not known. usd: (mean, low,
+    high) of one run at the quoted price; None where there is no price, and `why_not` says why.
+    usd_result: of the `num_runs` runs of a result, one after another on machines held all that time, initialisation
+    included, billed as the price row says; None where that is not known. is_ranked: whether the price row may rank.
     """
 
     sku: str
@@ -74,22 +76,22 @@ def reference_samples(rules: BenchmarkRules, batch_size: int) -> tuple[int, ...]
     Raises:
         UsageError: the rules have none.
     """
-    there = {item.global_batch_size: item.samples_to_target for item in rules.reference_convergence}
-    if not there:
+    known = {item.global_batch_size: item.samples_to_target for item in rules.reference_convergence}
+    if not known:
         raise UsageError(
-            f"{rules.name}: the rules have no reference convergence points: how many samples a run takes is not known"
+            f"{rules.name}: the rules have no reference convergence points, so the samples to target are not known"
         )
-    if batch_size not in there:
-        sizes = ", ".join(str(size) for size in sorted(there))
-        raise UsageError(f"{rules.name}: there is no reference at batch size {batch_size}; there is at {sizes}")
-    return there[batch_size]
+    if batch_size not in known:
+        sizes = ", ".join(str(size) for size in sorted(known))
+        raise UsageError(f"{rules.name}: there is no reference at batch size {batch_size}; there is one at {sizes}")
+    return known[batch_size]
 
 
 def paces(logs: Sequence[RunLog]) -> list[Pace]:
-    """How fast the runs of a result went; runs that did not end, or trained nothing, tell nothing.
+    """How fast the runs of a result went; a run that did not end or trained nothing is skipped.
 
     Raises:
-        InputError: none of them tells anything.
+        InputError: every run is skipped.
     """
     found = []
     for log in logs:
@@ -103,18 +105,18 @@ def paces(logs: Sequence[RunLog]) -> list[Pace]:
         if train_s > 0 and max(counts) > 0:
             found.append(Pace(max(counts) / train_s, ledger["eval"] / num_evals, open_s, ledger.get("init")))
     if not found:
-        raise InputError("no run of the result says how fast it went: none has both an end and samples")
+        raise InputError("the speed of no run is known: none has both an end and samples")
     return found
 
 
 def run_seconds(samples: int, pace: Pace, eval_every_samples: int) -> float:
-    """Seconds from run_start to run_stop of a run that takes `samples`, evaluations as far as their length is known."""
+    """Seconds from run_start to run_stop of a run that takes `samples`; evaluations count where their time is known."""
     evals = math.ceil(samples / eval_every_samples)
     return (pace.open_s or 0.0) + samples / pace.samples_per_s + evals * (pace.eval_s or 0.0)
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Mean and middle 95 % of `values`, by linear interpolation between them in order."""
+    """Mean and middle 95 % of `values`, interpolating linearly between them."""
     ordered = sorted(values)
     return Spread(
         math.fsum(ordered) / len(ordered),
@@ -123,11 +125,11 @@ def spread(values: Sequence[float]) -> Spread:
     )
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
+def _quantile(ordered: Sequence[float], fraction: float) -> float:
+    position = fraction * (len(ordered) - 1)
+    below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def estimate(
@@ -139,7 +141,7 @@ def estimate(
     nodes: int = 1,
     gpus_per_node: int | None = None,
 ) -> Estimate:
-    """What a run of `samples` at the paces `measured` would take on `nodes` nodes of the row `sku`."""
+    """The estimate for runs of `samples` at the paces `measured` on `nodes` nodes of the price row `sku`."""
     seconds = [run_seconds(one, pace, rules.eval_every_samples) for one, pace in product(samples, measured)]
     inits = [pace.init_s for pace in measured if pace.init_s is not None]
     quote = book.quote(sku, gpus_per_node, is_ranked=False)
@@ -172,13 +174,13 @@ def _priced(
         shown,
         usd_per_hour=hourly,
         usd=(cost_usd(time.mean, hourly), cost_usd(time.low, hourly), cost_usd(time.high, hourly)),
-        usd_result=_whole(shown, quote, num_runs),
+        usd_result=_usd_of_result(shown, quote, num_runs),
         is_ranked=isinstance(ranked, Quote) and ranked.listed is ranked.row,
         as_of=min((day for day in dates if day), default=None) if all(dates) else None,
     )
 
 
-def _whole(shown: Estimate, quote: Quote, num_runs: int) -> Decimal | None:
+def _usd_of_result(shown: Estimate, quote: Quote, num_runs: int) -> Decimal | None:
     row = quote.listed
     if row.granularity_s is None or row.minimum_s is None or shown.init_s is None:
         return None

@@ -1,7 +1,7 @@
-"""What one log says: the curve, the time to target, the ledger. Computed from events; totals in the log decide nothing.
+"""One log -> the result of its run: curve, time to target, ledger. Computed from events; totals in the log are ignored.
 
-The time of a run is from `run_start` to `run_stop` (MLPerf training rules, "Run Results"), and only a run that
-was stopped by success has one: an evaluation up to `run_stop` must have reached the target.
+The time of a run is from `run_start` to `run_stop` (MLPerf training rules, "Run Results"). Only a run that stopped
+with success has one: an evaluation no later than `run_stop` must have reached the target.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one log says, computed from its events.
+    """The result of one run, computed from the events of its log.
 
     seconds: from `run_start` to `run_stop` of a run that reached its target, less the evaluations where the rules
         do not count them; None if the target was not reached, and `why_not` says in a sentence what happened.
-    samples: trained on at the evaluation that decided; None if the target was not reached.
+    samples: trained on at the deciding evaluation; None if the target was not reached.
     status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
-    quality: at the evaluation that decided, else the best of the run. evaluations: after `run_start`, as in the log.
-    ledger, run_s: see `derive_ledger`; run_s is from `run_start` to `run_stop`, evaluations included.
+    quality: at the deciding evaluation, else the best of the run. evaluations: after `run_start`, as in the log.
+    ledger: see `derive_ledger`. run_s: from `run_start` to `run_stop`, evaluations included.
     data_wait_fraction: share of the timed blocks in which training waited for data; None where there was no block.
-    energy: added up from the power logs beside the log, never taken from what it says; None is "not measured".
-    idle_w: mean watts while nothing ran; None: not metered. usd: None is "no price".
+    energy: summed over the power logs next to the log, never the log's own total; None means "not measured".
+    idle_w: mean watts while nothing ran; None: not metered. usd: None means "no price".
     """
 
     path: str
@@ -87,12 +87,12 @@ def run_result(
 ) -> RunResult:
     """The result of one run.
 
-    timing: without it, evaluations count, as they do in MLPerf. limits: what the rules ask of a measurement of energy.
-    num_nodes: as the system description says; without it, as many as the log has hosts.
+    timing: without it, evaluations count, as they do in MLPerf. limits: the rules' requirements for energy measurement.
+    num_nodes: from the system description; without it, the number of hosts in the log.
 
     Raises:
-        LogError: a quality or a waiting time is no finite number, an evaluation does not say after how many samples it
-            was, or a time stamp lies beyond all measure.
+        LogError: a quality or a waiting time is not a finite number, an evaluation has no sample count, or a time
+            stamp is out of range.
     """
     evaluations = _evaluations(log, rules)
     start, stop = _window(log)
@@ -133,14 +133,14 @@ def run_result(
 def derive_ledger(log: RunLog) -> dict[str, float]:
     """Seconds by phase, from the intervals in the log.
 
-    init: from the first `init_start` to the last `init_stop`; absent where one of them is.
-    Within `run_start` .. `run_stop`, all absent where one of these is:
-    data: opening the data, and waiting for them inside the blocks (no more than a block is long).
-    train: the blocks less that waiting. eval: the evaluations. checkpoint: 0, nothing of the kind is logged.
-    other: what none of these claims; negative where intervals overlap. An interval without an end claims nothing.
+    init: from the first `init_start` to the last `init_stop`; absent if either is missing.
+    Within `run_start` .. `run_stop`, all absent if either is missing:
+    data: opening the data, and waiting for it inside the blocks (at most the length of the block).
+    train: the blocks less that waiting. eval: the evaluations. checkpoint: 0, as nothing of the kind is logged.
+    other: the time that none of these claims; negative where intervals overlap. An unfinished interval claims nothing.
 
     Raises:
-        LogError: a waiting time is no finite number, or a time stamp lies beyond all measure.
+        LogError: a waiting time is not a finite number, or a time stamp is out of range.
     """
     ledger: dict[str, float] = {}
     init_start, init_stops = log.first(keys.INIT_START), log.all(keys.INIT_STOP)
@@ -163,7 +163,7 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
 
 
 def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:
-    """Seconds of an interval that lie in the timed region of `run_s` seconds."""
+    """Seconds of an interval that are within the timed region of `run_s` seconds."""
     start = log.first(keys.RUN_START)
     assert start is not None
     return max(0.0, min(_seconds(log, start, end), run_s) - max(_seconds(log, start, begin), 0.0))
@@ -190,15 +190,15 @@ def _data_wait_fraction(log: RunLog, run_s: float | None) -> float | None:
 
 
 def _window(log: RunLog) -> tuple[Event | None, Event | None]:
-    """First `run_start`, last `run_stop`: where a log has several, the longest time it can mean."""
+    """First `run_start`, last `run_stop`: where a log has several, the longest possible run."""
     stops = log.all(keys.RUN_STOP)
     return log.first(keys.RUN_START), stops[-1] if stops else None
 
 
 def _seconds(log: RunLog, start: Event, stop: Event) -> float:
     seconds = log.seconds(start, stop)
-    if not abs(seconds) <= MAX_SECONDS:  # not a number is not less either
-        raise LogError(f"{log.path}:{stop.lineno}: the time stamp of {stop.key!r} lies beyond all measure")
+    if not abs(seconds) <= MAX_SECONDS:  # refuses NaN, too
+        raise LogError(f"{log.path}:{stop.lineno}: the time stamp of {stop.key!r} is out of range")
     return seconds
 
 
@@ -235,7 +235,7 @@ def _samples(log: RunLog, event: Event, rules: BenchmarkRules) -> int:
     if count is None and "epoch_num" in event.metadata:
         count = _number(log, event, event.metadata["epoch_num"], "epoch_num") * rules.train_examples
     if count is None or not 0 <= count <= MAX_SAMPLES:
-        raise LogError(f"{log.path}:{event.lineno}: the evaluation does not say after how many samples it was")
+        raise LogError(f"{log.path}:{event.lineno}: the evaluation has no valid samples_count")
     return round(count)
 
 
@@ -251,7 +251,7 @@ def _why_not(log: RunLog, rules: BenchmarkRules, status: str, reason: str | None
     for name in (keys.RUN_START, keys.RUN_STOP):
         num_events = len(log.all(name))
         if num_events != 1:
-            return f"the log has {num_events} {name!r}; there must be one" if num_events else f"it has no {name!r}"
+            return f"the log has {num_events or 'no'} {name!r}; there must be one"
     if status != "success":
         return f"the run was aborted: {reason or 'no reason is logged'}"
     if decided is None:

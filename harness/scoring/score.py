@@ -1,7 +1,6 @@
-"""RunLog x rules -> RunResult; runs -> Score; scores -> Leaderboard. Pure: from logs and rules alone.
+"""The logs of a result and the rules -> its score. Pure.
 
-A score is the olympic mean of the required runs, taken back by convergence that was faster than the
-reference's. Rows of a table whose times cannot be told apart share a rank band.
+A score is the olympic mean of the required runs, normalised for convergence that was faster than the reference's.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Verdict, judge_convergence
 from harness.scoring.run_result import RunResult, run_result
 
-SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower beyond this doubt
+SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower at this level
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The result of several runs.
+    """The score of a result.
 
-    seconds: olympic mean after normalisation; None where the result has no score, `why_not` says why.
+    seconds: olympic mean after normalisation; None where the result has no score, and `why_not` says why.
     interval: 95 % confidence interval of the trimmed mean, in seconds after normalisation (Tukey and McLaughlin
-        1963); None where one run is kept. It speaks of the runs' spread; the reference's own is not in it.
-    raw_seconds: before normalisation. normalised_by: factor >= 1 by which faster convergence than the
-        reference's was taken back. runs: every run; dropped: indices into runs left out of the mean.
-    samples: trimmed mean of samples to target.
-    energy: over the runs that the time is a mean of, after normalisation; None where none of them was metered.
+        1963); None where only one run is kept. It covers the spread of the runs, not that of the reference.
+    raw_seconds: before normalisation. normalised_by: factor >= 1 that takes back convergence faster than the
+        reference's. runs: all runs; dropped: indices into runs of those left out of the mean.
+    samples: trimmed mean of the samples to target.
+    energy: over the runs that are averaged, after normalisation; None where none of them was metered.
     usd: mean over the same runs, after normalisation; None without a price.
-    convergence: the comparison with the reference; None where the rules have no reference or the division none.
+    convergence: the comparison with the reference; None where the rules have no reference or the division is open.
     """
 
     benchmark: str
@@ -57,7 +56,7 @@ class Score:
 
     @property
     def energy_j(self) -> float | None:
-        """Joules; None is "not measured" or "cannot be known", never 0."""
+        """Joules; None means "not measured" or "cannot be known", never 0."""
         return None if self.energy is None else self.energy.joules
 
     @property
@@ -93,14 +92,14 @@ def score(
     limits: EnergyLimits | None = None,
     num_nodes: int | None = None,
 ) -> Score:
-    """The score of a result, whose runs are `logs`.
+    """The score of the result whose runs are `logs`.
 
-    There must be exactly `rules.num_runs`. The `rules.drop` fastest and slowest are left out; a run that missed
-    the target is slowest of all, and no more than `rules.drop` may be. Outside the open division, time, interval,
-    energy and cost are multiplied by the factor that takes faster convergence than the reference's back (where
-    it was too fast to be accepted as well: that verdict is a finding, and this is the number beside it).
+    There must be exactly `rules.num_runs` of them. The `rules.drop` fastest and slowest are left out; a run that
+    missed the target counts as slowest, and at most `rules.drop` may do so. Outside the open division, time, interval,
+    energy and cost are multiplied by the factor that takes back convergence faster than the reference's, even where it
+    was too fast to be accepted (that is a finding; this is only the number).
 
-    What prevents a score is told in `why_not`; a log that cannot be understood prevents it too.
+    `why_not` says what prevents a score; a log that cannot be interpreted prevents it too.
     """
     runs, unreadable = [], []
     for log in logs:
@@ -113,7 +112,7 @@ def score(
     if unreadable:
         return replace(without, why_not=unreadable[0])
     if len(runs) != rules.num_runs:
-        return replace(without, why_not=f"{_runs(len(runs))} given; the rules require {rules.num_runs}")
+        return replace(without, why_not=f"{_runs(len(runs))} found; the rules require {rules.num_runs}")
     if len(missed) > rules.drop:
         return replace(
             without,
@@ -124,7 +123,7 @@ def score(
     if division != "open" and rules.reference_convergence:
         batch_size, *others = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
         if not isinstance(batch_size, int) or any(other != batch_size for other in others):
-            why_not = "the runs name no common global_batch_size, by which to find their reference"
+            why_not = "the runs do not name one global_batch_size, so no reference can be chosen"
             return replace(without, why_not=why_not)
         samples = [run.samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
@@ -141,13 +140,13 @@ def _mean(
     """The score over the runs of `without`, of which at most `drop` missed the target."""
     runs = without.runs
     factor = 1.0 if verdict is None else verdict.factor
-    order = sorted(range(len(runs)), key=lambda i: _place(runs[i]))
+    order = sorted(range(len(runs)), key=lambda i: _order(runs[i]))
     averaged = [runs[i] for i in order[drop : len(order) - drop]]
     times = [_time(run) for run in runs]
     interval = trimmed_interval(times, drop)
     idle = next((run.idle_w for run in runs if run.idle_w is not None), None)
     raw_seconds = trimmed_mean(times, drop)
-    # From the times, not from the runs' costs, which are rounded; every run that is averaged reached the target.
+    # From the times: the runs' costs are rounded. Every averaged run reached the target.
     usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour, factor)
     return replace(
         without,
@@ -163,8 +162,8 @@ def _mean(
     )
 
 
-def _place(run: RunResult) -> tuple[float, float]:
-    """By time; equal times by energy, what was not metered first: the mean energy depends on no order of the runs."""
+def _order(run: RunResult) -> tuple[float, float]:
+    """By time, then by energy with unmetered runs first, so that the mean energy is independent of the runs' order."""
     return _time(run), -math.inf if run.energy_j is None else run.energy_j
 
 

@@ -1,4 +1,4 @@
-"""What a result comes to in one row, beside what the rules say of its benchmark. Pure: from logs and rules alone."""
+"""A result in one row, next to the rules' numbers for its benchmark. Pure: from logs and rules alone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
 
 NOTE = (
-    "quality: lowest and highest of the runs, at the evaluation that decided. samples, seconds: to target, mean and "
-    "median of the\nruns that reached it. energy: mean of the same runs, with the class of the meters. waiting: share "
-    "of the training time in\nwhich training waited for data. variation: of samples to target in the reference's runs "
-    "at the reference batch size\n(deviation / mean)."
+    "quality: lowest and highest of the runs, at the deciding evaluation. samples, seconds: to target, mean and median "
+    "of the runs\nthat reached it. energy: mean of the same runs, with the class of the meters. waiting: share of the "
+    "training time spent\nwaiting for data. variation: standard deviation / mean of the reference's samples to target "
+    "at the reference batch size."
 )
 _HEADER = (
     "benchmark", "target", "reached", "quality", "samples", "seconds", "energy", "waiting", "best without training",
@@ -34,15 +34,15 @@ _LEFT = frozenset({0, 1, 8})
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row. None is "nothing to say it from", never 0.
+    """One row. None means "not known", never 0.
 
-    num_runs: without reference runs over the full curve, which are no results, and with logs that cannot be read.
-    num_reached: those that reached the target.
-    quality: lowest and highest of the runs, at the evaluation that decided; where none did, the best of the run.
+    num_runs: including logs that cannot be read, excluding reference runs over the full curve, which are not results.
+    num_reached: runs that reached the target.
+    quality: lowest and highest of the runs, at the deciding evaluation; where none decided, the best of the run.
     mean_samples, median_s: to target, over the runs that reached it.
-    energy: of the runs that reached it, as `harness.energy.score` says; None: nothing was metered.
-    data_wait_fraction: share of the timed training in which it waited for data, mean over the runs.
-    baseline: name and value of the best solution without training; variation: see `reference_variation`.
+    energy: of the runs that reached it, see `harness.energy.score`; None: nothing was metered.
+    data_wait_fraction: share of the timed training spent waiting for data, mean over the runs.
+    baseline: name and value of the best solution without training. variation: see `reference_variation`.
     """
 
     benchmark: str
@@ -72,7 +72,7 @@ def summarise(
 ) -> Summary:
     """The row of a result; a log that cannot be read, or contradicts itself, has not reached its target.
 
-    timing: without it, evaluations count, as they do in MLPerf. limits: what the rules ask of a measurement of energy.
+    timing: without it, evaluations count, as they do in MLPerf. limits: the rules' requirements for energy measurement.
     """
     num_unreadable = sum(RESULT_PATTERN.fullmatch(item.path.name) is not None for item in result.unreadable)
     own = [log for log in result.runs if not timeline.is_full_curve(log)]
@@ -124,11 +124,11 @@ def reference_variation(rules: BenchmarkRules) -> float | None:
 
 
 def as_text(rows: Sequence[Summary]) -> str:
-    """The rows as aligned columns with a note on what they mean; the place where a benchmark has several results."""
+    """The rows as aligned columns with a legend; with paths where a benchmark has several results."""
     names = [(row.benchmark, row.division) for row in rows]
-    is_placed = len(set(names)) < len(names)
-    header = (*_HEADER, "result") if is_placed else _HEADER
-    lines = [(*_cells(row), row.path) if is_placed else _cells(row) for row in rows]
+    has_paths = len(set(names)) < len(names)
+    header = (*_HEADER, "result") if has_paths else _HEADER
+    lines = [(*_cells(row), row.path) if has_paths else _cells(row) for row in rows]
     return f"{aligned(header, lines, _LEFT | {len(_HEADER)})}\n\n{NOTE}"
 
 

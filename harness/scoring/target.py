@@ -1,10 +1,10 @@
-"""Where a target should lie, from full-length runs of the reference. Pure.
+"""Proposes a target from full-length runs of the reference. Pure.
 
-A target that some seed never reaches makes honest results invalid; one near the plateau makes the time to it a
+A target that some seed never reaches makes honest results invalid; one near the plateau makes the time to reach it a
 lottery (the cliff: a little more quality costs very many samples); one that the first evaluations reach measures
-start-up. Between them the highest level is taken, because it asks most of a system.
+start-up. Between these, the hardest level is chosen, because it demands most of a system.
 
-The limits below are ours; MLPerf chooses by eye, from the same curves of cost and variation over the target.
+The limits below are `tta`'s; MLPerf chooses by eye from the same curves of cost and variation over the target.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from harness.scoring.timeline import first_reached
 from harness.workload import Metric
 
 Curve = Sequence[tuple[int, float]]
-"""Samples and quality at every evaluation of one run, in order, without stopping at a target."""
+"""Samples and quality at every evaluation of one run, in order, the run not stopping at a target."""
 
-NUM_CANDIDATES = 25  # about: the step is a round number
-MAX_GROWTH = 0.1  # samples that the next 1 % of the way may cost, of those the target costs: ten times the average
-MAX_VARIATION = 0.15  # of samples to target between seeds: beyond it a mean over five runs says little
-MAX_CURVE_SHARE = 0.8  # of the curve's length, that the slowest seed may need: the rest is for slower seeds yet
-MIN_EVALUATIONS = 3  # an earlier hit measures the cadence, not the training
+NUM_CANDIDATES = 25  # approximate: the step is a round number
+MAX_GROWTH = 0.1  # extra samples for the next 1 % of the way, relative to the target's own: ten times the average
+MAX_VARIATION = 0.15  # of samples to target between seeds: above it a mean over five runs says little
+MAX_CURVE_SHARE = 0.8  # of its curve that the slowest seed may need: the rest is a margin for slower seeds
+MIN_EVALUATIONS = 3  # an earlier hit measures the evaluation cadence, not the training
 MIN_SEEDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a target would ask for.
+    """A possible target and what it demands.
 
-    num_reached: seeds that reach it, of num_seeds. mean_samples: to target, over those; None where there is none.
-    variation: standard deviation / mean of these; None below two. max_share: the share of its curve that the
-    slowest of them needs. min_evaluations: how many the fastest of them makes.
-    slope: how many samples more 0.001 of target costs, by interpolation between the evaluations of a run.
+    num_reached: seeds that reach it, out of num_seeds. mean_samples: to target, over those; None if there are none.
+    variation: standard deviation / mean of these; None for fewer than two. max_share: fraction of its curve that the
+    slowest of them needs. min_evaluations: number of evaluations that the fastest of them needs.
+    slope: additional samples for 0.001 more target, by interpolation between the evaluations of a run.
     growth: the same for 1 % of the way from the first evaluations to the best quality of any run, relative to the
-    samples that the target costs. Both None where not every seed gets beyond the target: the cliff.
+    samples to target. Both are None where not every seed gets beyond the target: the cliff.
     """
 
     target: float
@@ -52,7 +52,7 @@ class Candidate:
     growth: float | None
 
     def objections(self) -> list[str]:
-        """Why this should not be the target, each in a clause; none if it may."""
+        """The reasons against this target, a clause each; empty if it is acceptable."""
         found = []
         if self.num_reached < self.num_seeds:
             found.append(f"only {self.num_reached} of {self.num_seeds} seeds reach it")
@@ -65,13 +65,13 @@ class Candidate:
         if self.variation is not None and self.variation > MAX_VARIATION:
             found.append(f"samples to it vary by {self.variation:.0%} between seeds, above {MAX_VARIATION:.0%}")
         if self.growth is not None and self.growth > MAX_GROWTH:
-            found.append(f"1 % more of the way costs {self.growth:.1%} more samples, above {MAX_GROWTH:.0%}")
+            found.append(f"the next 1 % of the way costs {self.growth:.1%} more samples, above {MAX_GROWTH:.0%}")
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Candidates from easy to hard, the one to take (None if none may be), and why."""
+    """Candidates from easy to hard, the recommended one (None if none is acceptable), and the reasons."""
 
     candidates: tuple[Candidate, ...]
     recommended: float | None
@@ -85,7 +85,7 @@ def samples_to_target(curve: Curve, metric: Metric, target: float, confirm: int 
 
 
 def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) -> Proposal:
-    """Looks at some 25 round targets between the first evaluations and the best quality of any run.
+    """The best of about 25 round targets between the first evaluations and the best quality of any run.
 
     Raises:
         ValueError: there is no curve, one has no evaluation, or a quality is not finite.
@@ -99,7 +99,7 @@ def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) ->
     first = median(sign * curve[0][1] for curve in curves)
     best = max((path[-1][1] for path in paths if path), default=first)
     if best <= first:
-        return Proposal((), None, ("no run gets better than the first evaluations are",))
+        return Proposal((), None, ("no run improves on the first evaluations",))
     step = _round_step((best - first) / NUM_CANDIDATES)
     digits = -math.floor(math.log10(step))
     levels = [round(i * step, digits) for i in range(math.ceil(first / step), math.floor(best / step) + 1)]
@@ -119,12 +119,12 @@ def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
     assert chosen.growth is not None
     reasons = [
         f"all {chosen.num_seeds} seeds reach {chosen.target:g}, the slowest after {chosen.max_share:.0%} of its curve",
-        f"1 % more of the way costs {chosen.growth:.1%} more samples; the limit is {MAX_GROWTH:.0%}",
+        f"the next 1 % of the way costs {chosen.growth:.1%} more samples; the limit is {MAX_GROWTH:.0%}",
     ]
     harder = candidates[candidates.index(chosen) + 1 :]
     reasons += [_ruled_out(candidate) for candidate in harder[:1]]
     if chosen.num_seeds < MIN_SEEDS:
-        reasons.append(f"but {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
+        reasons.append(f"however, {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
     if chosen.variation is not None:
         reasons.insert(
             1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}"
@@ -133,7 +133,7 @@ def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
 
 
 def _ruled_out(candidate: Candidate) -> str:
-    return f"{candidate.target:g} is not taken: {'; '.join(candidate.objections())}"
+    return f"{candidate.target:g} is ruled out: {'; '.join(candidate.objections())}"
 
 
 def _candidate(
@@ -156,7 +156,7 @@ def _candidate(
     before, at, after = (
         [_samples_at(path, sign * target + shift) for path in paths] for shift in (-half_step, 0.0, half_step)
     )
-    # Level by level over the same seeds: a seed that drops out at the harder level would hide the cliff.
+    # Over the same seeds at each level: a seed that drops out at the harder level would hide the cliff.
     slope = growth = None
     if None not in after:
         more = math.fsum(high - low for high, low in zip(_known(after), _known(before), strict=True))
@@ -182,9 +182,9 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def _path(curve: Curve, sign: float, confirm: int) -> list[tuple[int, float]]:
-    """The best confirmed quality so far at every evaluation, larger always better.
+    """The best confirmed quality so far at every evaluation, signed so that larger is better.
 
-    What an evaluation confirms is the worst of itself and the `confirm` before it.
+    The quality that an evaluation confirms is the worst of its own and those of the `confirm` evaluations before it.
     """
     path: list[tuple[int, float]] = []
     for end in range(confirm, len(curve)):
@@ -194,7 +194,7 @@ def _path(curve: Curve, sign: float, confirm: int) -> list[tuple[int, float]]:
 
 
 def _samples_at(path: Sequence[tuple[int, float]], level: float) -> float | None:
-    """Samples at which the path passes `level`, on straight lines between evaluations; None if it never does."""
+    """Samples at which the path passes `level`, interpolated between evaluations; None if it never does."""
     previous: tuple[int, float] | None = None
     for samples, quality in path:
         if quality >= level:

@@ -1,7 +1,7 @@
-"""The course of a run as a check looks at it: intervals with their lines, curve, the deciding evaluation. Pure.
+"""The timeline of a run: intervals, quality curve, deciding evaluation. Pure.
 
-Unlike `harness.scoring.run_result`, which refuses a damaged log, this reads what can be read of it: each thing that
-cannot is the finding of one check.
+Unlike `harness.scoring.run_result`, which refuses a damaged log, this reads as much of it as it can: what it cannot
+read is for a check to report.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ STARTED, SUCCESS, ABORTED = "started", "success", "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A start with the stop that belongs to it; None where it was never stopped."""
+    """A start with its stop; None where there is none."""
 
     start: Event
     stop: Event | None
 
 
 def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...]:
-    """The intervals of one kind in the order of the file; a stop without a start belongs to none of them."""
+    """The intervals of one kind in the order of the file.
+
+    Each start opens an interval, which is unfinished if the next start comes before a stop. A stop without a start
+    is ignored.
+    """
     found: list[Interval] = []
     opened: Event | None = None
     for event in sorted((*log.all(start_key), *log.all(stop_key)), key=lambda event: event.lineno):
@@ -45,24 +49,24 @@ def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...
 
 
 def finished(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
-    """Start and stop of the intervals that have both."""
+    """Start and stop of the finished intervals."""
     return [(item.start, item.stop) for item in intervals(log, start_key, stop_key) if item.stop is not None]
 
 
 def status(log: RunLog) -> str:
-    """How the run says it ended; "started" where it says nothing."""
+    """The status that the first `run_stop` reports; "started" where there is none."""
     stop = log.first(keys.RUN_STOP)
-    said = None if stop is None else stop.metadata.get("status")
-    return said if isinstance(said, str) else STARTED
+    reported = None if stop is None else stop.metadata.get("status")
+    return reported if isinstance(reported, str) else STARTED
 
 
 def is_full_curve(log: RunLog) -> bool:
-    """Whether the run was made to go on past the target, as reference runs are."""
+    """Whether the run was configured to continue past the target, as reference runs are."""
     return log.field(keys.TTA_CONFIG, "full_curve") is True
 
 
 def run_s(log: RunLog) -> float | None:
-    """Seconds from the first `run_start` to the first `run_stop`; None where one of them is missing."""
+    """Seconds from the first `run_start` to the first `run_stop`; None if either is missing."""
     start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     return None if start is None or stop is None else log.seconds(start, stop)
 
@@ -79,14 +83,14 @@ def block_stats(log: RunLog) -> Iterator[tuple[Event, Event, Event]]:
 
 
 def qualities(log: RunLog) -> tuple[tuple[Event, float], ...]:
-    """The evaluations that have a finite quality, in the order of the file."""
+    """The evaluations with a finite quality, in the order of the file."""
     return tuple(
         (event, value) for event in log.all(keys.EVAL_ACCURACY) if (value := finite_number(event.value)) is not None
     )
 
 
 def num_confirmed(values: Sequence[float], rules: BenchmarkRules) -> int:
-    """How many of `values`, counted from the last one back without a gap, reach the target."""
+    """How many of `values` at the end, without a gap, reach the target."""
     count = 0
     for value in reversed(values):
         if not rules.metric.is_reached(value, rules.target):
@@ -109,25 +113,31 @@ def first_reached(qualities: Sequence[float], metric: Metric, target: float, con
 
 
 def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
-    """The evaluation at which the run has reached its target, with those that confirm it; None if there is none."""
+    """The evaluation at which the run has reached its target, confirmations included; None if there is none."""
     curve = qualities(log)
     index = first_reached([value for _, value in curve], rules.metric, rules.target, rules.confirm_evaluations)
     return None if index is None else curve[index][0]
 
 
 def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
-    """Samples trained on at the deciding evaluation; None where the run did not reach its target."""
+    """Samples trained on at the deciding evaluation; None if the run did not reach its target."""
     event = deciding(log, rules)
     return None if event is None else event.samples_count
 
 
 def batch_size(log: RunLog) -> int | None:
-    """The run's global batch size; None where it is not a whole number from 1 up."""
+    """The run's global batch size; None where it is not a positive integer."""
     value = log.value(keys.GLOBAL_BATCH_SIZE)
     return value if is_whole(value) and value > 0 else None
 
 
 def hyperparameters(log: RunLog) -> dict[str, object] | None:
-    """The hyperparameters in `tta_config`; None where it has no such mapping."""
+    """The hyperparameters of `tta_config`; None where they are missing or not a mapping."""
     found = log.field(keys.TTA_CONFIG, "hyperparameters")
     return found if isinstance(found, dict) else None
+
+
+def ranks(log: RunLog) -> list[dict[str, object]]:
+    """What each rank reports of itself in `tta_world`; empty if the log has no such list."""
+    world = log.value(keys.TTA_WORLD)
+    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []

@@ -1,0 +1,1 @@
+"""Audit: signals that raise a question and never decide a result."""

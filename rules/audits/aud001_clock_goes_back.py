@@ -1,19 +1,21 @@
-"""The wall clock goes back while the run tells its course.
+"""The wall clock goes back during a run.
 
 ## What it does
-Compares the times of neighbouring lines of one process (init, run, block, epoch and evaluation edges).
+Compares the times of neighbouring lines of one process (start and stop of initialisation, run, blocks, epochs and
+evaluations).
 
 ## Why it matters
-Lines of one process are in the order in which they happened. A time that goes back was set, or a line was moved.
+The lines of one process are in the order in which they happened. If the time goes back, the clock was set or a line was
+moved.
 
 ## Example
-block_stop at 12:10:00, and after it in the file eval_start at 12:03:00.
+block_stop at 12:10:00, followed in the file by eval_start at 12:03:00.
 
 ## Instead
-Log from one process with one clock; step no clock during a run.
+Log from one process with one clock, and do not set any clock during a run.
 
 ## Source
-facts of published rounds: evaluation and block lines can be shuffled without MLPerf's checker noticing.
+Facts of published rounds: evaluation and block lines can be shuffled without MLPerf's checker noticing.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""One piece of a run took many times as long as its like.
+"""One interval of a run took many times as long as the others.
 
 ## What it does
-Compares the time from each evaluation to the next with the median of them, in runs with five pieces or more.
+Compares the time from each evaluation to the next with the median of these times, in runs with five evaluations or
+more.
 
 ## Why it matters
-A run that waited for hours, was suspended, or whose clock was set, is not the run its time says it is.
+A run that waited for hours, was suspended, or whose clock was set is not the run that its time suggests.
 
 ## Example
-Twenty evaluations 60 s apart, and one 18,000 s after the one before.
+Twenty evaluations 60 s apart, and one 18,000 s after the previous one.
 
 ## Instead
-Run without interruption; what was interrupted is run again.
+Run without interruption; if a run was interrupted, run it again.
 
 ## Source
 MLPerf training rules, "Run Results": the clock may not be paused.

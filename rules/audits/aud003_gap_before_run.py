@@ -1,19 +1,19 @@
-"""Time passes between initialisation and the clock that belongs to neither.
+"""Time that belongs to neither passes between initialisation and the clock.
 
 ## What it does
-Takes the seconds from `init_stop` to `run_start`.
+Takes the time from `init_stop` to `run_start`.
 
 ## Why it matters
-Initialisation has a limit and the run has a clock; what is done between them is on nobody's account.
+Initialisation has a limit and the run has a clock; what happens between them counts towards neither.
 
 ## Example
 init_stop at 12:00:00, run_start at 17:00:00.
 
 ## Instead
-Start the run where initialisation stops.
+Start the run when initialisation stops.
 
 ## Source
-MLPerf training rules, "Run Results"; MLPerf's checker compares only init_start and init_stop.
+MLPerf training rules, "Run Results". MLPerf's checker compares only init_start and init_stop.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Initialisation takes almost all the time it may.
+"""Initialisation takes almost all of the time allowed.
 
 ## What it does
-Compares init_start to init_stop with the limit of the rules, where the rules are known.
+Compares the time from init_start to init_stop with the limit of the rules, where the rules are known.
 
 ## Why it matters
-What is close to a limit was often made to fit: work moved out, or a stop written early.
+A time close to a limit was often made to fit: work was moved out, or the stop was written early.
 
 ## Example
 1,790 s of initialisation; the limit is 1,800 s.
 
 ## Instead
-Nothing, if it is so. An auditor asks what was done in that time.
+Nothing, if that is how long it took. An auditor asks what was done in that time.
 
 ## Source
 MLPerf training rules, "Run Results": 30 minutes in the closed division, 4 hours in the open.

@@ -1,13 +1,13 @@
 """Every time in the log is a whole second.
 
 ## What it does
-Looks whether all times of a log of many lines are multiples of 1,000 ms.
+Checks whether all times of a log of many lines are multiples of 1,000 ms.
 
 ## Why it matters
-A program that logs takes its clock's milliseconds. Whole seconds throughout were typed, or made by another program.
+A program that logs uses the milliseconds of its clock. Whole seconds throughout were typed, or made by another program.
 
 ## Example
-Forty lines, and each time ends in 000.
+Forty lines, and every time ends in 000.
 
 ## Instead
 Log the time as the clock gives it.

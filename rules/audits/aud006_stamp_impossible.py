@@ -1,16 +1,16 @@
-"""A line has a time that cannot be: zero, long ago, or still to come.
+"""A line has an impossible time: zero, long ago, or in the future.
 
 ## What it does
-Compares each line's wall time with the year 2010 and with the day of the audit.
+Compares the wall time of each line with the year 2010 and with the day of the audit.
 
 ## Why it matters
-No clock said that. The line was added by hand or by a script after the run.
+No clock showed that time. The line was added by hand or by a script after the run.
 
 ## Example
 `"time_ms": 0` on the line that names the division.
 
 ## Instead
-Let the run write its header itself.
+Let the run write its own header.
 
 ## Source
 Published v0.7 logs have header lines with time 0.

@@ -1,20 +1,20 @@
-"""The framework's clock and the log's clock, in one file, tell different times.
+"""The framework's clock contradicts the log's clock in the same file.
 
 ## What it does
-Every line of another program with a date lies between two of our lines. One time zone must put it between their times;
-lines that no zone puts there are counted.
+Every dated line of another program is between two lines of the log. A single time zone must put its date between their
+times; lines that no such zone puts there are counted.
 
 ## Why it matters
-Two clocks in one file are two witnesses. Times that were divided, shifted or typed agree with one of them only.
+Two clocks in one file are two witnesses. Times that were divided, shifted or typed agree with only one of them.
 
 ## Example
-The framework says 30 minutes passed between two lines; the log says three.
+The framework shows 30 minutes between two lines; the log shows three.
 
 ## Instead
-Leave times as they are.
+Leave times unchanged.
 
 ## Source
-Logs with the framework's output between the lines, as MLPerf's rounds since v0.7 have them.
+Logs with the framework's output between the lines, as in MLPerf's rounds since v0.7.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _outside_s(item: Stamp, zone_s: float) -> float:
-    """How far a stamp lies outside the two lines around it; it has whole seconds only."""
+    """Seconds by which a timestamp, of whole seconds only, is outside the two lines around it."""
     at_s = item.at_s - zone_s
     after_s = float("inf") if item.after_s is None else max(item.after_s, item.before_s)
     return max(0.0, item.before_s - at_s - 1, at_s - after_s - 1)

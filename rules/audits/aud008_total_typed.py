@@ -1,14 +1,14 @@
-"""A total that the log states in words is not the time its lines have.
+"""A total stated in the log contradicts the times of its lines.
 
 ## What it does
-Compares run_start to run_stop with the totals that the run itself states: RESULT lines of the launcher, `duration`,
-`TTT` and the like on run_stop.
+Compares the time from run_start to run_stop with the totals that the run itself states: RESULT lines of the launcher,
+and `duration`, `TTT` and the like on run_stop.
 
 ## Why it matters
-The same seconds stand twice in the file. Where only one of them was changed, they differ.
+The same seconds are in the file twice. If only one of them was changed, they differ.
 
 ## Example
-`RESULT,LLM_FINETUNING,,1377,…` beside 119 s from run_start to run_stop.
+`RESULT,LLM_FINETUNING,,1377,…`, but 119 s from run_start to run_stop.
 
 ## Instead
 State no totals; they follow from the lines.
@@ -36,14 +36,14 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     first_ms, last_ms = run.wall_ms or (0.0, 0.0)
     for seconds, line in run.text.totals_s:
-        # The launcher's total has the run in it, all that the log tells, and what it takes to launch.
+        # The launcher's total covers the run, the rest of the log, and the time to launch.
         most_s = (last_ms - first_ms) / 1e3 * (1 + rule["max_apart_fraction"]) + rule["max_launch_s"]
         if not run.run_s - 2 <= seconds <= most_s:
-            yield _told(run, line, seconds, "the launcher's total is")
+            yield _differing(run, line, seconds, "the launcher's total is")
     for name in NAMES:
         stated = _number(run.stop.metadata.get(name))
         if stated is not None and abs(stated - run.run_s) > rule["max_apart_fraction"] * run.run_s:
-            yield _told(run, run.stop.lineno, stated, f"{name} on run_stop is")
+            yield _differing(run, run.stop.lineno, stated, f"{name} on run_stop is")
 
 
 def _number(value: object) -> float | None:
@@ -52,7 +52,7 @@ def _number(value: object) -> float | None:
     return finite_number(value)
 
 
-def _told(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:
+def _differing(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:
     assert run.run_s is not None
     message = f"{words} {seconds:.1f} s; from run_start to run_stop there are {run.run_s:.1f} s"
     return trace(run.path, line, message, abs(seconds - run.run_s) / max(seconds, run.run_s), stated_s=seconds)

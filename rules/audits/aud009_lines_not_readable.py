@@ -1,19 +1,20 @@
-"""Lines of the log cannot be read, and no signal has looked at them.
+"""Lines of the log cannot be read, so no signal looked at them.
 
 ## What it does
-Counts the lines with the log's token that are no events: no JSON, no time, too long, cut off.
+Counts the lines with the log's token that are not events: invalid JSON, no time, too long, cut off.
 
 ## Why it matters
-What nobody can read nobody has audited. A sound program writes no such line; an editor does.
+What cannot be read was not audited. A working program writes no such line; an editor does.
 
 ## Example
 Three of 120 lines end in the middle of a number.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-The reader's defects; 15 published v0.7 logs have `time_s` in place of `time_ms` and crash MLPerf's checker.
+The defects that the reader reports. 15 published v0.7 logs have `time_s` instead of `time_ms` and crash MLPerf's
+checker.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Evaluations give exactly the same value again and again.
 
 ## What it does
-Counts how often one value stands among the evaluations of a run, to the last digit.
+Counts how often each value occurs among the evaluations of a run, to the last digit.
 
 ## Why it matters
-A network that learns never evaluates to the same number five times. Constant values are written, not measured.
+A network that learns does not evaluate to the same number five times. Constant values were written, not measured.
 
 ## Example
 Twenty evaluations, each 0.01.
 
 ## Instead
-Evaluate the network as it is then.
+Evaluate the network as it is at that time.
 
 ## Source
-facts of published rounds: a log whose every evaluation is equal passes MLPerf's checker.
+Facts of published rounds: a log whose evaluations are all equal passes MLPerf's checker.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""The quality jumps where the curve had become flat.
+"""The quality jumps after the curve had flattened.
 
 ## What it does
 In the later half of a run, compares each step from one evaluation to the next with the whole range of the run.
 
 ## Why it matters
-Learning slows down. A late leap of a large part of all progress is a value of another run, or a typed one.
+Learning slows down. A late jump of a large part of all progress is a value from another run, or a typed one.
 
 ## Example
 0.70, 0.71, 0.71, 0.72, and then 0.95.
 
 ## Instead
-Nothing, where a schedule does that; the auditor looks at the learning rate.
+Nothing, if a schedule causes it; the auditor looks at the learning rate.
 
 ## Source
-Curves of published rounds, on half of which the limit was set.
+Curves of published rounds; the limit was set on half of them.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """At the same point of training, one run's quality is far better than that of the others.
 
 ## What it does
-Compares each evaluation with those of the other runs of the result at the same position, by their own spread.
+Compares each evaluation with those of the other runs of the result at the same position, relative to their spread.
 
 ## Why it matters
-Runs of one recipe differ by their seeds, and by as much as seeds make them differ. What is far outside is of another
-recipe, or was edited.
+Runs of one recipe differ only as much as seeds make them differ. A run far outside that used another recipe, or was
+edited.
 
 ## Example
 Nine runs have 0.62 to 0.63 at 100,000 samples, the tenth 0.75.
 
 ## Instead
-Run all runs alike.
+Make all runs in the same way.
 
 ## Source
-MLPerf training rules: the runs of a result differ in their seeds only.
+MLPerf training rules: the runs of a result differ only in their seeds.
 """
 
 from __future__ import annotations

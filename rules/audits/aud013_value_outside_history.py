@@ -1,20 +1,20 @@
-"""An evaluation has a value that no published run of the benchmark ever had.
+"""An evaluation has a value that no published run of the benchmark has had.
 
 ## What it does
-Compares each evaluation with the lowest and the highest value in the bands of the audit's rules, which are those of
-half of the published rounds at hand with a margin.
+Compares each evaluation with the lowest and the highest value in the bands of the audit's rules, which come from half
+of the published rounds that were examined, with a margin.
 
 ## Why it matters
 A translation does not reach BLEU 60, and a loss of 0.01 is not that of a language model.
 
 ## Example
-An evaluation loss of 0.01 where published runs lie between 0.92 and 1.3.
+An evaluation loss of 0.01, where published runs are between 0.92 and 1.3.
 
 ## Instead
-Look at what is evaluated, and on what.
+Check what is evaluated, and on which data.
 
 ## Source
-The logs of MLPerf Training v0.7, v1.0, v4.0 and v5.1 by half of the submitters (docs/audit.md).
+The logs of MLPerf Training v0.7, v1.0, v4.0 and v5.1 of half of the submitters (docs/explanation/audit.md).
 """
 
 from __future__ import annotations

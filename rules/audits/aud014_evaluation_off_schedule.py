@@ -1,16 +1,17 @@
-"""Evaluations are missing, or stand where the schedule has none.
+"""Evaluations are missing, or are where the schedule has none.
 
 ## What it does
-The commonest distance between evaluations is the schedule of a run, and its most common beginning that of a result:
-a distance that is not the run's own, and a run that begins elsewhere than the others, are reported; and a schedule
-that is not the one of the round's rules, or, where those have none written down, not the reference's, whose runs ended
-at multiples of one distance. The last evaluation may come early, never late: a distance that is longer than those the
-rules ask for, or than the run's others, by more than these differ among themselves is reported, however little it is.
-So is, where samples are counted by a schedule of the rules, a first evaluation at no multiple of the distance.
+The most common distance between evaluations is taken as the schedule of a run, and the most common first position as
+that of a result. Reported are a distance that differs from the run's own schedule, a run that begins at a different
+position from the others, and a schedule that is not the one of the round's rules or, if the rules give none, not the
+reference's, whose runs ended at multiples of one distance. The last evaluation may come early but never late: a
+distance that exceeds those the rules require, or the run's other distances, by more than these differ among themselves
+is reported however small the excess. If the rules give a schedule in samples, a first evaluation that is not at a
+multiple of the distance is reported as well.
 
 ## Why it matters
-An evaluation that is left out hides a miss; one at a moment of the run's own choosing catches a lucky value. One that
-is counted farther on than it was makes a run that converged too fast look like the reference.
+Leaving out an evaluation hides a miss; choosing the moment of one catches a lucky value. An evaluation counted at a
+later position than it had makes a run that converged too fast look like the reference.
 
 ## Example
 Evaluations at 20, 40, 60, 100 and 107 thousand samples; at 20, 40, 60, 80 and 101 thousand.
@@ -35,7 +36,7 @@ from harness.mlperf.formula import Line
 
 SCOPE = "result"
 LIMITS = ("max_relative", "max_longer", "min_evaluations", "min_runs", "max_off_reference")
-NEAR = 2  # times the reference's distance; beyond it the ends of its runs say little about a schedule
+NEAR = 2  # times the reference's distance; beyond that, the ends of its runs say little about a schedule
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
@@ -69,7 +70,7 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     distances = sorted(distance for _, distance in pairs)
     usual, longest = distances[(len(pairs) - 1) // 2], _longest(run, distances, rule)
     near = rule["max_relative"] * usual if len(pairs) >= rule["min_evaluations"] else float("inf")
-    # The last may come early: the run, its data or its budget ends.
+    # The last evaluation may come early, when the run, its data or its budget ends.
     odd = [pair for pair in pairs if pair[1] > longest or abs(pair[1] - usual) > near]
     if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] >= usual):
         point, distance = max(odd, key=lambda pair: abs(pair[1] - usual))
@@ -86,7 +87,7 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _steps(run: RunFacts) -> list[tuple[Point, float]]:
-    """Each evaluation that says where it is, farther on than the one before, with the distance from that."""
+    """Each evaluation with a position beyond that of the one before, and the distance between the two."""
     return [
         (after, after.position - before.position)
         for before, after in itertools.pairwise(point for point in run.curve if point.position is not None)
@@ -95,13 +96,13 @@ def _steps(run: RunFacts) -> list[tuple[Point, float]]:
 
 
 def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
-    """What no distance may exceed: the longest of those that are as they should be, and as much as they differ.
+    """The limit on distances: the longest regular distance plus the range of the regular distances.
 
-    As they should be are those that meet the demand of the rules, and those that most of the run's are alike; where no
-    such majority is, all but the longest.
+    Regular are those that meet the constraint of the rules, and those that most of the run's distances are similar to;
+    if there is no such majority, all but the longest.
     """
     begin = next(point.position or 0.0 for point in run.curve if point.position is not None)
-    kept = [_demanded(run, sorted([begin, *distances]))]  # the first may stand at one distance from the beginning
+    kept = [_demanded(run, sorted([begin, *distances]))]  # the first may be one distance from the beginning
     if len(distances) >= rule["min_evaluations"]:
         usual = distances[(len(distances) - 1) // 2]
         alike = [distance for distance in distances if abs(distance - usual) <= rule["max_longer"] * usual]
@@ -110,7 +111,7 @@ def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
 
 
 def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
-    """Those of the distances that meet the demand of the round's rules; none where the log counts in another unit."""
+    """The distances that meet the constraint of the round's rules; none if the log counts in another unit."""
     demand = run.standard.distance
     if demand is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
         return []
@@ -118,7 +119,7 @@ def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
 
 
 def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    """A first evaluation that is not at a number of distances, nor up to a batch before: all are counted too far."""
+    """A first evaluation neither at a multiple of the distance nor up to a batch before: all counts are too high."""
     usual, points = _usual(run, rule), [point for point in run.curve if point.position is not None]
     if run.standard.distance is None or usual is None or run.standard.reference_unit != "samples":
         return
@@ -138,7 +139,7 @@ def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _usual(run: RunFacts, rule: SignalRule) -> float | None:
-    """The median distance of a run's evaluations, in the reference's unit; None where there are too few of them."""
+    """The median distance of a run's evaluations, in the reference's unit; None if there are too few of them."""
     steps = sorted(distance for _, distance in _steps(run))
     units = {point.unit for point in run.curve}
     if len(steps) < rule["min_evaluations"] or units != {run.standard.reference_unit}:

@@ -1,19 +1,19 @@
-"""Two evaluations have one position, or samples are counted down.
+"""Two evaluations have the same position, or positions decrease.
 
 ## What it does
 Follows the position (samples, epochs or steps) from one evaluation to the next.
 
 ## Why it matters
-Training counts up. A position twice with two values is a second try; a smaller one is a line moved or a restart.
+Training counts up. One position with two values is a second try; a smaller position is a moved line or a restart.
 
 ## Example
 Evaluations at 3,072 samples with 0.941 and again with 0.925.
 
 ## Instead
-Log each evaluation once, by one process.
+Log each evaluation once, from one process.
 
 ## Source
-Thirty doubled positions in published v5.1 logs; decreasing samples pass MLPerf's checker.
+Thirty repeated positions in published v5.1 logs. Decreasing samples pass MLPerf's checker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIMITS = ()
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     twice, back = [], []
     if len({point.position for point in run.evaluations}) <= 2 < len(run.evaluations) / 2:
-        return  # the field does not count: each evaluation says the same epoch
+        return  # the field is not a count: each evaluation states the same epoch
     for before, after in itertools.pairwise(point for point in run.evaluations if point.position is not None):
         if before.position is None or after.position is None or before.unit != after.unit:
             continue

@@ -1,10 +1,10 @@
-"""Evaluations began whose values are not in the log.
+"""Evaluations were started whose values are not in the log.
 
 ## What it does
 Compares the number of `eval_start` with the number of values.
 
 ## Why it matters
-An evaluation that took time and left no number had one. Misses that are deleted make a run look straight.
+An evaluation that took time had a value. Deleting misses makes a run look clean.
 
 ## Example
 Twelve eval_start, one eval_accuracy.
@@ -13,7 +13,7 @@ Twelve eval_start, one eval_accuracy.
 Log the value of every evaluation.
 
 ## Source
-facts of published rounds: all evaluations but the last can be deleted and MLPerf's checker passes the log.
+Facts of published rounds: all evaluations but the last can be deleted, and MLPerf's checker passes the log.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The only evaluation of the run, or the first of all, meets the target.
+"""The first or only evaluation of the run already meets the target.
 
 ## What it does
-Looks whether the first value that is logged already reaches the target.
+Checks whether the first logged value reaches the target.
 
 ## Why it matters
-Training is watched at intervals that are short beside its length. A run with no evaluation below the target shows no
-learning: the others were taken out, or the model was trained before.
+Training is evaluated at intervals that are short compared with its length. A run without an evaluation below the target
+shows no learning: the others were removed, or the model had been trained before.
 
 ## Example
 One evaluation, at the end, 0.0002 above the target.
@@ -14,7 +14,7 @@ One evaluation, at the end, 0.0002 above the target.
 Log every evaluation of the schedule.
 
 ## Source
-facts of published rounds: all evaluations but the last can be deleted and MLPerf's checker passes the log.
+Facts of published rounds: all evaluations but the last can be deleted, and MLPerf's checker passes the log.
 """
 
 from __future__ import annotations

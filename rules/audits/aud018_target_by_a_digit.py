@@ -1,19 +1,19 @@
-"""The target is met by its last digit only.
+"""The target is met only by its last digit.
 
 ## What it does
 Compares the deciding value with the target: equal, or better by less than the limit, relative to the target.
 
 ## Why it matters
-Of values that fall by chance few fall just on the line. One that does was rounded, or chosen.
+Few random values are exactly on the line. One that is was rounded, or chosen.
 
 ## Example
 A target of 0.759 and a value of 0.759.
 
 ## Instead
-Nothing, where it is one run. All runs of a result cannot be so.
+Nothing, if it is only one run. It should not happen in all runs of a result.
 
 ## Source
-Values of published rounds, on half of which the limit was set.
+Values of published rounds; the limit was set on half of them.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""One log stands in a tree under two names.
+"""The same log is in a tree under two names.
 
 ## What it does
-Compares the SHA-256 of all logs under audit.
+Compares the SHA-256 of all audited logs.
 
 ## Why it matters
-A run counts once. The same bytes in another place are a run that never was.
+A run counts once. The same bytes in a second place are a run that never happened.
 
 ## Example
 A/results/box/bert/result_3.txt and B/results/box/bert/result_0.txt are the same file.
 
 ## Instead
-Make the run. A result that is handed in again says so in its claim.
+Make the run. A result that is submitted again says so in its claim.
 
 ## Source
-MLPerf training rules: each result is of its own runs. Identical logs stand in published rounds.
+MLPerf training rules: each result is of its own runs. Identical logs occur in published rounds.
 """
 
 from __future__ import annotations

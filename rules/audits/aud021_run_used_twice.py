@@ -1,27 +1,28 @@
-"""Two logs that are not the same file are of the same run.
+"""Two different files are logs of the same run.
 
 ## What it does
-Compares, over all logs under audit, the milliseconds from each line of the course to the next, and the values of the
-evaluations with all their digits. Then whether they are nearly the same: two thirds of a run's values are another's at
-the same places, but for a small part of the step that the quality usually makes from one evaluation to the next (within
-a result, and with runs of other results that have another seed and about the same value at one of their first three
-evaluations); or, within a result, two thirds of its intervals are another's times one factor, but for a small part of
-what intervals of one kind differ by within the run. Within a result each run is held against the first 50.
+Compares, over all audited logs, the milliseconds from each line of the timeline to the next, and the values of the
+evaluations with all their digits. Then looks for near copies. Values: two thirds of a run's values equal another's at
+the same places, to within a small part of the usual step in quality from one evaluation to the next; this is compared
+within a result, and with runs of other results that have another seed and about the same value at one of their first
+three evaluations. Times: within a result, two thirds of the run's intervals equal another's times a constant factor, to
+within a small part of what intervals of one kind differ by within the run. Within a result each run is compared with
+the first 50.
 
 ## Why it matters
 A copy with another seed, another number, other line numbers or a shifted date is still a copy. No two runs take the
 same milliseconds forty times, and no two seeds give the same curve. A copy whose ninth digits were changed, and whose
-times were made half a percent shorter, is one, too.
+times were shortened by half a percent, is a copy too.
 
 ## Example
 result_4.txt is result_1.txt with another seed and a day added to each time.
 
 ## Instead
-Make the run that is missing.
+Make the missing run.
 
 ## Source
-facts of published rounds: copies of a log with changed line numbers pass MLPerf's seed check. Runs of one result differ
-by about a step, and never by less than 0.007 of it.
+Facts of published rounds: copies of a log with changed line numbers pass MLPerf's seed check. Runs of one result differ
+by about one step, and never by less than 0.007 of a step.
 """
 
 from __future__ import annotations
@@ -39,32 +40,32 @@ KINDS = {
     "curve": "the values of its evaluations are those of",
     "values": "all its keys and values but the seed are those of",
 }
-MAX_BESIDE = 50  # runs of its result with which one is compared: a folder of ten thousand is told in time, too
-NUM_NEIGHBOURS = 8  # runs of other results with the nearest value, at each of the first places
+MAX_COMPARED = 50  # earlier runs of its result that a run is compared with; a result may have ten thousand
+NUM_NEIGHBOURS = 8  # runs of other results with the nearest value, at each of the first NUM_PLACES evaluations
 NUM_PLACES = 3
 
 
 def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
-    told: set[object] = set()
+    reported: set[object] = set()
     for name, words in KINDS.items():
         for group in grouped(tree.runs, name):
             for run in group[1:]:
                 other = next((one for one in group if one.path != run.path and one.sha256 != run.sha256), None)
-                if other is not None and run.path not in told:
-                    told.add(run.path)
+                if other is not None and run.path not in reported:
+                    reported.add(run.path)
                     yield trace(run.path, None, f"{words} {other.path}", 1.0, kind=name)
     for run, other in _pairs(tree):
-        found = None if run.path in told or run.sha256 == other.sha256 else _near(run, other, rule)
+        found = None if run.path in reported or run.sha256 == other.sha256 else _near(run, other, rule)
         if found is not None:
-            told.add(run.path)
+            reported.add(run.path)
             yield found
 
 
 def _pairs(tree: Tree) -> Iterator[tuple[RunDigest, RunDigest]]:
-    """A run and one before it: of the same result, then of the same benchmark, where a value brings them together."""
+    """A run and an earlier one: of the same result, then of the same benchmark if one of their values is similar."""
     for group in grouped(tree.runs, "result"):
         for place, run in enumerate(group):
-            yield from ((run, other) for other in group[: min(place, MAX_BESIDE)])
+            yield from ((run, other) for other in group[: min(place, MAX_COMPARED)])
     order = {run.path: nth for nth, run in enumerate(tree.runs)}
     for group in grouped(tree.runs, "benchmark"):
         for place in range(NUM_PLACES):
@@ -77,7 +78,7 @@ def _pairs(tree: Tree) -> Iterator[tuple[RunDigest, RunDigest]]:
 
 
 def _is_independent(run: RunDigest, other: RunDigest) -> bool:
-    """Runs of two results; where they have one seed, a machine that computes alike gives one curve."""
+    """Whether the runs are of different results and seeds: equal seeds give equal curves on equal machines."""
     return run.result != other.result and (not run.seeds or run.seeds != other.seeds)
 
 

@@ -1,16 +1,16 @@
-"""A seed stands in two runs.
+"""The same seed is in two runs.
 
 ## What it does
 Compares the seeds of runs of one benchmark, within a result and between results of one submitter's system.
 
 ## Why it matters
-Seeds are drawn. The same seed twice is a run that was chosen again for what it gave, or one log under two names.
+Seeds are drawn at random. The same seed twice means a run was chosen again for its outcome, or one log has two names.
 
 ## Example
 result_2.txt and result_7.txt both have seed 25420.
 
 ## Instead
-Draw each seed anew from the clock or the system's generator.
+Draw each seed from the clock or the system's generator.
 
 ## Source
 MLPerf training rules, "Random numbers": seeds are drawn from the clock or /dev/urandom.
@@ -30,7 +30,7 @@ LIMITS = ("min_seed",)
 def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     groups: dict[object, list[RunDigest]] = {}
     for run in tree.runs:
-        # Small ones are counted, not drawn: every submitter has a run with seed 1.
+        # Small seeds are counted, not drawn: every submitter has a run with seed 1.
         within = run.result if max(run.seeds, default=0) < rule["min_seed"] else None
         if run.seeds:
             groups.setdefault((run.benchmark, run.seeds, within), []).append(run)

@@ -1,13 +1,14 @@
-"""The seed that the log states is not the one the program was started with.
+"""The logged seed is not the one that the program was started with.
 
 ## What it does
-Compares the seeds in the log's lines with those in the launcher's and framework's output (`SEED=`, `--seed`, `seed:`).
+Compares the seeds in the lines of the log with those in the output of the launcher and framework (`SEED=`, `--seed`,
+`seed:`).
 
 ## Why it matters
-The seed on the command line is the one that was used. One that was written into the log later makes a copy look new.
+The seed on the command line is the one that was used. A seed written into the log later makes a copy look new.
 
 ## Example
-`export SEED=25420` above, and `"key": "seed", "value": 25421` below.
+`export SEED=25420` further up, and `"key": "seed", "value": 25421` further down.
 
 ## Instead
 Log the seed that is used.
@@ -29,14 +30,14 @@ LIMITS = ("min_seed",)
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    told = dict(run.text.seeds)
-    drawn = {seed for seed in told if seed >= rule["min_seed"]}
+    printed = dict(run.text.seeds)
+    drawn = {seed for seed in printed if seed >= rule["min_seed"]}
     if run.seeds and drawn and not drawn & set(run.seeds):
-        seed = min(drawn, key=lambda seed: told[seed])
+        seed = min(drawn, key=lambda seed: printed[seed])
         yield trace(
             run.path,
             run.log.line_of(keys.SEED),
-            f"the log's seed is {run.seeds[0]}; the program was started with {seed} (line {told[seed]})",
+            f"the log's seed is {run.seeds[0]}; the program was started with {seed} (line {printed[seed]})",
             1.0,
             logged=list(run.seeds),
             started=sorted(drawn),

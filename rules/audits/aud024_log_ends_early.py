@@ -1,17 +1,17 @@
 """The log ends before the run does.
 
 ## What it does
-Looks for a run_start that no run_stop follows.
+Looks for a run_start that is not followed by a run_stop.
 
 ## Why it matters
-A log that was cut off is not a run that missed its target: nobody knows what it was. It must not pass as the one run
-that a result may lose.
+A log that was cut off is not a run that missed its target: its outcome is unknown. It must not pass as the one run that
+a result may lose.
 
 ## Example
-The last line is an evaluation at half of the samples.
+The last line is an evaluation after half of the samples.
 
 ## Instead
-Hand in the whole log; a run that crashed is said to have crashed.
+Submit the whole log; if a run crashed, say so.
 
 ## Source
 Two v5.1 logs and one v4.0 log without run_stop were accepted as runs that did not converge.

@@ -1,21 +1,22 @@
-"""The speed changes within a run for no reason that the log gives.
+"""The speed changes within a run without a visible reason.
 
 ## What it does
-Samples (or epochs) a second from each evaluation to the next, against the median of the run; the first is left out, in
-which programs compile and fill caches. From `run_start` to the first evaluation the run may be slow, and not fast.
+Compares the samples (or epochs) per second from each evaluation to the next with the median of the run, without the
+first interval, in which programs compile and fill caches. From `run_start` to the first evaluation a run may be slow,
+but not fast.
 
 ## Why it matters
-The same work takes the same time. A piece that is far too fast was not done, or the clock was set; one far too slow
-was interrupted. Work that was done before the clock started makes the first piece fast.
+The same work takes the same time. In an interval that is far too fast the work was not done, or the clock was set; one
+that is far too slow was interrupted. Work done before the clock started makes the first interval fast.
 
 ## Example
-Twenty pieces at 2,500 samples/s, one at 25,000.
+Twenty intervals at 2,500 samples/s, one at 25,000.
 
 ## Instead
 Train the same work at every step.
 
 ## Source
-Published rounds, on half of which the limits were set.
+Published rounds; the limits were set on half of them.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _first_piece(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    """The run up to its first evaluation, which has more to do than any other piece."""
+    """The run up to its first evaluation, which has more to do than any other interval."""
     speeds = [speed for before, after in itertools.pairwise(run.curve) if (speed := _speed(before, after)) is not None]
     if len(speeds) < 2 or run.start is None:
         return
     first, median = run.curve[0], statistics.median(speeds)
     done, step = first.position or 0.0, (run.curve[1].position or 0.0) - (first.position or 0.0)
     if first.unit == "epochs" and math.isclose(done - 1, step, rel_tol=0.02) and step < 0.5:
-        done -= 1  # the epoch that is under way is called the first: logs of DLRM
+        done -= 1  # DLRM logs count the epoch under way as the first
     if first.at_s > 0 and done / first.at_s > rule["max_first_faster"] * median:
         factor = done / first.at_s / median
         yield trace(

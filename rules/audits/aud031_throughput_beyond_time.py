@@ -1,14 +1,14 @@
-"""The throughput that the run states is not what its samples and times allow.
+"""The stated throughput does not follow from the samples and times.
 
 ## What it does
-Compares the median of `throughput` in the log with the samples it counts by the seconds it took, evaluations and
-the opening of the data left out.
+Compares the median of `throughput` in the log with the samples it counts, divided by the time they took without
+evaluations and the opening of the data.
 
 ## Why it matters
-Two numbers of one thing. Where times were divided or samples multiplied, the other was forgotten.
+Both numbers measure the same thing. If times were divided or samples multiplied, the other number was forgotten.
 
 ## Example
-The log states 4.8 samples/s, and counts 2,688 samples in 62 s: 43 samples/s.
+The log states 4.8 samples/s, but counts 2,688 samples in 62 s: 43 samples/s.
 
 ## Instead
 Leave both as they were measured.
@@ -59,7 +59,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _other_s(run: RunFacts) -> float:
-    """Seconds of the run in which no samples are trained, where the log has both edges of them."""
+    """Seconds of the run in which no samples are trained, as far as the log has both ends of the interval."""
     edges = ((keys.EVAL_START, keys.EVAL_STOP), (keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP))
     found = [item for start, stop in edges for item in intervals(run.log, start, stop)]
     return sum(run.log.seconds(item.start, item.stop) for item in found if item.stop is not None)

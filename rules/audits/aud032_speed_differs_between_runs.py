@@ -1,20 +1,21 @@
-"""The runs of one result work at different speeds.
+"""The runs of one result train at different speeds.
 
 ## What it does
-Positions (samples or epochs) a second from the first evaluation to the last, each run against the median of the others.
+Compares the positions (samples or epochs) per second from the first evaluation to the last of each run with the median
+of the others.
 
 ## Why it matters
-One system, one program, one speed. A run that is faster than the others was made on another system, or its times were
-changed.
+One system and one program have one speed. A run that is faster than the others was made on another system, or its times
+were changed.
 
 ## Example
 Nine runs at 2,500 samples/s, one at 3,400.
 
 ## Instead
-Make all runs of a result on one system in one state.
+Make all runs of a result on one system in the same state.
 
 ## Source
-MLPerf training rules, "System and framework must be consistent"; in v5.1 more than 10 % from the median is rare.
+MLPerf training rules, "System and framework must be consistent". In v5.1, more than 10 % from the median is rare.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LIMITS = ("min_runs", "max_faster", "max_slower")
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
-    speeds = [(run, speed) for run in subject.runs if (speed := _speed(run))]  # one of 5e-324 samples has none
+    speeds = [(run, speed) for run in subject.runs if (speed := _speed(run))]  # a run of 5e-324 samples has none
     if len(speeds) < rule["min_runs"]:
         return
     for run, speed in speeds:

@@ -1,20 +1,21 @@
-"""The samples are not a number of whole batches.
+"""The sample count is not a whole number of batches.
 
 ## What it does
-Where the log counts samples and states its batch, divides one by the other; where it counts steps too, compares steps
-times batch with the samples. And where a line before each evaluation states a step, as `step`, `step_num` or
-`curr_global_step`: most evaluations of a run are at one number of samples (or epochs) a step; one that is not is told.
+If the log counts samples and states its batch size, divides one by the other; if it also counts steps, compares steps
+times batch size with the samples. And if a line before each evaluation states a step, as `step`, `step_num` or
+`curr_global_step`, most evaluations of a run have the same number of samples (or epochs) per step; one that differs is
+reported.
 
 ## Why it matters
-Training goes by whole batches. Samples that are no multiple of the batch were trained with another batch, or typed; an
-evaluation that was counted farther on than it was has not one step more.
+Training proceeds by whole batches. Samples that are not a multiple of the batch size were trained with another batch
+size, or typed. An evaluation that was moved to a later position still has its old step.
 
 ## Example
-100,000 samples at a batch of 768; evaluations at steps 288, 336 and 384, the last at 3,136 samples, the others at
+100,000 samples at a batch size of 768; evaluations at steps 288, 336 and 384, the last at 3,136 samples, the others at
 eight times their step.
 
 ## Instead
-Log the batch that is used and the samples as they are counted.
+Log the batch size that is used and the samples as they are counted.
 
 ## Source
 MLPerf training rules: global_batch_size is the number of samples of one step.
@@ -58,7 +59,7 @@ def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    """Evaluations whose position is another number of steps than that of most others, by each field that has steps."""
+    """Evaluations whose samples per step differ from those of most others, for each field that states steps."""
     for name, stated in _stated(run).items():
         usual = sorted(ratio for _, _, ratio in stated)[len(stated) // 2]
         odd = [(point, step) for point, step, ratio in stated if abs(ratio - usual) > rule["max_ratio_off"] * usual]
@@ -77,8 +78,7 @@ def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _stated(run: RunFacts) -> dict[str, list[tuple[Point, float, float]]]:
-    """By key and field, the evaluations before which a line states a step, each with the last one and with samples a
-    step."""
+    """By field and key: evaluations after a line that states a step, each with that step and the samples per step."""
     points = {point.line: point for point in run.curve}
     found: dict[str, list[tuple[Point, float, float]]] = {}
     last: dict[str, float] = {}

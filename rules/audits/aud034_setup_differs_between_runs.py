@@ -1,8 +1,8 @@
 """The runs of one result state different settings.
 
 ## What it does
-Compares, between the runs, the batch, the sizes of the data and every hyperparameter that each log states once: all
-that is no seed and no measurement.
+Compares between the runs the batch size, the sizes of the data and every hyperparameter that each log states once:
+everything that is neither a seed nor a measurement.
 
 ## Why it matters
 The runs of a result are one recipe with several seeds. A run with a setting of its own was made for something else.
@@ -11,7 +11,7 @@ The runs of a result are one recipe with several seeds. A run with a setting of 
 Nine runs have global_batch_size 8, the tenth 16.
 
 ## Instead
-Run one recipe.
+Use one recipe.
 
 ## Source
 MLPerf training rules, "Hyperparameters": the runs of a result are of one configuration.
@@ -55,7 +55,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _settings(run: RunFacts) -> dict[str, str]:
-    """What stands once and is a setting, as text; what is logged after the run is a measurement of it."""
+    """Settings that are stated once, as JSON; what is logged after the run is a measurement of it."""
     end = run.stop.lineno if run.stop is not None else run.log.num_lines
     return {
         event.key: json.dumps(event.value, sort_keys=True)[:80]

@@ -1,23 +1,24 @@
-"""Evaluations took less time than the run's own speed leaves room for.
+"""Evaluations took less time than the run's own speed allows.
 
 ## What it does
 Divides `eval_samples` by the median time from `eval_start` to `eval_stop`, and the samples trained by the time between
-evaluations: how many times as fast as training is the evaluation? Compares the evaluations of one run with their
-median, and with that of the runs of one result; what is too short and saves next to nothing is left out.
+evaluations, to see how many times as fast as training the evaluation is. Also compares the evaluations of one run with
+their median, and with that of the runs of one result. Evaluations that are too short but save next to nothing are left
+out.
 
 ## Why it matters
-The time of evaluations is time to target. It is cut away without a trace in anything else, if all later times move
-with it.
+The time of evaluations is part of the time to target. If all later times are shifted along, cutting it leaves no other
+trace.
 
 ## Example
-Training at 2.8 samples a second, and 173 samples evaluated in 0.9 s; nine evaluations of 26 s, one of 3 s.
+Training at 2.8 samples per second, and 173 samples evaluated in 0.9 s; nine evaluations of 26 s, one of 3 s.
 
 ## Instead
-Log `eval_start` before the first batch is evaluated and `eval_stop` when the quality is there.
+Log `eval_start` before the first batch is evaluated and `eval_stop` when the quality is known.
 
 ## Source
-MLPerf training rules, "Run Results": the clock runs while a model is evaluated. A step of training is a forward and a
-backward pass, of which the backward is the dearer: an evaluation is a few times as fast, not many times.
+MLPerf training rules, "Run Results": the clock runs while a model is evaluated. A training step is a forward and a
+backward pass, of which the backward pass costs more: an evaluation is a few times as fast, not many times.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LIMITS = (
     "max_faster", "max_faster_ours", "max_shorter", "max_shorter_ours", "min_saved_fraction",
     "min_evaluations", "min_runs",
 )  # fmt: skip
-LEAST_S = 0.001  # what clocks of milliseconds tell apart
+LEAST_S = 0.001  # resolution of a millisecond clock
 Timed = list[tuple[float, Event]]
 
 
@@ -70,7 +71,7 @@ def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iter
 
 
 def _shorter(run: RunFacts, found: Timed, usual: float, words: str, rule: SignalRule) -> Iterator[Evidence]:
-    """Evaluations that are much shorter than is usual, where they make the run shorter by more than nothing."""
+    """Evaluations that are much shorter than usual, if they shorten the run noticeably."""
     limit = _limit("max_shorter", run, rule)
     short = [(seconds, event) for seconds, event in found if seconds * limit < usual]
     saved_s = sum(usual - seconds for seconds, _ in short)
@@ -89,12 +90,12 @@ def _shorter(run: RunFacts, found: Timed, usual: float, words: str, rule: Signal
 
 
 def _limit(name: str, run: RunFacts, rule: SignalRule) -> float:
-    """Our small workloads train on processors, where data are made as they train, and play games that end early."""
+    """The limit, another one for `tta` logs: small workloads make data as they train and play games that end early."""
     return rule[f"{name}_ours" if run.is_ours else name]
 
 
 def _evaluations(run: RunFacts) -> Timed:
-    """Seconds of each evaluation, from its start to the next stop, with the line of the stop."""
+    """Seconds of each evaluation, from its start to the next stop, with the event of the stop."""
     found, start = [], None
     for event in run.log.events:
         if event.key == keys.EVAL_START:
@@ -110,7 +111,7 @@ def _median(found: Timed) -> float:
 
 
 def _training_speed(run: RunFacts, found: Timed) -> float | None:
-    """Samples a second up to the end of the last evaluation, the time of evaluations left out; None: not countable."""
+    """Samples per second up to the end of the last evaluation, without evaluation time; None if not counted."""
     if run.final is None or run.final.position is None or run.start is None:
         return None
     each = {"samples": 1.0, "epochs": finite_number(run.log.value(keys.TRAIN_SAMPLES))}.get(run.final.unit)

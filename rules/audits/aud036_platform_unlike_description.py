@@ -1,20 +1,20 @@
-"""The logs name another machine than the one the result is handed in for.
+"""The logs name a different machine from the one the result is submitted for.
 
 ## What it does
-Takes the models out of `submission_platform`, the words with a digit in them (MI325X, H200, v4 of tpu-v4-128), and
-looks for each in the name of the system's folder and in accelerator, processor and name of the system description;
-letters behind the last digit are a variant and left out. A number before an x is that of the nodes, which MLR021
-compares; a number of its own may be that of all accelerators.
+Takes the models out of `submission_platform`, that is, the words with a digit in them (MI325X, H200, v4 of tpu-v4-128),
+and looks for each in the name of the system's folder and in the accelerator, processor and name of the system
+description; letters after the last digit denote a variant and are left out. A number before an x is that of the nodes,
+which MLR021 compares; a number of its own may be that of all accelerators.
 
 ## Why it matters
-A result of a faster machine, put into the folder of a slower one, is valid in itself; its logs still say where they are
-from.
+A result of a faster machine that was put into the folder of a slower one is valid in itself, but its logs still say
+where they come from.
 
 ## Example
 `submission_platform` is 1xMI355X; the folder and the description are of MI325X.
 
 ## Instead
-Hand in a result with the description of the system that it was made on.
+Submit a result with the description of the system it was made on.
 
 ## Source
 MLPerf submission rules: a result belongs to the system description of its folder.
@@ -36,7 +36,7 @@ LIMITS = ()
 FIELDS = ("system_name", "accelerator_model_name", "host_processor_model_name")
 NODES = re.compile("^[0-9]+x")  # MLR021 compares it
 WORD = re.compile(r"[a-z0-9]+")
-BETWEEN = re.compile(r"(?<![0-9])[^a-z0-9]+|[^a-z0-9]+(?![0-9])")  # what stands between words, but not two numbers
+BETWEEN = re.compile(r"(?<![0-9])[^a-z0-9]+|[^a-z0-9]+(?![0-9])")  # separators, except between two numbers
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
@@ -56,7 +56,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _odd(platform: str, subject: Subject) -> str:
-    """The models of a platform's name that its system has not; empty where there are none."""
+    """The models in a platform's name that are not in its system, as a clause; empty if there are none."""
     system, place = subject.result.system or {}, subject.path.absolute()
     names = [str(system[name]) for name in FIELDS if name in system]
     names += [place.parent.name] if layout.is_result_place(place) else []
@@ -67,18 +67,18 @@ def _odd(platform: str, subject: Subject) -> str:
 
 
 def _models(platform: str) -> list[str]:
-    """Words with a digit, without the letters behind the last; of bare numbers those that can be a model's."""
+    """Words with a digit, without the letters after the last one; of bare numbers, those that can be a model's."""
     words = [re.sub("[a-z]+$", "", word) for word in WORD.findall(platform.lower()) if re.search("[0-9]", word)]
     return [word for word in words if not word.isdigit() or len(word) > 2]
 
 
 def _has(text: str, model: str) -> bool:
-    """Whether the model stands in the text, and no longer number begins or ends with it."""
+    """Whether the model is in the text, and not as part of a longer number."""
     return re.search(f"{'(?<![0-9])' if model[0].isdigit() else ''}{model}(?![0-9])", text) is not None
 
 
 def _num_accelerators(subject: Subject) -> str:
-    """Those of all nodes, as text; empty where nobody says."""
+    """The number of accelerators in all nodes, as text; empty if it is not stated."""
     each = str((subject.result.system or {}).get("accelerators_per_node"))
     nodes = subject.result.num_nodes
     return str(int(each) * nodes) if nodes is not None and re.fullmatch("[0-9]{1,4}", each) else ""

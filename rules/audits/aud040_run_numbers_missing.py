@@ -1,16 +1,16 @@
-"""The list of runs has holes, or not the order in which they were made.
+"""Numbers of runs are missing, so runs may have been left out.
 
 ## What it does
-Looks at the numbers in result_<k>.txt, and at the times at which the runs began.
+Looks at the numbers in the names result_<k>.txt for gaps.
 
 ## Why it matters
-Numbers are given as runs are made. A number that is missing was a run that is not shown.
+Numbers are assigned as runs are made. A missing number was a run that is not shown.
 
 ## Example
 result_0, result_1, result_3, result_4 and result_7.
 
 ## Instead
-Hand in consecutive runs, the bad ones with the good ones.
+Submit consecutive runs, the bad ones with the good ones.
 
 ## Source
 MLPerf training rules, "Run Results": choosing among runs is prohibited; the runs of a result are consecutive.

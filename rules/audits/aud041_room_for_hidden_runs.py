@@ -1,20 +1,20 @@
-"""Between two runs there is room for another that is not shown.
+"""The pause between two runs leaves room for a run that is not shown.
 
 ## What it does
-Orders the runs of a result by time; the pause from one to the next is compared with the usual pause and the length of a
-run.
+Orders the runs of a result by time, and compares the pause from one to the next with the usual pause and the length of
+a run.
 
 ## Why it matters
-Runs of a result are made one after another. A pause in which a whole run fits may hold one that failed.
+The runs of a result are made one after another. A pause in which a whole run fits may hide one that failed.
 
 ## Example
 Runs of 20 minutes with a minute between them, and one pause of 45 minutes.
 
 ## Instead
-Make the runs of a result in one go, or say why not.
+Make the runs of a result without a break, or say why not.
 
 ## Source
-mlcommons/training issue 848: how to deal with cherry-picking is open since 2026.
+mlcommons/training issue 848: how to deal with cherry-picking has been open since 2026.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         if begin[0] > end[1]
     ]
     usual = [pause_s for _, pause_s in pauses if pause_s < lengths_s]
-    # Where runs do not follow one another at all, a pause says nothing.
+    # If the runs do not follow one another at all, a pause says nothing.
     if lengths_s <= 0 or len(usual) < rule["min_usual_fraction"] * (len(spans) - 1):
         return
     ordinary_s = statistics.median(usual) if usual else 0.0
-    # Room for a run is room for it and for a pause on both of its sides.
+    # Room for a run includes a pause on both sides of it.
     wide = [(run, s) for run, s in pauses if s >= 2 * ordinary_s + rule["max_pause_runs"] * lengths_s]
     if wide:
         run, pause_s = max(wide, key=lambda pair: pair[1])

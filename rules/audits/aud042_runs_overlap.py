@@ -1,16 +1,17 @@
 """Two runs took place on one system at the same time.
 
 ## What it does
-Compares run_start to run_stop of all runs of one submitter's system, over all benchmarks under audit.
+Compares the time from run_start to run_stop of all runs on one submitter's system, over all audited benchmarks.
 
 ## Why it matters
-A system that runs two things at once runs neither at its speed; a description that covers several machines hides which.
+A system that runs two things at once runs neither at full speed; a description that covers several machines hides which
+one ran.
 
 ## Example
 bert/result_2.txt from 12:00 to 12:20 and resnet/result_0.txt from 12:10 to 12:40, both on box1.
 
 ## Instead
-One run at a time on the system that is described; several machines have several descriptions.
+Make one run at a time on the described system; describe several machines separately.
 
 ## Source
 MLPerf training rules, "System and framework must be consistent".

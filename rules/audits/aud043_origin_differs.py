@@ -1,15 +1,15 @@
-"""The lines of one result come from different systems, users or programs.
+"""The runs of one result come from different systems, users or programs.
 
 ## What it does
-Compares between the runs: organisation, platform, division and benchmark as stated, the folder of the program
-that wrote run_start and run_stop, the users in paths, and the hosts that the launcher names; in our logs what every
-rank says of itself in `tta_world`: its host, its device and machine, its number of threads. And the number of hosts
-with that of the nodes in the system description, and a rank's threads with the processors of a node, where the
-description has numbers.
+Compares between the runs the stated organisation, platform, division and benchmark, the folder of the program that
+wrote run_start and run_stop, the users in paths, and the hosts that the launcher names; in `tta` logs also what every
+rank reports in `tta_world`: its host, its device and machine, its number of threads. Also compares the number of hosts
+with the number of nodes in the system description, and a rank's threads with the processors of a node, if the
+description states them.
 
 ## Why it matters
-The runs of a result are of one system and one program. A log that was borrowed brings its own names. A result of two
-nodes, described as of one, is twice as good as it is; so is one of 64 threads, described as of two.
+The runs of a result are of one system and one program. A borrowed log brings its own names. A result of two nodes that
+is described as one node looks twice as good as it is; so does one of 64 threads that is described as two.
 
 ## Example
 Nine logs from /home/alice on node1, the tenth from /home/bob on gpu7.
@@ -18,7 +18,8 @@ Nine logs from /home/alice on node1, the tenth from /home/bob on gpu7.
 Run the same program on the same system for all runs.
 
 ## Source
-MLPerf training rules, "System and framework must be consistent"; log identity is compared with its place nowhere.
+MLPerf training rules, "System and framework must be consistent". No MLPerf tool compares the identity in a log with its
+place.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, trace
 from harness.errors import printable
 from harness.log import keys
+from harness.scoring import timeline
 
 SCOPE = "result"
 LIMITS = ("min_runs",)
@@ -42,22 +44,17 @@ def _stated(name: str) -> Callable[[RunFacts], object]:
 
 
 def _files(run: RunFacts) -> object:
-    """The folders of the programs that wrote the decisive lines."""
+    """The folders of the programs that wrote run_start and run_stop."""
     events = [event for event in (run.start, run.stop) if event is not None]
     return tuple(sorted({str(event.metadata.get("file")).rpartition("/")[0] for event in events}))
 
 
-def _ranks(run: RunFacts) -> list[dict[str, Any]]:
-    world = run.log.value(keys.TTA_WORLD)
-    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
-
-
 def _of_ranks(*names: str) -> Callable[[RunFacts], object]:
-    """What the ranks say under `names`, each different answer once."""
+    """A function that returns what the ranks report under `names`, each distinct answer once."""
 
     def look(run: RunFacts) -> object:
-        told = ([printable(rank[name], 40) for name in names if name in rank] for rank in _ranks(run))
-        return tuple(sorted({" ".join(words) for words in told if words}))
+        answers = ([printable(rank[name], 40) for name in names if name in rank] for rank in timeline.ranks(run.log))
+        return tuple(sorted({" ".join(words) for words in answers if words}))
 
     return look
 
@@ -115,13 +112,13 @@ def _shown(found: object) -> str:
 
 
 def _num_threads(run: RunFacts) -> int:
-    """Of the rank that has the most."""
-    found = [rank.get("num_threads") for rank in _ranks(run)]
+    """The number of threads of the rank that has the most."""
+    found = [rank.get("num_threads") for rank in timeline.ranks(run.log)]
     return max((num for num in found if isinstance(num, int)), default=0)
 
 
 def _num_processors(system: Mapping[str, Any]) -> int | None:
-    """Virtual ones of a node, at most: nobody knows whether a count is of one of its processors or of all of them."""
+    """The most virtual processors a node can have: descriptions do not say if counts are per processor or in total."""
     counts = (int_of_digits(system.get(f"host_processor_{name}_count")) for name in ("core", "vcpu"))
     found = [num for num in counts if num is not None]
     return max(found) * (int_of_digits(system.get("host_processors_per_node")) or 1) if found else None

@@ -1,18 +1,18 @@
-"""The framework's own output was taken out of the log.
+"""The framework's own output was removed from the log.
 
 ## What it does
-Counts the lines of other programs: none where a launcher numbered the lines by rank, or where the other runs of the
-result have many.
+Counts the lines of other programs: reported if there are none although a launcher numbered the lines by rank, or if the
+other runs of the result have many.
 
 ## Why it matters
-What the framework prints is the second witness of times, seeds and hosts. A log without it says only what it was made
-to say.
+What the framework prints is a second witness of times, seeds and hosts. A log without it says only what it was made to
+say.
 
 ## Example
-Nine logs of 6,000 lines, of which 1,100 are ours, and one of 1,100 lines.
+Nine logs of 6,000 lines, of which 1,100 are log lines, and one of 1,100 lines.
 
 ## Instead
-Hand in the whole output of the job.
+Submit the whole output of the job.
 
 ## Source
 MLPerf training_policies 588: full framework logs are to be disclosed from v6.1 on.
@@ -33,7 +33,7 @@ LIMITS = ("max_below_fraction", "min_others")
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for run in subject.runs:
         if run.is_ours:
-            continue  # the harness writes the log; no other program can
+            continue  # only the harness writes this log
         others = [other.text.num_others for other in subject.runs if other is not run]
         usual = statistics.median(others) if others else 0
         if usual >= rule["min_others"] and run.text.num_others < rule["max_below_fraction"] * usual:

@@ -1,20 +1,20 @@
-"""The runs are more alike than seeds and machines allow.
+"""The run times vary less than seeds and machines allow.
 
 ## What it does
-The spread of the run times relative to their mean, over the runs of a result.
+Takes the spread of the run times relative to their mean, over the runs of a result.
 
 ## Why it matters
-Different seeds take different ways, and the same machine never takes the same time. Runs without spread were copied,
-or their times were made.
+Different seeds take different paths, and the same machine never takes exactly the same time. Runs without spread were
+copied, or their times were made up.
 
 ## Example
 Ten runs of 1,204.3 s, none more than a tenth of a second from the others.
 
 ## Instead
-Nothing, where it is so; an auditor asks for the framework's logs.
+Nothing, if they are genuine; an auditor asks for the framework's logs.
 
 ## Source
-Spreads of published rounds, on half of which the limit was set.
+Spreads of published rounds; the limit was set on half of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The result converges too fast, or with too little spread, beside the reference.
+"""The result converges faster, or with less spread, than the reference suggests.
 
 ## What it does
 Compares samples (or epochs) to target with the reference's at the same batch size: the mean by a one-sided t-test, the
-variance by the ratio of the two (what evaluating at intervals adds is taken into account).
+variance by the ratio of the two, allowing for what evaluating at intervals adds.
 
 ## Why it matters
 The rules test the mean. Runs chosen from many are both faster and closer together than runs that were drawn.
@@ -11,10 +11,10 @@ The rules test the mean. Runs chosen from many are both faster and closer togeth
 The reference needs 61,000 to 82,000 samples; all five runs need 56,320.
 
 ## Instead
-Hand in consecutive runs of drawn seeds.
+Submit consecutive runs with drawn seeds.
 
 ## Source
-MLPerf training rules, "RCP"; the test of the variance, and both sides, are ours.
+MLPerf training rules, "RCP". The test of the variance, and testing both, are additions of `tta`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if t > rule["max_t"]:
         message = f"{mean:g} {unit} to target on average; the reference needs {reference:g} (t = {t:.1f})"
         yield trace(subject.path, None, message, 1 - rule["max_t"] / t, mean=mean, reference=reference, t=t)
-    # Runs that are evaluated every four epochs all end at one of the same few: that is no likeness.
+    # Runs evaluated every four epochs all end at one of a few positions, which does not make them similar.
     grain = statistics.median(_distances(subject)) ** 2 / 12
     if reference_spread > 0 and (spread + grain) * rule["max_variance_ratio"] < reference_spread:
         message = (
@@ -64,7 +64,7 @@ def _reached(run: RunFacts, unit: str) -> float | None:
 
 
 def _distances(subject: Subject) -> list[float]:
-    """The distances from one evaluation to the next, over all runs; one of zero where there is none."""
+    """The distances from one evaluation to the next, over all runs; a single zero if there are none."""
     found = [
         after.position - before.position
         for run in subject.runs

@@ -1,12 +1,12 @@
-"""A result states another size of the test set than the other results of its benchmark.
+"""A result states a different test set size from other results of its benchmark.
 
 ## What it does
-Compares `eval_samples` of a result with the number that most other results of the benchmark under audit state, of about
-the same time. Somewhat more is usual: the last batch is filled up.
+Compares `eval_samples` of a result with the number that most other audited results of the benchmark from about the same
+time state. Slightly more is usual: the last batch is padded.
 
 ## Why it matters
-The test set is the benchmark's. On a tenth of it an evaluation takes a tenth of the time, and the target is reached by
-chance sooner.
+The test set belongs to the benchmark. On a tenth of it an evaluation takes a tenth of the time, and the target is
+reached sooner by chance.
 
 ## Example
 Thirteen results of a round state 173, the fourteenth 17.
@@ -16,7 +16,7 @@ Evaluate on the whole test set, and state its examples, not batches or tokens.
 
 ## Source
 Numbers of published rounds: 24,567 in four results of GPT-3, 11,590,004 in the fifth, which counts tokens.
-`train_samples` is not compared: what it means differs from program to program.
+`train_samples` is not compared: its meaning differs from program to program.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ DAY_MS = 86_400_000
 
 
 def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
-    first = {run.result: run for run in reversed(tree.runs)}  # runs that differ are another signal's
+    first = {run.result: run for run in reversed(tree.runs)}  # AUD034 reports runs of one result that differ
     for group in grouped(first.values(), "benchmark"):
-        for run, mine, others in _beside(group, rule["max_apart_days"] * DAY_MS):
+        for run, mine, others in _with_others(group, rule["max_apart_days"] * DAY_MS):
             num_others = others.total()
             if num_others < rule["min_others"]:
                 continue
             [(usual, num)] = others.most_common(1)
             is_usual = usual / rule["max_less"] <= mine <= usual * rule["max_more"]
             if num >= rule["min_agreeing_fraction"] * num_others and not is_usual:
-                told = f"{num} of {num_others} other results of {printable(run.benchmark, 40)} state {usual:.12g}"
-                yield trace(run.path, None, f"eval_samples is {mine:.12g}; {told}", 1.0, eval_samples=mine, usual=usual)
+                usage = f"{num} of {num_others} other results of {printable(run.benchmark, 40)} state {usual:.12g}"
+                message = f"eval_samples is {mine:.12g}; {usage}"
+                yield trace(run.path, None, message, 1.0, eval_samples=mine, usual=usual)
 
 
-def _beside(group: Sequence[RunDigest], apart_ms: float) -> Iterator[tuple[RunDigest, float, Counter[float]]]:
-    """Each run that has a time and states a number, the number, and how often others of about its time state which."""
+def _with_others(group: Sequence[RunDigest], apart_ms: float) -> Iterator[tuple[RunDigest, float, Counter[float]]]:
+    """Each run that has a time and states a number, that number, and a count of the numbers of others near in time."""
     timed = [
         (run.span_ms[0], num, run) for run in group if run.span_ms is not None and (num := run.eval_samples) is not None
     ]

@@ -1,20 +1,20 @@
 """A power trace has gaps, or does not cover the run.
 
 ## What it does
-Takes the longest time between two readings of each meter in the timed region, the edges of the region among them, and
-whether the measurement has a length at all.
+Takes the longest time between two readings of each meter in the timed region, including the ends of the region, and
+checks that the measurement has a duration at all.
 
 ## Why it matters
-Energy is the sum over all of the run. What was not read was guessed, and start equal to stop says nothing.
+Energy is the sum over the whole run. What was not read was guessed, and a start equal to the stop says nothing.
 
 ## Example
 Readings every 2 s, and none for 40 s in the middle.
 
 ## Instead
-Read at least once a second from before run_start to after run_stop.
+Read at least once a second, from before run_start to after run_stop.
 
 ## Source
-MLPerf power measurement rules: one reading a second over the timed part; published v4.0 traces start where they stop.
+MLPerf power measurement rules: one reading per second over the timed part. Published v4.0 traces start where they stop.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A power trace stands still.
+"""A power trace is constant.
 
 ## What it does
-Takes the longest stretch in which a meter of watts gives exactly one value.
+Takes the longest stretch in which a power meter gives exactly one value.
 
 ## Why it matters
-A machine under load wavers. A value that stands still is a meter that hangs, or a line that was copied.
+A machine under load fluctuates. A constant value is a meter that hangs, or a line that was copied.
 
 ## Example
 300 W for six minutes of a run that loads and waits.
@@ -13,7 +13,7 @@ A machine under load wavers. A value that stands still is a meter that hangs, or
 Repair the meter; run again.
 
 ## Source
-The power traces of MLPerf v4.0 at hand, by which the limit was set.
+The power traces of MLPerf v4.0 that were examined; the limit was set on them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Compares the readings of all meters of a result, in order and to the last digit.
 
 ## Why it matters
-No two machines draw the same watts for minutes. A trace that stands twice was measured once.
+No two machines draw the same power for minutes. A trace that occurs twice was measured once.
 
 ## Example
 node_0.txt and node_3.txt have the same 600 readings.
@@ -13,7 +13,7 @@ node_0.txt and node_3.txt have the same 600 readings.
 Measure each node in each run.
 
 ## Source
-MLPerf's power checker compares names and numbers of files and never opens a trace.
+MLPerf's power checker compares the names and numbers of files and never opens a trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         for node in run.log.nodes:
             for meter, samples in node.samples.items():
                 values = [sample.value for sample in samples if sample.value is not None]
-                # Counters begin where they stood; what they count is compared.
+                # Counters start at arbitrary values; what they count from there is compared.
                 spec = node.specs.get(meter)
                 first = values[0] if values and spec is not None and spec.kind == "energy_j" else 0.0
                 readings = tuple(round(value - first, 6) for value in values)

@@ -1,20 +1,20 @@
-"""Energy or cost is stated and nothing is there from which it follows.
+"""Energy or cost is stated without anything it follows from.
 
 ## What it does
-Looks for joules, watts, dollars or cost in the lines of a run log of which no power log is there. (What a claim or a
-bill says of cost is for the checks CST001 and CST006.)
+Looks for joules, watts, dollars or cost in the lines of a run log that has no power log. (CST001 and CST006 check what
+a claim or a bill says about cost.)
 
 ## Why it matters
-A total that is typed is a wish. Energy follows from readings, cost from hours and prices.
+A stated total is wishful thinking. Energy follows from readings, cost from hours and prices.
 
 ## Example
 `"energy_j": 12345.0` with no readings.
 
 ## Instead
-Hand in the power logs; the cost is computed by the judge.
+Submit the power logs; cost is computed by whoever ranks.
 
 ## Source
-The rules of the house: everything is computed from logs and rules alone.
+A principle of `tta`: everything is computed from logs and rules alone.
 """
 
 from __future__ import annotations

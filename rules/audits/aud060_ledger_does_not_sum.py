@@ -1,10 +1,11 @@
-"""The parts of the clock ledger do not sum to the run.
+"""The parts of the clock ledger do not add up to the run.
 
 ## What it does
-Adds up the phases of `tta_ledger` and compares the sum with the time of the run, as stated and as its lines have it.
+Adds up the phases of `tta_ledger` and compares the sum with the time of the run, as the ledger states it and as its
+lines give it.
 
 ## Why it matters
-Every second has a place. Seconds that were taken off the total are still in a phase, or in none.
+Every second belongs to a phase. Seconds that were subtracted from the total are still in a phase, or in none.
 
 ## Example
 data 0.5 s, train 6.0 s, eval 1.2 s, other 0 s; run 6.1 s.
@@ -13,7 +14,7 @@ data 0.5 s, train 6.0 s, eval 1.2 s, other 0 s; run 6.1 s.
 Leave the ledger as the referee writes it.
 
 ## Source
-The clock ledger of the design: the parts sum to the whole within 1 %.
+The clock ledger: its parts add up to the whole within 1 %; harness/run/referee.py.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""A line of the log was changed, moved, taken out or put in after it was written.
+"""A line of the log was changed, moved, removed or inserted after it was written.
 
 ## What it does
-Reports where the hash chain, the sequence or the monotonic clock of a log of ours breaks.
+Reports where the hash chain, the sequence or the monotonic clock of a `tta` log breaks.
 
 ## Why it matters
-Each line has the digest of the one before. A break says that the file is not what the referee wrote, and where.
+Each line has the digest of the one before it. A break shows that the file is not what the referee wrote, and where.
 
 ## Example
-Line 31 has another `prev` than the SHA-256 of line 30.
+The `prev` of line 31 is not the SHA-256 of line 30.
 
 ## Instead
-Leave the log as it is. Who rewrites all of it makes a new chain: the chain is no signature.
+Leave the log unchanged. Rewriting all of it makes a new chain: the chain is not a signature.
 
 ## Source
-The log format of this harness.
+The log format of this harness: harness/log/events.py.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""The MLflow mirror says something else than the log, or has runs that are not handed in.
+"""The MLflow mirror contradicts the log, or has runs that were not submitted.
 
 ## What it does
-Compares each run with the one of its id in the mirror: the log's digest, and the quality of every evaluation. Runs of
-the same result that only the mirror has are listed.
+Compares each run with the run of the same id in the mirror: the digest of the log, and the quality of every evaluation.
+Runs of the same result that only the mirror has are listed.
 
 ## Why it matters
-The mirror was written while the run went on, by another process. A line that was changed afterwards differs, and a run
-that is left out is still there.
+The mirror was written during the run by another process. A line that was changed afterwards differs, and a run that was
+left out is still there.
 
 ## Example
 At 30,720 samples the log has 0.921 and the mirror 0.893.
 
 ## Instead
-Hand in the logs as they were written, all of a result.
+Submit all logs of a result as they were written.
 
 ## Source
-The mirror of this harness (`tta sync`). MLflow's runs can be edited by their owner, too.
+The mirror of this harness (`tta sync`). MLflow runs can be edited by their owner, too.
 """
 
 from __future__ import annotations

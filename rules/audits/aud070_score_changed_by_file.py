@@ -1,19 +1,19 @@
-"""A control file of the submitter's would change how the result is judged.
+"""A control file from the submitter would change how the result is judged.
 
 ## What it does
 Looks for files that MLPerf's tools obey: scaling factors below one, and parameters that switch checks off.
 
 ## Why it matters
-Only the judge computes. A factor of 0.01 that lies in a submission divided a score by 100 and was accepted.
+Only whoever ranks computes. A factor of 0.01 in a submission divided a score by 100 and was accepted.
 
 ## Example
 scaling.json with 0.01; package_checker_params with seed-checker-bypass.
 
 ## Instead
-Take the file out; nothing here reads it.
+Remove the file; `tta` does not use it.
 
 ## Source
-facts of published rounds: four directories of v4.0 ship a bypass.
+Facts of published rounds: four directories of v4.0 contain a bypass.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def _factor(path: Path) -> float | None:
     try:
         content = json.loads(small_file(path))
     except (SubmissionError, ValueError, RecursionError):
-        return None  # what cannot be read changes nothing
+        return None  # an unreadable file changes nothing
     return finite_number(content.get("scaling_factor")) if isinstance(content, dict) else None

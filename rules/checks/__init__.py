@@ -1,1 +1,1 @@
-"""One folder a family, one file a check; `harness.checker.registry` collects them by their codes."""
+"""One folder per family, one file per check; `harness.checker.registry` collects them by their codes."""

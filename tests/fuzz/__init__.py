@@ -1,1 +1,1 @@
-"""What must hold for any input: properties, and the targets of tests/fuzz/__main__.py."""
+"""What must hold for any input: properties, and the targets of `python -m tests.fuzz`."""

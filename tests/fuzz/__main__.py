@@ -1,7 +1,7 @@
-"""Fuzzes what reads other people's files: python tests/fuzz/__main__.py reader --runs 200000 --seed 1
+"""Fuzzes what reads other people's files: python -m tests.fuzz reader --runs 200000 --seed 1
 
-With atheris, coverage guides it; where that is not installed, a seeded loop of mutations goes over the same targets
-(tests/fuzz/targets.py). Both say which they were and how many inputs were run. An input that raises anything but the
+With atheris, coverage guides it; without, a seeded loop of mutations runs over the same targets
+(tests/fuzz/targets.py). Both print which engine ran and how many inputs. An input that raises anything but the
 reader's own refusal is written to --crashes, and the exit status is 1 (atheris: its own, 77).
 """
 
@@ -19,14 +19,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 if TYPE_CHECKING:
     from tests.fuzz.targets import Target
 
-# Whose branches guide each target: to instrument all that it imports takes minutes, and every input five times as long.
+# The modules whose branches guide a target: instrumenting all its imports takes minutes, and each input five times as
+# long.
 GUIDED_BY = {
-    "reader": ("harness.log.run_log", "harness.log.run_log", "harness.log.parse", "harness.log.parse"),
+    "reader": ("harness.log.run_log", "harness.log.parse", "harness.log.events"),
     "round": ("harness.mlperf.compliance", "harness.mlperf.score", "harness.mlperf.formula", "rules.checks"),
     "loader": ("harness.ruleset.load", "harness.cost.price_file", "yaml"),
     "submission": (
@@ -42,7 +41,7 @@ MAX_BYTES = 1 << 16
 
 
 def mutated(data: bytes, seeds: list[bytes], words: tuple[bytes, ...], chance: random.Random) -> bytes:
-    """`data` with one to six changes: bits, bytes, words, numbers, pieces cut, doubled, moved or of another seed."""
+    """`data` with one to six changes: bits, bytes, words, numbers, pieces cut, doubled, moved or from another seed."""
     changed = bytearray(data)
     for _ in range(chance.randint(1, 6)):
         start = chance.randrange(len(changed) + 1)
@@ -82,7 +81,7 @@ def loop(name: str, target: Target, runs: int, seed: int, crashes: Path) -> int:
             before_s = time.process_time()
             try:
                 target.run(data, Path(place))
-            except Exception:  # noqa: BLE001  (whatever it is, it is what this looks for)
+            except Exception:  # noqa: BLE001  (any exception is what this looks for)
                 num_crashes += 1
                 crashes.mkdir(exist_ok=True)
                 (crashes / f"{name}-{seed}-{num_crashes}").write_bytes(data)

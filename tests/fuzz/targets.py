@@ -1,6 +1,6 @@
-"""What is fuzzed: each target takes bytes, reads them as somebody's file, and raises only where we have a fault.
+"""The targets of the fuzzer: each reads bytes as a submitter's file, and raises only if `tta` has a bug.
 
-A refusal in the reader's own words (`TtaError`) is a good end; anything else that is raised is a crash.
+A refusal in the reader's own words (`TtaError`) is a success; any other exception is a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from harness.checker import engine, registry
 from harness.checker.report import text as report_text
 from harness.errors import LogError, RulesError, TtaError
 from harness.log import run_log
-from harness.log import run_log as log_run_log
 from harness.log.events import Event, format_line
 from harness.log.parse import parse_line
 from harness.mlperf import formula
@@ -37,7 +36,7 @@ VALUES = (0, 1.5, -3, "x", True, None, [1, "y"], {"BBOX": 0.4, "a": [1]}, 2**63,
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """run(data, place) reads `data` in the folder `place`. seeds: sound inputs. words: what mutations put in."""
+    """run(data, place) reads `data` in the folder `place`. seeds: valid inputs. words: what mutations insert."""
 
     run: Callable[[bytes, Path], None]
     seeds: Callable[[], list[bytes]]
@@ -45,15 +44,15 @@ class Target:
 
 
 def reader(data: bytes, place: Path) -> None:
-    """Whatever the file holds, it is read or refused; what was read is written and read again as the same.
+    """Any file is read or refused; what was read is the same after it is written and read again.
 
-    Many lines at once are read as each of them alone is.
+    Many lines read at once give the same as each line alone.
     """
     path = place / "result_0.txt"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_run_log, "events_of", lambda texts, linenos: None)
-        patch.setattr(log_run_log, "has_no_time", lambda text: False)
+        patch.setattr(run_log, "events_of", lambda texts, linenos: None)
+        patch.setattr(run_log, "has_no_time", lambda text: False)
         strictly = _read(path)
     log = _read(path)
     assert _all_of(log) == _all_of(strictly)
@@ -64,7 +63,7 @@ def reader(data: bytes, place: Path) -> None:
     assert all(1 <= defect.lineno <= log.num_lines for defect in log.defects)
     assert [event.lineno for event in log.events] == sorted({event.lineno for event in log.events})
     for event in log.events:
-        if event.event_type or event.elapsed_ns is not None:  # other programs' may have none; we write none without
+        if event.event_type or event.elapsed_ns is not None:  # another program may write neither
             assert read_again(event) == event
 
 
@@ -87,7 +86,7 @@ def _all_of(log: run_log.RunLog | None) -> object:
 
 
 def judge(data: bytes, place: Path) -> None:
-    """A log of MLPerf's is judged by a round, and shown, whatever its lines say."""
+    """An MLPerf log is judged by a round's rules and shown, whatever its lines say."""
     path = place / "result_0.txt"
     path.write_bytes(data)
     try:
@@ -104,7 +103,7 @@ def read_again(event: Event) -> Event:
 
 
 def load(data: bytes, place: Path) -> None:
-    """A file of a ruleset; the first byte says which one it stands for."""
+    """A file of a ruleset; the first byte says which one."""
     rules = catalog.ruleset_folder("v1").parent
     for name in RULE_FILES:
         if not (place / name).exists():
@@ -116,7 +115,7 @@ def load(data: bytes, place: Path) -> None:
     try:
         rulesets.load_ruleset(changed.parent, "fuzzed")
     except TtaError as error:
-        assert "\n" not in str(error)  # noqa: PT017  (not the error is tested, but its sentence)
+        assert "\n" not in str(error)  # noqa: PT017  (tests the sentence, not the error)
     finally:
         changed.write_bytes(sound)
 
@@ -160,7 +159,7 @@ def submit(data: bytes, place: Path) -> None:
 
 
 def formulate(data: bytes, place: Path) -> None:
-    """A demand is parsed or refused; one that was parsed is met or not met, whatever the line has."""
+    """A constraint is parsed or refused; one that was parsed is met or not met, whatever the line has."""
     try:
         demand = formula.parse(data.decode("utf-8", "surrogateescape"))
     except RulesError:
@@ -190,7 +189,7 @@ def _loader_seeds() -> list[bytes]:
 
 
 def _round_seeds() -> list[bytes]:
-    """A log of another program's: whole, line by line, and as Google wrote them, without the type of an event."""
+    """Another program's log: whole, line by line, and as Google wrote it, without event types."""
     log = "".join(f"{entry.line()}\n" for entry in mlperflog.retinanet()).encode()
     bare = re.sub(rb'"event_type": "[A-Z_]+", ', b"", log)
     return [log] * 20 + [bare] * 10 + [*log.splitlines(keepends=True), *bare.splitlines(keepends=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import random
@@ -23,7 +24,7 @@ from harness.log.events import EVENT_TYPES, Event, format_line
 from harness.log.parse import parse_line
 from harness.mlperf import formula
 from tests.fuzz import targets
-from tests.fuzz.__main__ import mutated
+from tests.fuzz.__main__ import GUIDED_BY, mutated
 
 ROOM = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -49,6 +50,12 @@ events = st.builds(
 def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+def test_the_modules_that_guide_the_fuzzer_exist() -> None:
+    """A name that a move left behind would guide nothing."""
+    assert GUIDED_BY.keys() == targets.TARGETS.keys()
+    assert all(importlib.util.find_spec(module) is not None for modules in GUIDED_BY.values() for module in modules)
 
 
 @ROOM

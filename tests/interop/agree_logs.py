@@ -1,10 +1,10 @@
 """Do MLCommons' compliance checker and `tta check` agree on every log of a folder?
 
-    python tests/interop/agree_logs.py FOLDER --round 5.1.0 [--json agreement.json] [--every 20]
+    python -m tests.interop.agree_logs FOLDER --round 5.1.0 [--json agreement.json] [--every 20]
 
-Needs `pip install mlperf-logging`. Both run in this process, log by log; their rule files are kept once they are read,
-which changes nothing but the time. Their checker executes what its rule files hold and follows names that a log
-gives it: let it read logs of other people in a place where that does not matter.
+Needs `pip install mlperf-logging`. Both run in this process, log by log; their rule files are read once, which changes
+nothing but the time. Their checker executes what its rule files contain and follows names that a log gives it: run it
+on other people's logs only where that does no harm.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
 from harness.checker import engine, registry
 from harness.errors import LogError

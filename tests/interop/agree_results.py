@@ -1,11 +1,11 @@
 """Do MLCommons' package checker, RCP checker and result summariser agree with `tta` on every result of a folder?
 
-    python tests/interop/agree_results.py FOLDER --round 5.1.0 [--json agreement.json] [--every 5]
+    python -m tests.interop.agree_results FOLDER --round 5.1.0 [--json agreement.json] [--every 5]
 
-Needs `pip install mlperf-logging`. Their programs write into the submission, so each result is laid out once more in a
-scratch folder, its logs as links, without its control files; each by itself, so that there is a verdict for each.
-Their programs execute what their rule files hold and follow names that a log gives them: let them read logs of other
-people in a place where that does not matter.
+Needs `pip install mlperf-logging`. Their programs write into the submission, so each result is laid out again in a
+scratch folder, its logs as links, without its control files, and alone, so that each has its own verdict. Their
+programs execute what their rule files contain and follow names that a log gives them: run them on other people's logs
+only where that does no harm.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
 from harness.base.values import finite_number
 from harness.checker import engine, registry

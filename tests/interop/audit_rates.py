@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
-"""How often each signal of `tta audit` speaks on published rounds: results, alarms and rate, by round and half.
+"""How often each signal of `tta audit` fires on published rounds: results, alarms and rate, by round and half.
 
-    tests/interop/audit_rates.py DIR [--bands] [--dump FILE] [--out docs/audit.md]
+    python -m tests.interop.audit_rates DIR [--bands] [--dump FILE] [--out docs/explanation/audit.md]
 
-DIR has one folder a round (training_v5.1 ...), in it one a submitter. Submitters are split by the SHA-256 of their
-names: even is the half on which limits were set, odd the half on which alarms are counted. An alarm is a result on
-which a signal speaks at least once, whether rightly or not. --bands prints the bands of audit.yaml (tuning half).
+DIR has one folder per round (training_v5.1 ...), and in it one per submitter. Submitters are split by the SHA-256 of
+their names: limits were set on the even half, and alarms are counted on the odd half. An alarm is a result on which a
+signal fires at least once, rightly or not. --bands prints the bands of audit.yaml (tuning half).
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import sys
 from collections import Counter
 from datetime import date
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
 from harness.checker import registry
 from harness.checker.audit import engine, read

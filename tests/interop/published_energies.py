@@ -1,29 +1,139 @@
-#!/usr/bin/env python3
-"""What published MLPerf Training energies would be by the rule: the table of docs/published-training-energies.md.
+"""What published MLPerf Training energies would be by MLPerf's rule and by `tta`'s integral.
 
 Reads an archive of a power submission as it was published (results/<system>/<benchmark>/, run logs, power/ and
-scaling.json) in one pass, and prints a row for every benchmark on every system.
+scaling.json) in one pass, and prints a row for every benchmark on every system: the table of
+docs/reports/published-training-energies.md.
 
-    python tests/interop/published_energies.py ARCHIVE.tar.xz [--format markdown|json]
+    python -m tests.interop.published_energies ARCHIVE.tar.xz [--format markdown|json]
+
+MLPerf has two formulas, here for comparison with what was published and for nothing else. `mlperf-v4.0` is what the
+published code of May 2024 computes (mlcommons/logging 4054425): the mean power over the whole logged window, with the
+idle time before and after, times the time to train. `mlperf-rule` is the text of the rule: each reading times the time
+since the previous one, over the readings that cover the timed portion.
+
+Source: mlcommons/training_policies, power_measurement.adoc, "Scoring"; mlcommons/logging, result_summarizer.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
+import math
 import tarfile
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # so that it can be called from anywhere
+from harness.energy.accounting import run_energy
+from harness.errors import LogError, TtaError
+from harness.log import power_log, run_log
+from harness.log.power_format import NodePower
 
-from harness.energy.accounting import run_energy  # noqa: E402
-from harness.errors import TtaError  # noqa: E402
-from harness.log import power_log, run_log  # noqa: E402
-from tests.interop.mlperf_energy import DROPS, olympic_mean, run_joules  # noqa: E402
+Formula = Literal["mlperf-v4.0", "mlperf-rule"]
+# How many of the fastest and of the slowest runs are dropped; every other benchmark drops one.
+DROPS = {"unet3d": 4}
+
+
+def run_joules(formula: Formula, nodes: Sequence[NodePower], start_ns: int, stop_ns: int) -> float:
+    """Return the energy of one run by one of MLPerf's formulas; nodes and switches add up.
+
+    Raises:
+        LogError: the stop is not after the start, or a node has no readings to apply the formula to.
+    """
+    if stop_ns <= start_ns:
+        raise LogError(f"energy: the run starts at {start_ns} ns and stops at {stop_ns} ns")
+    of_node: dict[Formula, Callable[[NodePower, int, int], float]] = {
+        "mlperf-v4.0": published_node_joules,
+        "mlperf-rule": rule_node_joules,
+    }
+    measured = [of_node[formula](node, start_ns, stop_ns) for node in nodes if any(node.samples.values())]
+    length_s = (stop_ns - start_ns) / 1e9
+    estimated = [_eff(node) * node.interconnect_w * length_s for node in nodes if node.interconnect_w is not None]
+    if not measured:
+        raise LogError("energy: no node of the run has a power reading")
+    return math.fsum([*measured, *estimated])
+
+
+def published_node_joules(node: NodePower, start_ns: int, stop_ns: int) -> float:
+    """conversion_eff x sum(P_i x (t_i - t_before)) x time to train / (last reading - measurement start).
+
+    The first reading reaches back to `power_measurement_start`; readings are taken in the order of the file, so that
+    a time that goes back subtracts. The window ends with the last reading: in most published logs the stop has the
+    time of the start.
+
+    Raises:
+        LogError: there is no `power_measurement_start`, or nothing after it.
+    """
+    readings = _readings(node)
+    if node.start_ns is None or not readings or readings[-1][0] <= node.start_ns:
+        raise LogError(f"{node.path}: has no readings after a power_measurement_start")
+    before_ns, area = node.start_ns, []
+    for at_ns, power_w in readings:
+        area.append(power_w * (at_ns - before_ns))
+        before_ns = at_ns
+    window_ns = before_ns - node.start_ns
+    return _eff(node) * math.fsum(area) * ((stop_ns - start_ns) / window_ns) / 1e9
+
+
+def rule_node_joules(node: NodePower, start_ns: int, stop_ns: int) -> float:
+    """conversion_eff x sum(P_i x (t_i - t_before)) over the timed portion: its first and last reading
+    count only as far as they are in it. Readings that go back are left out; none is held beyond the last.
+
+    Raises:
+        LogError: the node has no readings.
+    """
+    readings = _readings(node)
+    if not readings:
+        raise LogError(f"{node.path}: has no readings")
+    rising = [readings[0]]
+    for reading in readings[1:]:
+        if reading[0] > rising[-1][0]:
+            rising.append(reading)
+    area = [
+        power_w * max(0, min(at_ns, stop_ns) - max(before_ns, start_ns))
+        for (before_ns, _), (at_ns, power_w) in pairwise(rising)
+    ]
+    return _eff(node) * math.fsum(area) / 1e9
+
+
+def olympic_mean(
+    seconds: Sequence[float], joules: Sequence[float], drop: int = 1, scaling_factor: float = 1.0
+) -> float:
+    """Return the mean energy of the runs that the score by time keeps: sorted by time, `drop` left out at either end.
+
+    scaling_factor: by which the review multiplied the time for convergence; it multiplies the energy too.
+
+    Raises:
+        LogError: there are not more than 2 x `drop` runs, or not as many energies as times.
+    """
+    if len(seconds) != len(joules) or len(seconds) <= 2 * drop:
+        raise LogError(
+            f"energy: {len(seconds)} times and {len(joules)} energies; more than {2 * drop} of each are needed"
+        )
+    order = sorted(range(len(seconds)), key=lambda index: seconds[index])
+    kept = [joules[index] for index in order[drop : len(order) - drop]]
+    return math.fsum(kept) / len(kept) * scaling_factor
+
+
+def _readings(node: NodePower) -> list[tuple[int, float]]:
+    """(nanoseconds, watts) of the node's power meter, in the order of the file; failed reads left out.
+
+    Raises:
+        LogError: it has several; the formulas are for one.
+    """
+    series = [name for name, spec in node.specs.items() if spec.kind == "power_w" and node.samples.get(name)]
+    if len(series) > 1:
+        raise LogError(f"{node.path}: {len(series)} power meters; MLPerf's formulas are for one per file")
+    samples = node.samples[series[0]] if series else ()
+    return [(sample.mono_ns, sample.value) for sample in samples if sample.value is not None]
+
+
+def _eff(node: NodePower) -> float:
+    return 1.0 if node.conversion_eff is None else node.conversion_eff
+
 
 HEAD = (
     "nodes | benchmark | published kJ | rule's sum kJ | trapezoid kJ | the run drew | "
@@ -35,8 +145,8 @@ HEAD = (
 class Published:
     """One benchmark on one system: the mean over the runs that the time keeps, the worst over all runs.
 
-    published_kj: by the formula of May 2024. riemann_kj: by the sum in the rule's text. integral_kj: ours. num_samples:
-    within the run, of the node that has the fewest.
+    published_kj: by the formula of May 2024. riemann_kj: by the sum in the rule's text. integral_kj: by `tta`.
+    num_samples: within the run, of the node that has the fewest.
     """
 
     system: str
@@ -55,12 +165,12 @@ class Published:
 
     @property
     def more_percent(self) -> float:
-        """How much more (or less) than published was drawn during the run, per cent of the published."""
+        """How much more (or less) than published was drawn during the run, in per cent of the published energy."""
         return 100 * (self.integral_kj / self.published_kj - 1)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """The logs in `archive` into `folder`, in one pass over it; pictures and everything else stay packed."""
+    """Extract the logs in `archive` into `folder`, in one pass; pictures and everything else stay packed."""
     with tarfile.open(archive, "r|xz") as stream:
         for member in stream:
             if member.isfile() and member.name.endswith((".txt", "scaling.json")):
@@ -73,7 +183,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def published(folder: Path) -> Published:
-    """Of one benchmark's folder: run logs, power/, scaling.json."""
+    """Read one benchmark's folder: run logs, power/, scaling.json."""
     seconds, energies, by_formula, by_rule = [], [], [], []
     for path in sorted(folder.glob("result_*.txt")):
         log = run_log.read(path)
@@ -105,7 +215,7 @@ def published(folder: Path) -> Published:
 
 
 def of_archive(archive: Path) -> list[Published]:
-    """Every benchmark folder of the archive (or of the folder where it was unpacked) that has power logs."""
+    """Read every benchmark folder with power logs, of the archive or of the folder where it was unpacked."""
     if archive.is_dir():
         return [published(path.parent) for path in sorted(archive.glob("*/results/*/*/power"))]
     with tempfile.TemporaryDirectory() as place:
@@ -144,7 +254,7 @@ def main() -> None:
     except (OSError, tarfile.TarError, TtaError) as error:
         parser.error(f"{arguments.archive}: {getattr(error, 'strerror', None) or error}")
     if not rows:
-        parser.error(f"{arguments.archive}: no power logs are here (SUBMITTER/results/SYSTEM/BENCHMARK/power)")
+        parser.error(f"{arguments.archive}: there are no power logs here (SUBMITTER/results/SYSTEM/BENCHMARK/power)")
     print(markdown(rows) if arguments.format == "markdown" else json.dumps([asdict(row) for row in rows], indent=2))
 
 

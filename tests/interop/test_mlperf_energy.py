@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tarfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from harness.energy.accounting import run_energy
 from harness.errors import LogError
 from harness.log import power_log
-from tests.interop.mlperf_energy import Formula, olympic_mean, published_node_joules, rule_node_joules, run_joules
+from tests.interop.published_energies import (
+    Formula,
+    markdown,
+    of_archive,
+    olympic_mean,
+    published_node_joules,
+    rule_node_joules,
+    run_joules,
+)
 from tests.powertrace import WALL_MS, gpu, mlperf_line, mlperf_log, node, ns, power, spec, switch
 from tests.shared_files import ROOT, shared
 
 T0 = WALL_MS * 1_000_000
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """tests/interop/published_energies.py, which is no module of a package."""
-    found = importlib.util.spec_from_file_location(
-        "published_energies", ROOT / "tests" / "interop" / "published_energies.py"
-    )
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["published_energies"] = module  # a dataclass looks its module up
-    found.loader.exec_module(module)
-    return module
 
 
 def trace(
@@ -67,7 +58,7 @@ def test_08_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
     assert run_energy([log], *run).right_riemann_j == pytest.approx(10 + 60 + 15)
 
 
-def test_11_published_formula_changes_with_idle_before_and_after_and_ours_does_not(tmp_path: Path) -> None:
+def test_11_published_formula_changes_with_idle_before_and_after_and_tta_s_does_not(tmp_path: Path) -> None:
     """A minute of idling on both sides makes the published energy of a run of a minute smaller by half."""
     run = [(float(second), 600.0) for second in range(-1, 62)]
     idle = [(float(second), 60.0) for second in (*range(-61, -1), *range(62, 122))]
@@ -76,9 +67,9 @@ def test_11_published_formula_changes_with_idle_before_and_after_and_ours_does_n
     edges = (T0, T0 + ns(60))
 
     published = [run_joules("mlperf-v4.0", [log], *edges) for log in (plain, padded)]
-    ours = [run_energy([log], *edges).joules for log in (plain, padded)]
+    own = [run_energy([log], *edges).joules for log in (plain, padded)]
     assert published[1] < 0.6 * published[0]
-    assert ours == [pytest.approx(36_000.0)] * 2
+    assert own == [pytest.approx(36_000.0)] * 2
 
 
 def test_conversion_factor_and_switch_are_mlperfs(tmp_path: Path) -> None:
@@ -93,7 +84,7 @@ def test_conversion_factor_and_switch_are_mlperfs(tmp_path: Path) -> None:
 
 
 def test_run_without_a_reading_is_refused() -> None:
-    """There is nothing to apply a formula to, and 0 would be an energy."""
+    """A formula needs readings; 0 J would be an energy."""
     with pytest.raises(LogError, match="no node of the run has a power reading"):
         run_joules("mlperf-v4.0", [switch(50.0)], 0, 1)
     with pytest.raises(LogError, match="stops at 0 ns"):
@@ -102,7 +93,7 @@ def test_run_without_a_reading_is_refused() -> None:
         published_node_joules(node(), 0, 1)
     with pytest.raises(LogError, match="has no readings"):
         rule_node_joules(node(0, {gpu(): power(1.0)}), 0, 1)
-    with pytest.raises(LogError, match="2 power meters; MLPerf's formulas know one"):
+    with pytest.raises(LogError, match="2 power meters; MLPerf's formulas are for one"):
         rule_node_joules(node(0, {spec(): power(1.0), spec(id="other"): power(1.0)}), 0, 1)
 
 
@@ -146,9 +137,9 @@ def twin(place: Path) -> Path:
     return archive
 
 
-def test_09_synthetic_twin_of_the_published_logs(tmp_path: Path, script: ModuleType) -> None:
+def test_09_synthetic_twin_of_the_published_logs(tmp_path: Path) -> None:
     """By hand, over the runs of 102, 104 and 106 s that are kept: L s at 603 W and 120 s at 203 W for two nodes."""
-    (row,) = script.of_archive(twin(tmp_path))
+    (row,) = of_archive(twin(tmp_path))
 
     lengths = (102, 104, 106)
     switches = [150 * length for length in lengths]
@@ -162,12 +153,12 @@ def test_09_synthetic_twin_of_the_published_logs(tmp_path: Path, script: ModuleT
     assert (row.median_step_s, row.longest_gap_s, row.coverage) == (2.0, 2.0, 1.0)
     assert row.share_estimated == pytest.approx(150 / 1353, rel=0.01)
     assert row.void == ("estimated_share", "few_samples")
-    assert "| 2 | resnet |" in script.markdown([row])
+    assert "| 2 | resnet |" in markdown([row])
 
 
-def test_09_published_energies_are_replayed_from_the_published_logs(script: ModuleType) -> None:
+def test_09_published_energies_are_replayed_from_the_published_logs() -> None:
     """Four folders of the v4.0 power archive, to 0.01 kJ: as published, and by the rule's own integral."""
-    rows = script.of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
+    rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
     got = {(row.num_nodes, row.benchmark): row for row in rows}
     assert {place: (round(row.published_kj, 2), round(row.integral_kj, 2)) for place, row in got.items()} == {
@@ -187,15 +178,15 @@ def test_09_published_energies_are_replayed_from_the_published_logs(script: Modu
     assert got[8, "resnet"].share_estimated == pytest.approx(0.26, abs=0.005)
 
 
-def test_09_table_of_the_page_is_the_scripts(script: ModuleType) -> None:
-    """docs/reports/published-training-energies.md shows what the script prints."""
-    rows = script.of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
+def test_09_table_of_the_page_is_up_to_date() -> None:
+    """docs/reports/published-training-energies.md shows what `tests.interop.published_energies` prints."""
+    rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
-    assert script.markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
+    assert markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
 
 
 def test_08_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:
-    """Whatever it says, and wherever it stands."""
+    """Whatever its value, and wherever it is."""
     honest = [(0, 9), (2, 10), (5, 20), (6, 30)]
     run = (T0 + ns(1), T0 + ns(5.5))
     joules = rule_node_joules(power_log.read(trace(tmp_path, honest, 0, 6)), *run)

@@ -1,4 +1,4 @@
-"""MLPerf's own program reads our power logs, and adds up to what our copy of its formula says."""
+"""MLPerf's own program reads `tta`'s power logs, and agrees with the formula in `published_energies`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from harness.log import power_format, power_log
 from harness.log.power_format import Sample
-from tests.interop.mlperf_energy import published_node_joules
+from tests.interop.published_energies import published_node_joules
 from tests.powertrace import WALL_MS, mlperf_log, ns, spec
 
 mlp_parser = pytest.importorskip("mlperf_logging.compliance_checker.mlp_parser")
@@ -18,7 +18,7 @@ RULESET = "4.0.0"
 
 
 def test_power_log_with_one_meter_is_read_by_mlperfs_program(tmp_path: Path) -> None:
-    """300 W for two minutes, in our lines with our keys between: 36,000 J by MLPerf's program."""
+    """300 W for two minutes, with `tta`'s own keys between the readings: 36,000 J by MLPerf's program."""
     path = tmp_path / "node_0.txt"
     lines = [power_format.opening_line(WALL_MS, node="node_0", host="h"), power_format.meter_line(WALL_MS, spec())]
     lines.append(power_format.start_line(WALL_MS, 0))

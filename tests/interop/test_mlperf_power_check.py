@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_published_submission_with_power_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By folder and code, how many runs have it; by folder, what is odd in the files."""
+    """By folder and code, how many runs have the finding; by folder, the defects of the files."""
     unpack(shared("mlperf_results/training_v4.0_power.tar.xz"), tmp_path)
 
     check.run([tmp_path], "v1", "json", TODAY)
@@ -33,7 +33,7 @@ def test_published_submission_with_power_is_judged(tmp_path: Path, capsys: pytes
     assert {place: {code: len(names) for code, names in found.items()} for place, found in runs.items()} == {
         "1xSMC-H100-SXM-80GB/bert": dict.fromkeys(slow, 10),
         "1xSMC-H100-SXM-80GB/dlrm_dcnv2": dict.fromkeys(slow, 10),
-        "1xSMC-H100-SXM-80GB/resnet": dict.fromkeys(slow | {"PWR019"}, 5),  # a picture lies among its power logs
+        "1xSMC-H100-SXM-80GB/resnet": dict.fromkeys(slow | {"PWR019"}, 5),  # there is a picture among its power logs
         # Two nodes with one log, a quarter of the energy a constant for the switches, times that go back.
         "8xSMC-H100-SXM-80GB/resnet": {**dict.fromkeys(slow | {"PWR009", "PWR011"}, 5), "PWR013": 2},
     }

@@ -1,20 +1,20 @@
-"""Mutation testing: small faults put into one module at a time; which of them does no test notice?
+"""Mutation testing: puts small faults into one module at a time, and reports those that no test notices.
 
-    python tests/mutation/mutate.py harness/scoring/convergence.py tests/harness/scoring/test_convergence.py
-    python tests/mutation/mutate.py --list harness/mlperf/formula.py          # the mutants, without running anything
-    python tests/mutation/mutate.py --checks CNV QUA TIM      # of rules/checks/, under the cases of all checks
+    python -m tests.mutation.mutate harness/scoring/convergence.py tests/harness/scoring/test_convergence.py
+    python -m tests.mutation.mutate --list harness/mlperf/formula.py          # the mutants, without running anything
+    python -m tests.mutation.mutate --checks CNV QUA TIM      # of rules/checks/, under the cases of all checks
 
-The tests are collected once; then a child is forked for every mutant, in which the module's functions get the
-mutant's code and its constants and decoders the mutant's values. No file of the tree is changed; a program that a
-test starts by itself, and a module that has copied a constant, see the unchanged one. A mutant is killed when a test
-fails or its time is up: ten times the CPU seconds of the unchanged module, at least five. Every survivor is printed,
-one a line: path:line:column, what was changed into what.
+The tests are collected once; then a child is forked for each mutant, in which the module's functions get the mutant's
+code, and its constants and decoders the mutant's values. No file is changed; a program that a test starts, and a
+module that has copied a constant, see the unchanged module. A mutant is killed when a test fails or its time is up:
+ten times the CPU seconds of the unchanged module, at least five. Each survivor is printed on a line:
+path:line:column, what was changed into what.
 
-Operators: boundaries and negations of comparisons; + - * / // % ** & |; and/or, and each operand of them left out;
-`not` and minus taken away; a bare condition negated; whole and real constants one up and one down; True/False;
+Operators: boundaries and negations of comparisons; + - * / // % ** & |; and/or, and each of their operands omitted;
+`not` and minus removed; a bare condition negated; integer and float constants one up and one down; True/False;
 min/max, any/all; a returned value becomes None; an expression statement, `raise`, `+=`, `continue` or `break`
-left out; continue/break exchanged. Not mutated: texts, annotations, decorators, fields and names of a class's own,
-and `assert` and `strict=` of zip, which state what cannot be otherwise.
+omitted; continue/break exchanged. Not mutated: strings, annotations, decorators, fields and names of a class, and
+`assert` and `strict=` of zip, which state what cannot be otherwise.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 LEFT_OUT = (ast.Raise, ast.AugAssign, ast.Continue, ast.Break)
 MIN_LIMIT_S, LIMIT_FACTOR = 5, 10
-IMPORTED_LATE = ("scipy.special", "scipy.stats", "mlperf_logging.rcp_checker.rcp_checker")  # once, not in every child
+IMPORTED_LATE = ("scipy.special", "scipy.stats", "mlperf_logging.rcp_checker.rcp_checker")  # once, not in each child
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: where, what it changes into what, and the code of the module that has it."""
+    """A fault: its place, what it changes into what, and the code of the module with it."""
 
     line: int
     column: int
@@ -86,7 +86,7 @@ class Mutant:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """All mutants of a file, by the order of its tree."""
+    """All mutants of a file, in the order of its tree."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for parent, name, index, node in _sites(tree):
         for replacement in _variants(parent, name, node):
@@ -171,7 +171,7 @@ def _variants(parent: ast.AST, name: str, node: ast.expr | ast.stmt) -> Iterator
 
 
 def _functions(namespace: dict[Any, Any], module: str, place: str = "") -> dict[str, FunctionType]:
-    """The functions that `module` defines, in classes and tables too, by place; what wraps them is looked through."""
+    """The functions that `module` defines, also in classes and tables and inside wrappers, by place."""
     found: dict[str, FunctionType] = {}
     for name, value in namespace.items():
         where = f"{place}.{name}"
@@ -187,7 +187,7 @@ def _functions(namespace: dict[Any, Any], module: str, place: str = "") -> dict[
 
 
 def infect(module: ModuleType, code: CodeType) -> None:
-    """Gives the functions of a loaded module the code, and its names the plain values, that a mutant has."""
+    """Gives the functions of a loaded module the mutant's code, and its names the mutant's plain values."""
     mutant: dict[str, Any] = {"__name__": module.__name__, "__file__": module.__file__}
     exec(code, mutant)
     theirs = _functions(mutant, module.__name__)
@@ -204,7 +204,7 @@ def infect(module: ModuleType, code: CodeType) -> None:
 
 
 class Plugin:
-    """Takes the place of pytest's own loop: the collected tests, once for every mutant."""
+    """Replaces pytest's own loop: runs the collected tests once for each mutant."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -213,7 +213,7 @@ class Plugin:
     def pytest_configure(self) -> None:
         from hypothesis import Phase, settings
 
-        phases = (Phase.explicit, Phase.generate)  # a counterexample need not be made small
+        phases = (Phase.explicit, Phase.generate)  # a counterexample need not be minimal
         settings.register_profile("mutation", phases=phases, database=None, deadline=None, derandomize=True)
         settings.load_profile("mutation")
 
@@ -234,7 +234,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Judged:
-    """What tests/rules/test_checks.py shows the checks, and what they find there."""
+    """What tests/rules/test_checks.py shows the checks, and what they find."""
 
     result: Any
     ruleset: Any
@@ -243,7 +243,7 @@ class Judged:
 
 
 def all_judged(place: Path) -> list[Judged]:
-    """Every case of every check, and what is valid, with the findings that the tests expect of it."""
+    """Every case of every check, and the valid submissions, with the findings that the tests expect."""
     from harness.checker import engine
     from tests.rules import box, test_checks
 
@@ -270,7 +270,7 @@ def all_judged(place: Path) -> list[Judged]:
 
 
 def mutate_check(path: Path, judged: Sequence[Judged]) -> tuple[int, int]:
-    """A mutant is killed where, in any case of any check, it finds more, less, or at another place. Texts are free."""
+    """A mutant is killed if in any case of any check it finds more, less, or elsewhere. Messages may differ."""
     from harness.checker import engine, registry
 
     code = path.name[:6].upper()
@@ -294,7 +294,7 @@ def mutate_check(path: Path, judged: Sequence[Judged]) -> tuple[int, int]:
 
 
 def faults_of(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
-    """What one check says, shown what `judging.judge` shows it."""
+    """What one check finds, shown what `engine.judge` shows it."""
     from harness.checker import engine
 
     if rule.scope != "log":
@@ -307,7 +307,7 @@ def faults_of(rule: Rule, result: Result, ruleset: RuleSet) -> Iterator[Fault]:
 
 
 def mutate(path: Path, passes: Callable[[], bool]) -> tuple[int, int]:
-    """How many mutants of `path` there are, and how many of them pass."""
+    """The number of mutants of `path`, and how many of them pass."""
     module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     gc.freeze()
     began_s = _children_s()
@@ -337,7 +337,7 @@ def survives(passes: Callable[[], bool], module: ModuleType, code: CodeType | No
             if code is not None:
                 infect(module, code)
             has_passed = passes()
-        finally:  # whatever a mutant raises, a child never goes on as its parent
+        finally:  # whatever a mutant raises, a child never continues as its parent
             os._exit(0 if has_passed else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -359,7 +359,6 @@ def main() -> None:
     parser.add_argument("module", nargs="?", type=Path)
     parser.add_argument("tests", nargs=argparse.REMAINDER, help="arguments for pytest")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
     os.chdir(ROOT)
     if options.list:
         for mutant in mutants(options.module):

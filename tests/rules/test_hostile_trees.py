@@ -473,7 +473,7 @@ def _papers_alone(folder: Path) -> None:
     ("damage", "said"),
     [
         (_gone, "there is no such file or folder"),
-        (_a_text, "no line of it has ':::MLLOG': not a run log"),
+        (_a_text, "no line has ':::MLLOG': not a run log"),
         (_empty, "there is no result (no result_<k>.txt in it or below it)"),
         (_papers_alone, "there is no result (no result_<k>.txt in it or below it)"),
     ],
@@ -522,10 +522,10 @@ def _folder_instead(path: Path) -> None:
         ("system", _folder_instead, "is not a readable system description: is not a regular file"),
         ("system", lambda path: path.write_bytes(b'{"a": "\xff"}'), "not UTF-8"),
         ("system", lambda path: path.write_bytes(b"[" * 100_000), "nested too deeply"),
-        ("system", lambda path: path.write_bytes(b'{"a": 1, "a": 2}'), "the key 'a' stands twice"),
+        ("system", lambda path: path.write_bytes(b'{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
         ("claim", lambda path: path.write_bytes(b"submitter: \xff"), "not YAML: unacceptable character"),
         ("claim", lambda path: path.write_bytes(b"a: " + b"[" * 20_000), "not YAML: nested too deeply"),
-        ("claim", lambda path: path.write_bytes(b"a: 1\na: 2\n"), "not YAML: the key 'a' stands twice"),
+        ("claim", lambda path: path.write_bytes(b"a: 1\na: 2\n"), "not YAML: the key 'a' occurs twice"),
     ],
 )
 def test_what_cannot_be_read_of_a_result_is_named_by_every_reader(

@@ -328,4 +328,4 @@ def test_the_list_is_part_of_the_law(tmp_path: Path) -> None:
 def test_explain_knows_them(capsys: pytest.CaptureFixture[str]) -> None:
     """As every check."""
     assert cli.main(["explain", "SIG002"]) == 0
-    assert "written anew" in capsys.readouterr().out
+    assert "rewrite the manifest" in capsys.readouterr().out

@@ -1,1 +1,1 @@
-"""Numbers drawn as SVG."""
+"""Charts as SVG."""

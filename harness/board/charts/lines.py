@@ -1,8 +1,8 @@
-"""Charts as SVG text: pure functions from numbers to markup, without a library and without a script.
+"""Line and bar charts as SVG: pure functions from numbers to markup, without a library or a script.
 
-Colours, line widths and letters come from the style sheet by class (`s0`..`s7` for series), so that a chart
-follows light and dark; the page's policy allows no style of its own in the markup. Every chart has a title
-and a description; the pages put a table with the same numbers under it.
+Colours, line widths and fonts come from the style sheet by class (`s0`..`s7` for series), so that a chart follows the
+light and dark themes; the page's content policy allows no inline styles. Every chart has a title and a description;
+the pages put a table with the same numbers below it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from markupsafe import Markup
 
 from harness.board.charts.scales import CROSS, Label, Scale, finite, px, span, svg, tick_label
 
-NUM_STYLES = 8  # colours; a series beyond them has the same colour and another dash
+NUM_STYLES = 8  # colours; further series repeat them with another dash
 NUM_DASHES = 3
-MAX_POINTS = 400  # a line of more points is not finer on a screen
+MAX_POINTS = 400  # more points make no visible difference
 WIDTH, HEIGHT = 560, 330
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 14, 54
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve. style: which series it belongs to. is_hit: whether its last point reached the target."""
+    """One curve. style: the number of its series. is_hit: whether its last point reached the target."""
 
     name: str
     style: int
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stacked bar: its parts by class name, in order."""
+    """One stacked bar: its parts in order, each with a class name."""
 
     name: str
     parts: Sequence[tuple[str, float]]
@@ -47,9 +47,9 @@ def line_chart(
     target: float,
     limits: tuple[float, float],
 ) -> Markup:
-    """Curves over a horizontal target line. Empty where no line has a point.
+    """Curves and a horizontal target line. Empty if no line has a point.
 
-    limits: values y can take at all; the axis goes beyond them only where a curve does.
+    limits: the range of possible y values; the axis exceeds it only where a curve does.
 
     Raises:
         ValueError: a coordinate or the target is not finite.
@@ -67,7 +67,7 @@ def line_chart(
 def quality_scale(
     target: float, heights: Sequence[float], limits: tuple[float, float], bottom: float, top: float
 ) -> Scale:
-    """A scale from `bottom` to `top` over a target and qualities, beyond `limits` only where a quality is."""
+    """A scale from `bottom` to `top` for a target and qualities; it exceeds `limits` only where a quality does."""
     values = [target, *heights]
     low, high = span(values, 0.08)
     if min(values) < max(values):
@@ -76,7 +76,7 @@ def quality_scale(
 
 
 def target_line(target: float, x_scale: Scale, y_scale: Scale) -> Markup:
-    """The target across the chart, with its value on the left."""
+    """The target line across the chart, with its value on the left."""
     at = px(y_scale(target))
     return Markup('<line class="target" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
         px(x_scale.start), px(x_scale.stop), at, at
@@ -86,11 +86,12 @@ def target_line(target: float, x_scale: Scale, y_scale: Scale) -> Markup:
 
 
 def curve(line: Line, x_scale: Scale, y_scale: Scale) -> Markup:
+    """A curve with dots at its points, and a larger dot or a cross at its end."""
     shown = thinned(line.points)
     places = [(px(x_scale(x)), px(y_scale(y))) for x, y in shown]
     style = style_class(line.style)
     path = Markup('<polyline class="line {}" points="{}"/>').format(style, " ".join(f"{x},{y}" for x, y in places))
-    # Dots of a long curve would hide it.
+    # The dots of a long curve would hide it.
     dots = (
         [Markup('<circle class="dot {}" cx="{}" cy="{}" r="1.7"/>').format(style, x, y) for x, y in places[:-1]]
         if len(places) <= 60
@@ -106,7 +107,7 @@ def curve(line: Line, x_scale: Scale, y_scale: Scale) -> Markup:
 
 
 def target_swatch() -> Markup:
-    """A short piece of the target line, for the legend."""
+    """A sample of the target line, for the legend."""
     return Markup(
         '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
         '<line class="target" x1="1" x2="25" y1="5" y2="5"/></svg>'
@@ -114,12 +115,12 @@ def target_swatch() -> Markup:
 
 
 def style_class(series: int) -> str:
-    """The class names of the colour and the dash of a series, counted from 0."""
+    """The class names for the colour and the dash of a series, counted from 0."""
     return f"s{series % NUM_STYLES} d{series // NUM_STYLES % NUM_DASHES}"
 
 
 def legend_swatch(series: int) -> Markup:
-    """A short piece of the series' line, for the legend beside its name."""
+    """A sample of a series' line, for the legend."""
     return Markup(
         '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
         '<line class="line {}" x1="1" x2="25" y1="5" y2="5"/></svg>'
@@ -127,7 +128,7 @@ def legend_swatch(series: int) -> Markup:
 
 
 def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:
-    """At most `limit` of the points, evenly taken, the first and the last among them."""
+    """At most `limit` of the points, evenly spaced, including the first and the last."""
     if len(points) <= limit:
         return list(points)
     last = len(points) - 1
@@ -135,7 +136,7 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> l
 
 
 def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
-    """Stacked horizontal bars from 0. Empty without bars.
+    """Stacked horizontal bars that start at 0. Empty without bars.
 
     Raises:
         ValueError: a part is negative or not finite.
@@ -171,20 +172,20 @@ def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
 
 
 def axes(x_scale: Scale, y_scale: Scale, x_name: str, y_name: str, marked: float | None = None) -> Markup:
-    """Both axes; a tick beside the value `marked`, which has a label of its own, has none."""
+    """Both axes; a tick close to the value `marked`, which has its own label, is not labelled."""
     grid = x_grid(x_scale, y_scale.stop, y_scale.start)
     return y_axis(y_scale, y_name, x_scale, marked) + grid + x_axis(x_scale, x_name, y_scale.start)
 
 
 def y_axis(scale: Scale, name: str, x_scale: Scale, marked: float | None = None) -> Markup:
-    """Ticks, lines across and the name of an axis on the left."""
+    """Tick labels, horizontal grid lines and name of the axis on the left."""
     lines = []
     left, right = px(x_scale.start), px(x_scale.stop)
     for value in scale.ticks():
         y = px(scale(value))
-        is_beside = marked is not None and abs(scale(value) - scale(marked)) < 16
+        is_near_mark = marked is not None and abs(scale(value) - scale(marked)) < 16
         lines.append(Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(left, right, y, y))
-        if not is_beside:
+        if not is_near_mark:
             lines.append(
                 Markup('<text class="tick" x="{}" y="{}" text-anchor="end" dy="0.32em">{}</text>').format(
                     px(x_scale.start - 8), y, tick_label(value)
@@ -199,7 +200,7 @@ def y_axis(scale: Scale, name: str, x_scale: Scale, marked: float | None = None)
 
 
 def x_grid(scale: Scale, top: float, bottom: float) -> Markup:
-    """Lines up and down at the ticks."""
+    """Vertical grid lines at the ticks."""
     return Markup().join(
         Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
             px(scale(value)), px(scale(value)), px(top), px(bottom)
@@ -209,7 +210,7 @@ def x_grid(scale: Scale, top: float, bottom: float) -> Markup:
 
 
 def x_axis(scale: Scale, name: str, bottom: float) -> Markup:
-    """Line, ticks and name of an axis below."""
+    """Line, tick labels and name of the axis at the bottom."""
     lines = [
         Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
             px(scale.start), px(scale.stop), px(bottom), px(bottom)

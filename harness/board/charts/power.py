@@ -1,4 +1,4 @@
-"""Watts over time: under the quality curves on one time axis, and one run by component."""
+"""Power over time: below the quality curves on one time axis, and of one run by component."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def quality_and_power(
     limits: tuple[float, float],
     idle_w: float | None,
 ) -> Markup:
-    """Quality above and the watts of all nodes below, on one time axis: one colour a run.
+    """Quality above and the watts of all nodes below, on one time axis, one colour per run. Empty without traces.
 
-    traces: number of the run, by which it has its colour; its name; its watts. Empty without traces.
+    traces: number of the run, which determines its colour; its name; its power.
 
     Raises:
         ValueError: a coordinate is not finite.
@@ -79,7 +79,7 @@ def quality_and_power(
 
 
 def component_chart(label: Label, trace: PowerTrace, idle_w: float | None) -> Markup:
-    """The watts of one run by component, and their sum where there are several; a band from the least to the greatest.
+    """The watts of one run by component, and their sum if there are several; a band spans minimum to maximum.
 
     Raises:
         ValueError: a value is not finite.
@@ -115,8 +115,8 @@ def _watt_scale(
     return Scale(0.0, high, top + height, top)
 
 
-def _runs(steps: Sequence[Step | None]) -> list[list[tuple[int, Step]]]:
-    """The stretches without a gap."""
+def _stretches(steps: Sequence[Step | None]) -> list[list[tuple[int, Step]]]:
+    """The stretches without gaps."""
     found: list[list[tuple[int, Step]]] = []
     is_open = False
     for index, step in enumerate(steps):
@@ -132,9 +132,9 @@ def _runs(steps: Sequence[Step | None]) -> list[list[tuple[int, Step]]]:
 
 def _path(trace: PowerTrace, line: PowerLine, style: str, x_scale: Scale, y_scale: Scale) -> Markup:
     pieces = []
-    for stretch in _runs(line.steps):
+    for stretch in _stretches(line.steps):
         points = [(trace.at(index), step.mean_w) for index, step in stretch]
-        if len(points) == 1:  # a line of one point is none
+        if len(points) == 1:  # a line of one point is invisible
             half = trace.step_s / 2
             points = [(points[0][0] - half, points[0][1]), (points[0][0] + half, points[0][1])]
         places = " ".join(f"{px(x_scale(x))},{px(y_scale(y))}" for x, y in points)
@@ -144,17 +144,17 @@ def _path(trace: PowerTrace, line: PowerLine, style: str, x_scale: Scale, y_scal
 
 def _band(trace: PowerTrace, line: PowerLine, style: str, x_scale: Scale, y_scale: Scale) -> Markup:
     pieces = []
-    for stretch in _runs(line.steps):
+    for stretch in _stretches(line.steps):
         if len(stretch) < 2:
             continue
-        there = [f"{px(x_scale(trace.at(index)))},{px(y_scale(step.high_w))}" for index, step in stretch]
-        back = [f"{px(x_scale(trace.at(index)))},{px(y_scale(step.low_w))}" for index, step in reversed(stretch)]
-        pieces.append(Markup('<polygon class="band-w {}" points="{}"/>').format(style, " ".join([*there, *back])))
+        upper = [f"{px(x_scale(trace.at(index)))},{px(y_scale(step.high_w))}" for index, step in stretch]
+        lower = [f"{px(x_scale(trace.at(index)))},{px(y_scale(step.low_w))}" for index, step in reversed(stretch)]
+        pieces.append(Markup('<polygon class="band-w {}" points="{}"/>').format(style, " ".join([*upper, *lower])))
     return Markup().join(pieces)
 
 
 def _edge(x: float, top: float, bottom: float, name: str, *, is_start: bool) -> Markup:
-    """A line up and down with its name at the top, on the side where there is room."""
+    """A vertical line with its name at the top, on the side where there is room."""
     dx, anchor = (4, "start") if is_start else (-4, "end")
     return Markup(
         '<line class="edge" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>'

@@ -1,7 +1,7 @@
-"""The runs of one result on one line: the small chart in a table's row.
+"""The small chart in a table's row: the runs of one result on one line.
 
-All strips of a table share one scale in per cent of the row's own mean, so that spreads can be compared between
-rows whose times are a thousand times apart; the times themselves stand beside them as numbers.
+All strips of a table share one scale, in per cent of each row's own mean, so that spreads can be compared between rows
+whose times differ by a factor of a thousand. The times themselves are next to the strips as numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from harness.board.charts.scales import CROSS, Label, Scale, px, svg
 
 WIDTH, HEIGHT = 190, 26
-_LEAST_REACH = 0.005  # a scale finer than half a per cent would show nothing but the clock's own noise
+_LEAST_REACH = 0.005  # a scale finer than half a per cent would show only the noise of the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Strip:
     """The runs of one result, in seconds.
 
     counted, dropped: runs inside and outside the mean. num_missed: runs that missed the target.
-    middle: the mean, or the mean of what there is where the result has no score; None where no run has a time.
+    middle: the mean; without a score, the mean of all times; None where no run has a time.
     """
 
     counted: Sequence[float]
@@ -48,9 +48,9 @@ def strip_reach(strips: Sequence[Strip]) -> float:
 
 
 def strip_plot(label: Label, strip: Strip, reach: float) -> Markup:
-    """Each run a dot (hollow where the mean leaves it out), the interval a bar, the mean a line, a miss a cross.
+    """Each run a dot (hollow if excluded from the mean), the interval a bar, the mean a line, a miss a cross.
 
-    The strip goes from `-reach` to `reach` around its middle; an interval beyond that is cut off there.
+    The strip extends from `-reach` to `reach` around its middle; the interval is clipped to it.
     """
     middle = HEIGHT / 2
     scale = Scale(-reach, reach, 18, WIDTH - 18)

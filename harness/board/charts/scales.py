@@ -1,4 +1,4 @@
-"""Numbers to places on a chart: scales, ticks and their labels. Pure; a value that is not finite is refused."""
+"""What all charts share: scales, ticks, labels, coordinates as text, the SVG frame. Pure; refuses non-finite values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-LOG_FROM_RATIO = 20.0  # beyond it the small values of a linear axis fall on one spot
+LOG_FROM_RATIO = 20.0  # above it the small values of a linear axis coincide
+CROSS = "M-3.5-3.5 3.5 3.5M-3.5 3.5 3.5-3.5"  # path of the mark of a missed target
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps `low`..`high` to `start`..`stop`, in logarithms where `is_log`. `low` < `high`."""
+    """Maps `low`..`high` to `start`..`stop`, logarithmically if `is_log`. `low` < `high`."""
 
     low: float
     high: float
@@ -30,7 +31,7 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def ticks(self, about: int = 5) -> list[float]:
-        """Round values from `low` to `high`, about as many as asked for."""
+        """Round values from `low` to `high`, approximately `about` of them."""
         return log_ticks(self.low, self.high) if self.is_log else linear_ticks(self.low, self.high, about)
 
 
@@ -38,31 +39,31 @@ def finite(value: float) -> float:
     """`value` itself.
 
     Raises:
-        ValueError: it is NaN or infinite; such a number has no place on a chart.
+        ValueError: it is NaN or infinite, so it cannot be drawn.
     """
     if not math.isfinite(value):
-        raise ValueError(f"{value} has no place on a chart")
+        raise ValueError(f"{value} cannot be drawn on a chart")
     return value
 
 
 def span(values: Iterable[float], pad_fraction: float = 0.05) -> tuple[float, float]:
-    """The least and the greatest of `values`, moved apart by `pad_fraction` of their distance on both sides.
+    """The minimum and maximum of `values`, extended on both sides by `pad_fraction` of their distance.
 
-    Equal values are moved apart by a tenth of their size (by 1 where they are 0), so that a scale over them exists.
+    Equal values are extended by a tenth of their size (by 1 if they are 0), so that a scale exists.
 
     Raises:
         ValueError: there are no values, or one is not finite.
     """
     found = [finite(value) for value in values]
     if not found:
-        raise ValueError("a chart of no values has no scale")
+        raise ValueError("a chart without values has no scale")
     low, high = min(found), max(found)
     pad = (high - low) * pad_fraction if high > low else abs(low) / 10 or 1.0
     return low - pad, high + pad
 
 
 def axis(values: Iterable[float], start: float, stop: float, from_zero: bool = False) -> Scale:
-    """A scale over `values`: from 0 where asked for, in logarithms where they are positive and far apart."""
+    """A scale for `values`: from 0 if `from_zero`, logarithmic if they are positive and far apart."""
     found = list(values)
     low, high = span(found)
     if found and min(found) > 0 and max(found) / min(found) > LOG_FROM_RATIO:
@@ -86,7 +87,7 @@ def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten from `low` to `high`; only the powers where those are many."""
+    """1, 2 and 5 times the powers of ten from `low` to `high`; only the powers if there are many."""
     finite(low), finite(high)
     if low <= 0 or high <= low:
         raise ValueError(f"a logarithmic axis cannot go from {low:g} to {high:g}")
@@ -97,7 +98,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """A tick's value without needless zeros: `0.5`, `20`, `1,500`."""
+    """A tick's value without trailing zeros: `0.5`, `20`, `1,500`."""
     if value and not 1e-4 <= abs(value) < 1e7:
         return f"{value:.3g}"
     text = f"{value:,.6f}".rstrip("0").rstrip(".")
@@ -105,9 +106,9 @@ def tick_label(value: float) -> str:
 
 
 def pareto_front(points: Iterable[tuple[float, float]]) -> list[int]:
-    """Which of the points no other beats: less is better in both; in order of the first coordinate.
+    """Indices of the points that no other point beats, by the first coordinate; lower is better in both.
 
-    Of equal points each is kept.
+    Equal points are all kept.
     """
     listed = list(points)
     front: list[int] = []
@@ -118,12 +119,9 @@ def pareto_front(points: Iterable[tuple[float, float]]) -> list[int]:
     return sorted(front, key=lambda index: listed[index])
 
 
-CROSS = "M-3.5-3.5 3.5 3.5M-3.5 3.5 3.5-3.5"
-
-
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a chart is called, said at length, and marked with in the page (`key`: letters, digits and hyphens)."""
+    """Title and description of a chart. key: its id in the page, of letters, digits and hyphens."""
 
     key: str
     title: str
@@ -131,6 +129,7 @@ class Label:
 
 
 def svg(label: Label, kind: str, width: float, height: float, body: Sequence[Markup]) -> Markup:
+    """The frame of a chart with its title and description. kind: its class."""
     return Markup(
         '<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{key}-t {key}-d">'
         '<title id="{key}-t">{title}</title><desc id="{key}-d">{description}</desc>{body}</svg>'
@@ -146,5 +145,5 @@ def svg(label: Label, kind: str, width: float, height: float, body: Sequence[Mar
 
 
 def px(value: float) -> str:
-    """A coordinate with two decimals at most, so that equal numbers give equal text everywhere."""
+    """A coordinate with at most two decimals, so that the same number gives the same text on every machine."""
     return f"{finite(value):.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""Results as points: time to target against cost or energy, with intervals and the Pareto front."""
+"""Results as points: cost or energy over time to target, with intervals and the Pareto front."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One result, marked with `mark` (a number or a letter or two).
+    """One result, labelled with `mark` (a number or a letter or two).
 
     x_interval, y_interval: 95 % intervals; None where there is none.
-    is_reached: whether it reached the target; one that did not is a cross where it gave up, and on no front.
+    is_reached: whether it reached the target; one that did not is a cross where it stopped, and never on the front.
     """
 
     name: str
@@ -31,13 +31,13 @@ class Dot:
 
 
 def front_of(dots: Sequence[Dot]) -> list[int]:
-    """Indices of the points that reached the target and that none of those beats, in order of x."""
+    """Indices of the points on the Pareto front of those that reached the target, in order of x."""
     reached = [index for index, dot in enumerate(dots) if dot.is_reached]
     return [reached[place] for place in pareto_front((dots[index].x, dots[index].y) for index in reached)]
 
 
 def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -> Markup:
-    """Points where less is better on both axes, those that none beats joined and filled. Empty without points.
+    """Points where lower is better on both axes; the Pareto front is filled and connected. Empty without points.
 
     Raises:
         ValueError: a coordinate is not finite.
@@ -50,7 +50,7 @@ def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -
     body = [axes(x_scale, y_scale, _with_log(x_name, x_scale), _with_log(y_name, y_scale))]
     corners: list[str] = []
     above = ""
-    for index in front:  # a staircase: up to the next point, the last one is still the best there is
+    for index in front:  # a staircase: until the next point, the previous one is the best
         right, height = px(x_scale(dots[index].x)), px(y_scale(dots[index].y))
         corners += [f"{right},{above}"] if above else []
         corners.append(f"{right},{height}")
@@ -59,7 +59,7 @@ def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -
         body.append(Markup('<polyline class="front" points="{}"/>').format(" ".join(corners)))
     places = [(x_scale(dot.x), y_scale(dot.y)) for dot in dots]
     taken: list[tuple[float, float]] = []
-    for index in sorted(range(len(dots)), key=lambda index: index in front):  # the best are drawn over the others
+    for index in sorted(range(len(dots)), key=lambda index: index in front):  # the front is drawn last
         dot, (x, y) = dots[index], places[index]
         mark_x, mark_y, anchor = _mark_place(x, y, [*taken, *(place for place in places if place != (x, y))])
         taken.append((mark_x + (5 if anchor == "start" else -5), mark_y - 4))  # its middle
@@ -78,7 +78,7 @@ def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -
 
 
 def _ends(dots: Sequence[Dot], name: str) -> list[float]:
-    """The coordinates with the ends of their intervals, as far as a logarithm could hold them."""
+    """The coordinates and the ends of their intervals; non-positive ends only where a coordinate is."""
     values = [getattr(dot, name) for dot in dots]
     least = min(values)
     for dot in dots:
@@ -111,7 +111,7 @@ def _within(value: float, scale: Scale) -> float:
 
 
 def _mark_place(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float, str]:
-    """Where a point's mark goes: the first corner of the point where no other mark or point is near."""
+    """The position of a point's mark: its first corner without another mark or point nearby."""
     corners = [(x + dx, y + dy) for dx, dy in ((9, -7), (9, 16), (-9, -7), (-9, 16)) if LEFT < x + dx < WIDTH - 24]
     free = [
         (place_x, place_y)

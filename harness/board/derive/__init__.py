@@ -1,1 +1,1 @@
-"""Every published number traced back to the lines of its logs."""
+"""Where each number comes from, and whether stated totals agree."""

@@ -1,8 +1,8 @@
-"""How each number that is shown comes about: its unit, its formula in words, and where in the files it comes from.
+"""How each number that is shown is derived: its unit, its formula in words, and where in the files it comes from.
 
-A number is named as `tta score --format json` nests it within a result's row (`score.runs[0].ledger.train`), after
-`summary.` as `tta summary` does, after `board.` as the board's data do. Every number of those documents has a rule
-here; a test walks through them.
+Numbers are named by their place in a result's row of `tta score --format json` (`score.runs[0].ledger.train`), with the
+prefix `summary.` in that of `tta summary`, and with `board.` in that of the board's data. Every number of those
+documents has a formula in `formulas.toml`; a test goes through them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """One or more kinds of number. names: patterns; `[*]` is any index, `.*` any one name.
+    """The formula of one or more kinds of number. names: patterns; `[*]` is any index, `.*` any one name.
 
-    unit: empty for what has none. places: how its lines are found, a name of `harness.board.derive.numbers`.
+    unit: empty for a number without one. places: how its lines are found, a name in `harness.board.derive.numbers`.
     """
 
     names: tuple[str, ...]
@@ -57,10 +57,10 @@ def _by_kind(kind: str) -> Formula | None:
 
 
 def kind_of(name: str) -> str:
-    """`score.runs[*].seconds` of `score.runs[3].seconds`."""
+    """The name without its indices: `score.runs[*].seconds` for `score.runs[3].seconds`."""
     return re.sub(r"\[[0-9]+\]", "[*]", name)
 
 
 def formula_of(name: str) -> Formula | None:
-    """The rule for a number; None where there is none, which is a bug of ours."""
+    """The formula of a number; None where there is none, which is a bug in `tta`."""
     return _by_kind(kind_of(name))

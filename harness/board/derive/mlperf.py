@@ -1,4 +1,4 @@
-"""Every number that is shown of a result of an MLPerf round, with its formula and the lines it comes from. Pure."""
+"""Every number that is shown of a result in an MLPerf round, with its formula and the lines it comes from. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from harness.mlperf.score import RoundRun
 from harness.submission import claim, layout
 from harness.submission.result import Result
 
-_CLAIMED = "round.claimed_factor"  # typed, not derived
+_CLAIMED = "round.claimed_factor"  # stated, not derived
 _KINDS = {
-    "round.runs[*].seconds": ("s", "window", "from the last `run_start` before the first `run_stop` to that"),
+    "round.runs[*].seconds": (
+        "s",
+        "window",
+        "from the last `run_start` before the first `run_stop` to the latter",
+    ),
     "round.runs[*].to_target": (
         "epochs or samples",
         "evaluations",
-        "epochs or samples of the last evaluation before `run_stop` (of Stable Diffusion the first that passes), of a "
+        "epochs or samples at the last evaluation before `run_stop` (for Stable Diffusion, the first that passes) of a "
         "run that ended with success",
     ),
     "round.raw_seconds": (
         "s",
         "windows",
-        "mean of the seconds of the runs that comply, the `drop` fastest and slowest left out; one that does not "
-        "is slowest of all",
+        "mean of the seconds of the compliant runs without the `drop` fastest and slowest; a run that does not comply "
+        "counts as slowest",
     ),
     "round.raw_minutes": ("min", "windows", "raw_seconds / 60"),
     "round.seconds": ("s", "windows", "raw_seconds times factor"),
@@ -37,20 +41,20 @@ _KINDS = {
     "round.factor": (
         "",
         "convergence",
-        "the reference's mean over the runs', where that is above 1 and passes; else 1",
+        "the reference's mean / the runs' mean, if that is above 1 and the result passes; otherwise 1",
     ),
-    "round.global_batch_size": ("samples", "batch", "the value that all logs have last"),
+    "round.global_batch_size": ("samples", "batch", "the last value in each log, the same in all"),
     "round.num_errors": ("", "findings", "findings of severity error that are not waived"),
 }
 _VERDICT = {
     "reference_mean": ("epochs or samples", "mean of the reference's runs without the extremes, interpolated"),
-    "acceptable_mean": ("epochs or samples", "the smallest mean that Student's t (p 0.05) still accepts"),
+    "acceptable_mean": ("epochs or samples", "the smallest mean that Student's t-test (p = 0.05) accepts"),
     "mean": ("epochs or samples", "mean of the runs' to_target without the extremes"),
-    "max_speedup": ("", "reference_mean over acceptable_mean"),
+    "max_speedup": ("", "reference_mean / acceptable_mean"),
 }
 for _by, _words in (
-    ("code", "the spread as MLCommons' program has it"),
-    ("rules", "the spread as the rules' text has it"),
+    ("code", "with the spread as MLCommons' program defines it"),
+    ("rules", "with the spread as the text of the rules defines it"),
 ):
     for _name, (_unit, _formula) in _VERDICT.items():
         _KINDS[f"round.convergence.{_by}.{_name}"] = (_unit, "convergence", f"{_formula}; {_words}")
@@ -59,7 +63,7 @@ _EVALUATIONS = ("eval_accuracy", "eval_error")
 
 
 def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) -> list[Derived]:
-    """Every number of the result's row in `tta score`. rules_path: of the round's file for the benchmark."""
+    """Every number of the result's row in `tta score`. rules_path: the round's file for the benchmark."""
     found = []
     (shown,) = document("", "", [row])["results"]
     for name, value in numbers(shown, "round"):
@@ -71,7 +75,7 @@ def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) ->
 
 
 def stated_in_round(result: Result, row: RoundRow) -> list[Stated]:
-    """The factor in a result's scaling.json, beside the one that the logs make."""
+    """The factor in a result's scaling.json, compared with the one that follows from the logs."""
     if row.claimed is None:
         return []
     factor = None if row.score.raw_seconds is None else row.score.factor

@@ -1,7 +1,7 @@
 """Every number that is shown of a result, with its formula in words and the lines of the files it comes from. Pure.
 
-The values are what `harness.scoring.score` computes from the logs; nothing that a submission says of itself is in
-them. What it does say is compared with them by `harness.board.derive.stated`.
+The values are what `harness.scoring.score` computes from the logs; no total that a submission states is used.
+`harness.board.derive.stated` compares those totals with these values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INDEX = re.compile(r"\[([0-9]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a number comes from. lines: of the file at `path`; empty: the whole file. what: what is read there."""
+    """Where a number comes from. lines: of the file at `path`; empty: the whole file. what: the content read."""
 
     path: str
     lines: tuple[int, ...]
@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A number that is shown. formula: None where no rule says how it comes about, which is a bug of ours."""
+    """A number that is shown. formula: None where the table has no formula for it, which is a bug in `tta`."""
 
     name: str
     value: int | float | str
@@ -55,11 +55,12 @@ class Subject:
     prices_path: str | None = None
 
     def log_of(self, run: RunResult) -> RunLog:
+        """The log of a run."""
         return next(log for log in self.result.runs if str(log.path) == run.path)
 
 
 def numbers(document: object, name: str = "") -> Iterator[tuple[str, int | float | str]]:
-    """Every number of a JSON document, and every amount of money that is a text, by name."""
+    """Every number of a JSON document by name, including amounts of money as text."""
     if isinstance(document, Mapping):
         for inner, value in document.items():
             yield from numbers(value, f"{name}.{inner}" if name else str(inner))
@@ -78,7 +79,7 @@ def _is_number(name: str, value: object) -> bool:
 
 
 def derive(subject: Subject, documents: Mapping[str, object]) -> list[Derived]:
-    """Every number of `documents`, by prefix: "" of the row of `tta score`, "summary" and "board" of the others."""
+    """Every number of `documents`, which are keyed by prefix: "" for the row of `tta score`, "summary" and "board"."""
     return [
         Derived(name, value, formula := formula_of(name), _places(subject, formula, name))
         for prefix, document in documents.items()
@@ -96,19 +97,19 @@ Finder = Callable[[Subject, list[int]], Iterator[Place]]
 
 
 def _lines(log: RunLog, *names: str) -> Place:
-    """The lines of all events of these keys."""
+    """The lines of all events with these keys."""
     lines = sorted(event.lineno for name in names for event in log.all(name))
     return Place(str(log.path), tuple(lines), ", ".join(names))
 
 
 def _runs(subject: Subject, indices: list[int]) -> Sequence[RunResult]:
-    """The run that the first index names; all runs where there is none."""
+    """The run that the first index names; without an index, all runs."""
     runs = subject.row.score.runs
     return [runs[index] for index in indices[:1]] or runs
 
 
 def _of_run(*names: str) -> Finder:
-    """The lines of the run, or of all runs."""
+    """Finds the lines of these events in the run, or in all runs."""
 
     def find(subject: Subject, indices: list[int]) -> Iterator[Place]:
         for run in _runs(subject, indices):
@@ -123,7 +124,7 @@ def _evaluation(subject: Subject, indices: list[int]) -> Iterator[Place]:
 
 
 def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
-    """The evaluation that decided, beside what ended the run; every evaluation of a run that missed its target."""
+    """The deciding evaluation; all evaluations of a run that missed its target."""
     for run in _runs(subject, indices):
         deciding = [
             item.line for item in run.evaluations if item.samples == run.samples and item.quality == run.quality
@@ -133,12 +134,12 @@ def _decisive(subject: Subject, indices: list[int]) -> Iterator[Place]:
 
 
 def _every(finder: Finder) -> Finder:
-    """Of all runs, whatever an index says."""
+    """Applies a finder to all runs, whatever the index."""
     return lambda subject, indices: finder(subject, [])
 
 
 def _power(subject: Subject, indices: list[int]) -> Iterator[Place]:
-    """The power logs of a run, whole: all readings between start and stop, and the line that ties their clocks."""
+    """The power logs of a run: all readings between start and stop, and the line that relates the clocks."""
     for run in _runs(subject, indices):
         log = subject.log_of(run)
         if not log.nodes:
@@ -169,9 +170,9 @@ def _convergence(subject: Subject, indices: list[int]) -> Iterator[Place]:
 def _price(subject: Subject, indices: list[int]) -> Iterator[Place]:
     yield from _WINDOW(subject, indices)
     if subject.prices_path is not None:
-        yield Place(subject.prices_path, (), "the price that the system description names")
+        yield Place(subject.prices_path, (), "the price named in the system description")
     if subject.result.system_path is not None:
-        yield Place(str(subject.result.system_path), (), "number_of_nodes and the price's name")
+        yield Place(str(subject.result.system_path), (), "number_of_nodes and the name of the price")
 
 
 def _findings(subject: Subject, indices: list[int]) -> Iterator[Place]:
@@ -192,7 +193,7 @@ def _files(subject: Subject, indices: list[int]) -> Iterator[Place]:
 
 def _tree(subject: Subject, indices: list[int]) -> Iterator[Place]:
     yield from _WINDOW(subject, [])
-    yield Place(str(subject.result.path), (), "and the same of every result it is ranked with")
+    yield Place(str(subject.result.path), (), "and the same for every result it is ranked with")
 
 
 _WINDOW = _of_run(keys.RUN_START, keys.RUN_STOP)

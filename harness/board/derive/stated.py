@@ -1,6 +1,6 @@
-"""Totals that a submission or a published board states, beside what the logs come to. Pure.
+"""Totals that a submission or a published board states, compared with those that follow from the logs. Pure.
 
-Nothing stated is ever used: each is read, compared, and found to agree or to differ.
+A stated total is never used: it is read and compared, and it agrees or differs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LEDGER = (0.01, 0.001)  # relative and in seconds: the referee's own clock edges
 ENERGY = (0.001, 0.0)  # as PWR003
 THROUGHPUT = (0.01, 0.0)  # as TIM010
 EXACT = (1e-9, 1e-9)
-RULES_OF_BOARD = ("ruleset", "ruleset_digest", "prices_digest")  # fields of a board's data, beside its tables
+RULES_OF_BOARD = ("ruleset", "ruleset_digest", "prices_digest")  # fields of a board's data, next to its tables
 _NOTHING = "nothing"
-_PLACED = re.compile(r".*\.(place|page|path|submitter|system)")  # told by where the tree lies; or what finds the row
-_TYPED = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:\s*['\"]?(-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)['\"]?\s*")
+_LOCATION = re.compile(r".*\.(place|page|path|submitter|system)")  # depend on the tree's place or identify the row
+_STATED = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:\s*['\"]?(-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)['\"]?\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A stated total. derived: None where the logs give nothing to compare it with; `why` then says so.
+    """A stated total. derived: None where the logs give nothing to compare it with; `why` then gives the reason.
 
     tolerance: relative and absolute difference within which the two agree.
     """
@@ -51,7 +51,7 @@ class Stated:
 
     @property
     def agrees(self) -> bool | None:
-        """None: nothing to compare with."""
+        """Whether stated and derived agree; None: nothing to compare with."""
         if self.derived is None:
             return None
         if isinstance(self.stated, str) or isinstance(self.derived, str):
@@ -64,7 +64,7 @@ def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
     """Every total that the logs and the files beside them state.
 
     Raises:
-        SubmissionError: a file that states one cannot be read.
+        SubmissionError: a file with such a total cannot be read.
     """
     found: list[Stated] = []
     results = {run.path: (index, run) for index, run in enumerate(subject.row.score.runs)}
@@ -80,7 +80,7 @@ def _of_log(log: RunLog, name: str, run: RunResult) -> Iterator[Stated]:
     path = str(log.path)
     ledger = {**run.ledger, "run": run.run_s}
     for phase, stated in _fields(log, keys.TTA_LEDGER):
-        # An aborted run may have been broken off inside a block, which the one counts and the other does not.
+        # An aborted run may have ended inside a block, which only one of the two counts.
         is_whole = run.status == timeline.SUCCESS
         value = ledger.get(phase.removesuffix("_s")) if is_whole else None
         why = "nothing of this name is derived" if is_whole else "the run was aborted"
@@ -126,7 +126,7 @@ def _counts(log: RunLog) -> Iterator[Stated]:
 
 
 def _of_claim(subject: Subject, known: Mapping[str, float | str]) -> Iterator[Stated]:
-    """The digest in a claim, and any number that somebody typed into it: a claim has no place for one."""
+    """The digest in a claim, and any number that was added to it: a claim has no field for one."""
     result = subject.result
     path = result.path / CLAIM_NAME
     if result.claim is not None and result.system_sha256 is not None:
@@ -139,7 +139,7 @@ def _of_claim(subject: Subject, known: Mapping[str, float | str]) -> Iterator[St
     except SubmissionError:
         return
     for number, line in enumerate(lines, 1):
-        match = _TYPED.fullmatch(line)
+        match = _STATED.fullmatch(line)
         if match is not None and math.isfinite(float(match[2])):
             derived = known.get(f"score.{match[1]}", known.get(f"summary.{match[1]}"))
             value = None if derived is None else float(derived)
@@ -160,11 +160,11 @@ def _of_scaling(subject: Subject) -> Iterator[Stated]:
 def against_board(
     data: bytes, path: Path, subject: Subject, board: Mapping[str, Any], is_tree_given: bool
 ) -> list[Stated]:
-    """What a published board (`data`, of the file at `path`) says of the result, beside `board`, its row as the logs
-    make it.
+    """The result's row in a published board (`data`, from the file at `path`), compared with `board`, its row computed
+    from the logs.
 
     Raises:
-        SubmissionError: it is no board.
+        SubmissionError: the file is not a board.
     """
     document = _json(data, path)
     tables = document.get("tables") if isinstance(document, dict) else None
@@ -188,7 +188,7 @@ def against_board(
 
 
 def _compared_words(stated: Mapping[str, str], derived: Mapping[str, str], path: str) -> Iterator[Stated]:
-    """What is no number: whether the result is valid, why not, by which rules, from which files."""
+    """The values that are not numbers: validity, reasons, rules, files."""
     for name in sorted(stated.keys() | derived.keys()):
         text, other = stated.get(name, _NOTHING), derived.get(name)
         if text != _NOTHING or other not in (None, _NOTHING):
@@ -196,19 +196,19 @@ def _compared_words(stated: Mapping[str, str], derived: Mapping[str, str], path:
 
 
 def _words(document: object, name: str) -> Iterator[tuple[str, str]]:
-    """Every text and truth value of a JSON document by name, but for amounts of money; null is "nothing"."""
+    """Every text and truth value of a JSON document by name, except for amounts of money; null is "nothing"."""
     if isinstance(document, Mapping):
         for inner, value in document.items():
             yield from _words(value, f"{name}.{inner}")
     elif isinstance(document, list | tuple):
         for index, value in enumerate(document):
             yield from _words(value, f"{name}[{index}]")
-    elif not _PLACED.fullmatch(name) and not any(numbers(document, name)):
+    elif not _LOCATION.fullmatch(name) and not any(numbers(document, name)):
         yield name, _NOTHING if document is None else document if isinstance(document, str) else str(document).lower()
 
 
 def _row(tables: list[Any], subject: Subject) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Table and row of the result: of its benchmark and division, by submitter and system."""
+    """The table of the result's benchmark and division, and its row, found by submitter and system."""
     row = subject.row
     for table in tables:
         wanted = {"benchmark": row.score.benchmark, "division": row.score.division}

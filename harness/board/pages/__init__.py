@@ -1,1 +1,1 @@
-"""The leaderboard's pages as HTML."""
+"""The site's pages: views of the board, templates, HTML."""

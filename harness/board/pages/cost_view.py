@@ -1,4 +1,4 @@
-"""The board by cost: list price ranked, and beside it what was billed, drawn from the wall, or bid for."""
+"""The ranking by cost at list price; unranked: the declared bill, electricity and the price paid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.scoring.score import SIGNIFICANCE, Score
 
 
 def usd_of_runs(score: Score) -> list[float]:
-    """What each run cost, normalised as the mean is; infinite where the target was missed. The score has a cost."""
+    """The cost of each run, normalised like the mean; infinite if it missed the target. The score must have a cost."""
     assert score.usd is not None
     assert score.seconds
     rate = float(score.usd) / score.seconds
@@ -28,7 +28,7 @@ def usd_of_runs(score: Score) -> list[float]:
 
 
 def usd_interval(score: Score) -> tuple[float, float] | None:
-    """95 % interval of the cost: that of the time at the same price, which itself is exact."""
+    """95 % interval of the cost: that of the time times the price, which is exact."""
     if score.usd is None or not score.seconds or score.interval is None:
         return None
     rate = float(score.usd) / score.seconds
@@ -57,11 +57,11 @@ PURCHASE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One result by what it cost. rank: None where it is not ranked by cost; `reason` then says why.
+    """One result by cost. rank: None where it is not ranked by cost; `reason` then says why.
 
-    usd, interval, per_hour: texts; per_hour is of all nodes. electricity: of a run on a machine of one's own.
-    bill: the declared cost at list prices, with `bill_note`; paid: the nodes as bought, information.
-    mark: of its point in the chart; None without one.
+    usd, interval, per_hour: texts; per_hour is of all nodes. electricity: of a run on the submitter's own machine.
+    bill: the declared use at list prices, with `bill_note`. paid: the nodes as bought, for information.
+    mark: the label of its point in the chart; None without one.
     """
 
     view: RowView
@@ -81,7 +81,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class CostView:
-    """A table by cost: ranked rows, the others, and time against cost as a chart."""
+    """A table by cost: ranked rows, the other rows, and a chart of cost over time."""
 
     key: str
     division: str
@@ -118,14 +118,14 @@ def cost_view(table: TableView) -> CostView:
     marks = {id(view): str(number) for number, (view, _) in enumerate(missed, len(priced) + 1)}
     rest = [view for view in table.ranked if view.row.score.usd is None]
     others = [_row(view, None, marks.get(id(view))) for view in (*rest, *table.others)]
-    said = f"{plural(len(priced), 'result')} by seconds to target and cost; less is better in both"
-    label = Label(f"cost-{table.key}", "Time against cost", f"{said}. Filled points are those that no other beats.")
-    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", "US dollars a run")
+    text = f"{plural(len(priced), 'result')} by seconds to target and cost; lower is better for both"
+    label = Label(f"cost-{table.key}", "Cost over time to target", f"{text}. Filled points are on the Pareto front.")
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", "US dollars per run")
     return CostView(table.key, table.division, tuple(rows), tuple(others), chart, len(missed))
 
 
 def usd_words(low: float, high: float) -> str:
-    """An interval of a cost, both ends to the same digits: `0.19 – 0.21`."""
+    """An interval of a cost, both ends to the same number of digits: `0.19 – 0.21`."""
     digits = 2 if low >= 1 else None
     return " – ".join(f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high))
 
@@ -138,7 +138,7 @@ def _dot(view: RowView, mark: str) -> Dot:
 
 
 def _spent(view: RowView) -> tuple[float, float] | None:
-    """Mean seconds and dollars of a result that has a price, breaks no rule and missed its target."""
+    """Mean seconds and dollars of a valid result that has a price and missed its target."""
     usd_per_hour = hourly(view)
     lengths = [run.run_s for run in view.row.score.runs if run.run_s is not None]
     if view.row.score.seconds is not None or not view.missed or usd_per_hour is None or not lengths:
@@ -147,7 +147,7 @@ def _spent(view: RowView) -> tuple[float, float] | None:
 
 
 def hourly(view: RowView) -> Decimal | None:
-    """US dollars an hour of all nodes of the row's system; None where the price or the number is not known."""
+    """US dollars per hour of all nodes of the row's system; None where the price or their number is not known."""
     quote = view.entry.quote
     nodes = positive_int((view.entry.system or {}).get("number_of_nodes"))
     return EXACT.multiply(quote.usd_per_hour, Decimal(nodes)) if isinstance(quote, Quote) and nodes else None
@@ -159,7 +159,7 @@ def _row(view: RowView, rank: int | None, mark: str | None, is_best: bool = Fals
     if rank is not None:
         reason = None
     elif view.reason is not None:
-        reason = f"the result does not count: {view.reason}"
+        reason = f"the result is not ranked: {view.reason}"
     else:
         reason = quote.why if isinstance(quote, NoPrice) else "the number of nodes is not known"
     return CostRow(
@@ -180,11 +180,11 @@ def _row(view: RowView, rank: int | None, mark: str | None, is_best: bool = Fals
 
 
 def bill_words(view: RowView) -> str:
-    """What is declared, in a line."""
+    """The declared use in one line."""
     bill = view.row.bill
     assert bill is not None
     declared = bill.declared
-    said = f"{plural(len(declared.attempts), 'hold')} of a node, bought {PURCHASE_WORDS[declared.purchase]}"
+    text = f"{plural(len(declared.attempts), 'node allocation')}, {PURCHASE_WORDS[declared.purchase]}"
     if declared.interruptions is not None:
-        said += f", {plural(declared.interruptions, 'interruption')}"
-    return said + (f"; no list price: {bill.why_not}" if bill.usd is None else "")
+        text += f", {plural(declared.interruptions, 'interruption')}"
+    return text + (f"; no list price: {bill.why_not}" if bill.usd is None else "")

@@ -1,4 +1,4 @@
-"""The board by energy: whole nodes and components apart, equal scopes only; the rest beside it, with why not."""
+"""The ranking by energy: whole nodes and components apart, equal scopes only; the unranked results with the reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board, Entry
-from harness.board.pages.energy_words import BOARD_WORDS, void_words
+from harness.board.pages.energy_words import void_words
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
 from harness.energy.score import Place, rank_energies
@@ -19,11 +19,11 @@ from harness.energy.score import Place, rank_energies
 
 @dataclass(frozen=True, slots=True)
 class EnergyRow:
-    """One result by what it drew. rank: None where it is not ranked by energy.
+    """One result by energy. rank: None where it is not ranked by energy.
 
-    kind: "measured", "void", "estimated", "not measured" or "uncounted" (the result itself does not count).
-    reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: the worst of its runs.
-    mark: of its point in the chart; None without one.
+    kind: "measured", "void", "estimated", "not measured" or "unranked" (the result itself is not ranked).
+    reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: of its worst run.
+    mark: the label of its point in the chart; None without one.
     """
 
     view: RowView
@@ -45,12 +45,11 @@ class EnergyRow:
 
 @dataclass(frozen=True, slots=True)
 class EnergyGroup:
-    """Results whose energies are compared: one board, one scope."""
+    """Results whose energies are compared: those of one board and one scope."""
 
     key: str
     board: str
     scope: str
-    title: str
     unit: Unit
     rows: tuple[EnergyRow, ...]
     missed: tuple[tuple[str, str, float, float], ...]
@@ -59,7 +58,7 @@ class EnergyGroup:
 
 @dataclass(frozen=True, slots=True)
 class EnergyView:
-    """A table by energy: its groups, whole nodes first, and the results that are in none."""
+    """A table by energy: its groups, whole nodes first, and the results that are in no group."""
 
     key: str
     division: str
@@ -73,7 +72,7 @@ class EnergyView:
 
 
 def energy_view(board: Board, table: TableView) -> EnergyView:
-    """The table by energy, most frugal first."""
+    """The table by energy, lowest first."""
     places = rank_energies([view.row.score.energy for view in table.ranked])
     by_group: dict[tuple[str, str], list[tuple[RowView, Place]]] = {}
     others = []
@@ -88,7 +87,7 @@ def energy_view(board: Board, table: TableView) -> EnergyView:
         for name, scope in sorted(by_group, key=lambda group: (group[0] != "node", -len(by_group[group]), group[1]))
     ]
     others += [_row(view, None, unit_for([view.row.score.energy_j], JOULES), board) for view in table.others]
-    order = ("void", "estimated", "not measured", "uncounted")
+    order = ("void", "estimated", "not measured", "unranked")
     others.sort(key=lambda row: order.index(row.kind))
     return EnergyView(table.key, table.division, tuple(groups), tuple(others))
 
@@ -101,7 +100,7 @@ def interval_j(view: RowView) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """What a result that missed its target took, in the mean of its runs."""
+    """Mean time and energy of the runs of a result that missed its target."""
 
     view: RowView
     board: str
@@ -145,8 +144,8 @@ def _group(
     ]
     best = {dots[index].mark for index in front_of(dots)}
     key = slug([table.key, kind, scope]).replace(".", "-")
-    what = f"{plural(len(placed), 'result')} by seconds to target and energy; less is better in both"
-    label = Label(f"energy-{key}", "Time against energy", f"{what}. Filled points are those that no other beats.")
+    text = f"{plural(len(placed), 'result')} by seconds to target and energy; lower is better for both"
+    label = Label(f"energy-{key}", "Energy over time to target", f"{text}. Filled points are on the Pareto front.")
     rows = tuple(
         _row(view, place.rank, unit, board, str(number), str(number) in best)
         for number, (view, place) in enumerate(placed, 1)
@@ -155,8 +154,8 @@ def _group(
         (str(number), row_name(item.view.row), item.seconds, item.joules)
         for number, item in enumerate(missed, len(placed) + 1)
     )
-    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} a run")
-    return EnergyGroup(key, kind, scope, BOARD_WORDS[kind], unit, rows, crosses, chart)
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} per run")
+    return EnergyGroup(key, kind, scope, unit, rows, crosses, chart)
 
 
 def _dot(view: RowView, mark: str, unit: Unit) -> Dot:
@@ -180,9 +179,9 @@ def _row(
     reasons: tuple[tuple[str | None, str], ...] = ()
     if view.reason is not None:
         code = None if view.finding is None else view.finding.code
-        kind, reasons = "uncounted", ((code, f"the result does not count: {view.reason}"),)
+        kind, reasons = "unranked", ((code, f"the result is not ranked: {view.reason}"),)
     elif energy is None:
-        kind, reasons = "not measured", ((None, "no meter was read"),)
+        kind, reasons = "not measured", ((None, "nothing was metered"),)
     elif energy.may_rank:
         kind = "measured"
     else:

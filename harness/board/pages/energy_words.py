@@ -1,4 +1,4 @@
-"""Classes, components and scopes of an energy in words, and its void reasons with the code of their check. Pure."""
+"""Meter classes, components, scopes and void reasons in words, the latter with the codes of their checks. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPONENT_WORDS = {
     "psys": "platform",
     "core": "cores",
     "uncore": "uncore",
-    "total": "all together",
+    "total": "total",
 }
 SCOPE_WORDS = {
     "ac": "AC, at the wall",
@@ -38,14 +38,10 @@ SCOPE_WORDS = {
     "model": "modelled",
     "unstated": "side not stated",
 }
-BOARD_WORDS = {
-    "node": "Whole nodes, metered at the wall or by the node",
-    "component": "Processors, memory and accelerators, metered by themselves",
-}
 
 
-def said(name: str, words: Mapping[str, str]) -> str:
-    """The words for a name, or the name itself made readable."""
+def in_words(name: str, words: Mapping[str, str]) -> str:
+    """The words for a name; for an unknown one, the name itself with spaces."""
     return words.get(name, name.replace("_", " "))
 
 

@@ -1,4 +1,4 @@
-"""What the pages show of the power logs of one run: meters, parts, reasons, and the watts for a chart."""
+"""The power logs of one run as the pages show them: meters, components, reasons, and the power over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.log.run_log import RunLog
 class MeterFact:
     """One meter of one node. Texts of the spec are as logged: untrusted.
 
-    joules, uncertainty_j, coverage, longest_gap_s, num_samples: of the run; None where it was not added up, and
+    joules, uncertainty_j, coverage, longest_gap_s, num_samples: of the run; None where the meter was not counted, and
     `why_not` says why. spec: None for what MLPerf's logs estimate.
     """
 
@@ -34,7 +34,7 @@ class MeterFact:
 
 @dataclass(frozen=True, slots=True)
 class RunPower:
-    """One run's energy with what it was added up from. by_component: words, joules, half width of the interval."""
+    """One run's energy and what it is the sum of. by_component: words, joules, half width of the interval."""
 
     log: str
     energy: RunEnergy
@@ -73,7 +73,7 @@ def _meters(log: RunLog, energy: RunEnergy) -> list[MeterFact]:
                 coverage=None if integral is None else integral.coverage,
                 longest_gap_s=None if integral is None else integral.longest_gap_s,
                 num_samples=None if integral is None else integral.num_samples,
-                why_not=None if part.joules is not None else "its joules are not known",
+                why_not=None if part.joules is not None else "its energy is not known",
             )
         )
     for name, meter, why in energy.excluded:
@@ -84,7 +84,7 @@ def _meters(log: RunLog, energy: RunEnergy) -> list[MeterFact]:
 
 
 def _by_component(energy: RunEnergy) -> list[tuple[str, float | None, float | None]]:
-    """Of one kind the accuracies add up, as in the run's uncertainty; unknown where one part is."""
+    """By component; the uncertainties of one kind add up, as in the run's. Unknown if one part is."""
     found: dict[str, tuple[float | None, float | None]] = {}
     for part in energy.parts:
         joules, half_j = found.get(part.component, (0.0, 0.0))

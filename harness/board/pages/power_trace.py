@@ -1,6 +1,6 @@
-"""Power logs of a run -> watts over the run's time, in as many steps as a chart has room for. Pure.
+"""Power logs of a run -> power over time, in as many steps as a chart can show. Pure.
 
-Only what was added up to the run's energy is drawn, so that the area under the picture is the number beside it.
+Only meters that count towards the run's energy are drawn, so that the area under the curve is the energy shown.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.log.power_format import MeterSpec, NodePower, Sample
 from harness.log.run_log import RunLog
 
 NUM_STEPS = 480  # what a chart can show
-LEAD_SHARE = 0.1  # of the run's length: so much is drawn before its start and after its stop
-GAP_PERIODS = 3.0  # of a slow meter: so many of its own steps are no gap yet
+LEAD_SHARE = 0.1  # of the run's length: drawn before its start and after its stop
+GAP_PERIODS = 3.0  # of a slow meter: a pause of up to this many of its periods is not a gap
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Watts in one step of a chart: the mean, and the least and the greatest that were read."""
+    """Watts in one step of a chart: mean, minimum and maximum."""
 
     mean_w: float
     low_w: float
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PowerLine:
-    """Watts of one component, of all its meters on all nodes together; None where one of them gave nothing."""
+    """Watts of one component, summed over its meters on all nodes; None where one of them has no reading."""
 
     name: str
     steps: tuple[Step | None, ...]
@@ -44,9 +44,9 @@ class PowerLine:
 
 @dataclass(frozen=True, slots=True)
 class PowerTrace:
-    """Watts over the time of one run, in seconds since `run_start`. lines: by component, the largest first.
+    """The power of one run over time, in seconds since `run_start`. lines: by component, largest first.
 
-    total: their sum. run_s: when the run stopped.
+    total: their sum. run_s: the end of the run.
     """
 
     from_s: float
@@ -61,9 +61,9 @@ class PowerTrace:
 
 
 def power_trace(log: RunLog, energy: RunEnergy, max_gap_s: float, num_steps: int = NUM_STEPS) -> PowerTrace | None:
-    """The watts behind `energy`; None where nothing of it can be laid over the run.
+    """The power behind `energy`; None where no reading can be aligned with the run.
 
-    max_gap_s: a longer time without a reading is a gap, but for a meter that is slower than that all the time.
+    max_gap_s: a longer time without a reading is a gap, except for a meter that is always slower than that.
     """
     window, nodes = window_ns(log), {node.node: node for node in log.nodes}
     if window is None:
@@ -101,9 +101,9 @@ def power_trace(log: RunLog, energy: RunEnergy, max_gap_s: float, num_steps: int
 def binned(
     points: Points, from_s: float, step_s: float, num_steps: int, max_gap_s: float, *, is_counter: bool
 ) -> list[Step | None]:
-    """Watts by step: the polygon through `points`, or a counter's mean between its readings; None in gaps.
+    """Watts by step: linear between `points`, or a counter's mean between its readings; None in gaps.
 
-    points: (seconds, watts) or (seconds, joules), in strictly rising time.
+    points: (seconds, watts) or (seconds, joules), strictly increasing in time.
     """
     area = [0.0] * num_steps
     covered = [0.0] * num_steps
@@ -129,7 +129,7 @@ def binned(
             covered[index] += end_s - begin_s
             low[index] = min(low[index], begin_w, end_w)
             high[index] = max(high[index], begin_w, end_w)
-    # A step that is covered by less than half belongs to the gap beside it.
+    # A step of which less than half is covered belongs to the adjacent gap.
     return [
         Step(area[index] / covered[index], low[index], high[index]) if covered[index] >= step_s / 2 else None
         for index in range(num_steps)
@@ -137,7 +137,7 @@ def binned(
 
 
 def _points(log: RunLog, node: NodePower, spec: MeterSpec, window: tuple[int, int]) -> Points:
-    """A meter's good readings in strictly rising time: seconds since `run_start`, and watts or joules."""
+    """A meter's valid readings, strictly increasing in time: seconds since `run_start`, and watts or joules."""
     readings = _rising(node.samples.get(spec.id, ()))
     if spec.kind == "energy_j":
         readings = list(unwrap(readings, spec).points)
@@ -164,20 +164,20 @@ def _rising(samples: Sequence[Sample]) -> list[tuple[int, float]]:
 
 
 def _sum(series: Sequence[Sequence[Step | None]]) -> tuple[Step | None, ...]:
-    """Step by step; the least and the greatest of the sum lie within the sums of theirs."""
+    """Step by step; the sums of the minima and maxima bound those of the total."""
     if len(series) == 1:
         return tuple(series[0])
     found: list[Step | None] = []
     for steps in zip(*series, strict=True):
-        there = [step for step in steps if step is not None]
-        if len(there) < len(steps):
+        known = [step for step in steps if step is not None]
+        if len(known) < len(steps):
             found.append(None)
         else:
             found.append(
                 Step(
-                    math.fsum(step.mean_w for step in there),
-                    math.fsum(step.low_w for step in there),
-                    math.fsum(step.high_w for step in there),
+                    math.fsum(step.mean_w for step in known),
+                    math.fsum(step.low_w for step in known),
+                    math.fsum(step.high_w for step in known),
                 )
             )
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The power section of a result's page: charts with their tables, meters, and reasons."""
+"""The power section of a result's page: charts with their tables, meters, and void reasons."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
 
-_TABLE_ROWS = 24  # of the watts over time, for who cannot see the chart
+_TABLE_ROWS = 24  # of the power over time, for readers who cannot see the chart
 
 
 @dataclass(frozen=True, slots=True)
 class PowerView:
-    """The energy of one run as the page shows it. watts: seconds since `run_start`, then watts by line, "gap" for none.
+    """The energy of one run as the page shows it. watts: seconds since `run_start`, then watts per line, or "gap".
 
-    void: reasons in words, each with the code of its check. columns: what `watts` has beside the time.
+    void: reasons in words, each with the code of its check. columns: of `watts`, after the time.
     """
 
     log: str
@@ -49,24 +49,24 @@ class PowerView:
 def quality_chart(
     entry: Entry, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules
 ) -> tuple[Markup, bool]:
-    """The quality of every run against time, with the watts under it where they were metered; whether they were."""
+    """The quality of every run over time, with the power below it if it was metered; whether it was."""
     numbers = {name: number for number, (name, _) in enumerate(series)}
     traces = [(numbers[item.log], item.log, item.trace) for item in entry.power if item.trace is not None]
     if not traces:
-        return time_view.curves("curves", "Quality against time", series, rules), False
+        return time_view.curves("curves", "Quality over time", series, rules), False
     lines = time_view.curve_lines(series)
     name = f"{rules.metric.name} ({rules.metric.unit})"
     text = (
-        f"{plural(len(lines), 'run')}: {rules.metric.name} above and the watts of all nodes below, against "
+        f"{plural(len(lines), 'run')}: {rules.metric.name} above and the power of all nodes below, over "
         f"seconds since run_start; the target is {rules.target:g}. The tables below have the numbers."
     )
-    label = Label("curves", "Quality and power against time", text)
+    label = Label("curves", "Quality and power over time", text)
     chart = quality_and_power(label, lines, traces, name, rules.target, rules.quality_range, _idle(entry))
     return chart, True
 
 
 def power_views(entry: Entry, board: Board) -> list[PowerView]:
-    """Of every run that was metered."""
+    """One view for each run that was metered."""
     unit = unit_for([item.energy.joules for item in entry.power], JOULES)
     found = []
     for number, item in enumerate(entry.power):
@@ -107,7 +107,7 @@ def _joules(meter: MeterFact, unit: Unit) -> str | None:
 def _component(
     name: str, joules: float | None, half_j: float | None, total_j: float | None, unit: Unit
 ) -> tuple[str, str, str | None, str]:
-    """Name, joules, half width, share of the whole."""
+    """Name, joules, half width, share of the total."""
     share = "–" if joules is None or not total_j else f"{100 * joules / total_j:.1f} %"
     amount = "not known" if joules is None else f"{in_unit(joules, unit, 4)} {unit.symbol}"
     return name, amount, _half(half_j, unit), share
@@ -126,8 +126,8 @@ def _chart(
     lines = [*trace.lines, *([trace.total] if len(trace.lines) > 1 else [])]
     names = tuple(COMPONENT_WORDS.get(line.name, line.name) for line in lines)
     has_gaps = any(_is_gap_within(trace, index) for index in range(len(trace.total.steps)))
-    text = f"Watts of {item.log} against seconds since run_start: {', '.join(names)}"
-    text += "; where the line is broken nothing was read" if has_gaps else ""
+    text = f"Watts of {item.log} over seconds since run_start: {', '.join(names)}"
+    text += "; gaps in a line mean no reading" if has_gaps else ""
     label = Label(f"watts-{number}", f"Power, {item.log}", f"{text}. The table below has the numbers.")
     chart = component_chart(label, trace, item.idle_w)
     legend = tuple((legend_swatch(place), name) for place, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""Board -> the site's pages and data files, as bytes by path. The same board gives the same bytes."""
+"""Board -> the site's pages and data files, as bytes by path. The same board always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONTENT_POLICY = (
 
 
 def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
-    """Every file of the site but the copies of submitted files: path and content."""
+    """Path and content of every file of the site, except for the copies of submitted files."""
     render = _Renderer(board)
     tables = [_aspects(board, table) for table in board.leaderboard.tables]
     for path in _STATIC:
@@ -82,7 +82,7 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
 
 
 def benchmark_slug(name: str) -> str:
-    """The file name of a benchmark's pages, without ending."""
+    """The file name of a benchmark's pages, without suffix."""
     return words.slug([name])
 
 
@@ -108,8 +108,61 @@ def _aspects(board: Board, table: Table) -> Aspects:
     return Aspects(table, time, cost, energy, leaders(time, cost, energy))
 
 
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The first in a ranking. amount: with unit. note: what is compared. num_tied: others that share its rank."""
+
+    view: RowView
+    amount: str
+    note: str
+    num_tied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaders:
+    """The leaders of one benchmark and division; None where no result is ranked."""
+
+    benchmark: str
+    division: str
+    fastest: Leader | None
+    cheapest: Leader | None
+    lowest_energy_node: Leader | None
+    lowest_energy_component: Leader | None
+
+
+def leaders(table: TableView, cost: CostView, energy: EnergyView) -> Leaders:
+    """The first of each ranking of one table."""
+    fastest = cheapest = None
+    if table.ranked:
+        first = table.ranked[0]
+        tied = sum(view.row.band == first.row.band for view in table.ranked) - 1
+        fastest = Leader(first, f"{first.time} {table.unit.symbol}", "", tied)
+    if cost.ranked:
+        row = cost.ranked[0]
+        tied = sum(other.rank == row.rank for other in cost.ranked) - 1
+        cheapest = Leader(row.view, row.usd or "", "at list price", tied)
+    return Leaders(
+        table.benchmark,
+        table.division,
+        fastest,
+        cheapest,
+        _lowest_energy([group for group in energy.groups if group.board == "node"]),
+        _lowest_energy([group for group in energy.groups if group.board == "component"]),
+    )
+
+
+def _lowest_energy(groups: list[EnergyGroup]) -> Leader | None:
+    """The leader of the scope with the most ranked results."""
+    if not groups:
+        return None
+    group = groups[0]
+    row = group.rows[0]
+    tied = sum(other.rank == row.rank for other in group.rows) - 1
+    return Leader(row.view, row.energy, f"class {row.meter_class}, {group.scope}", tied)
+
+
 class _Renderer:
-    """Templates over a board. Every text is escaped; an unknown name in a template is an error."""
+    """Renders templates for a board. Every text is escaped; an undefined name in a template is an error."""
 
     def __init__(self, board: Board) -> None:
         self.environment = Environment(
@@ -122,7 +175,7 @@ class _Renderer:
         )
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
-            significant=words.significant, plain=words.plain, said=energy_words.said,
+            significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
             value=words.value_words, benchmark_slug=benchmark_slug,
         )  # fmt: skip
         self.environment.globals.update(
@@ -146,7 +199,7 @@ def target_words(rules: BenchmarkRules) -> str:
 
 
 def _sections(board: Board, tables: list[Aspects]) -> list[dict[str, Any]]:
-    """The index: a section a benchmark, in it a table a division."""
+    """The sections of the index: one per benchmark, with a table per division."""
     names = list(dict.fromkeys(aspects.time.benchmark for aspects in tables))
     return [
         {
@@ -163,7 +216,7 @@ def _without_results(board: Board, names: list[str]) -> list[BenchmarkRules]:
 
 
 def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
-    """Every code of the ruleset or the registry: code, severity where it is in force, check where there is one."""
+    """Every code of the ruleset or the registry; its severity if in force; its check if installed."""
     codes = sorted({*board.ruleset.codes, *board.rules})
     return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
 
@@ -177,7 +230,7 @@ def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[s
             {
                 "view": view,
                 "leaders": aspects.leaders,
-                "curves": time_view.curves(f"curves-{view.key}", "Quality against time", series, view.rules),
+                "curves": time_view.curves(f"curves-{view.key}", "Quality over time", series, view.rules),
                 "legend": time_view.swatches([name for name, _ in series], view.rules),
             }
         )
@@ -227,7 +280,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects
 
 
 def _by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings in their order, those of one code, severity and waiver together."""
+    """The findings in order, grouped by code, severity and waiver."""
     groups: dict[tuple[str, str, str | None], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.code, finding.severity, finding.waived), []).append(finding)
@@ -235,14 +288,14 @@ def _by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:
-    """At most 200 of the run's evaluations, evenly taken, first and last among them."""
+    """At most 200 of the run's evaluations, evenly spaced, including the first and the last."""
     numbers = thinned([(float(index), 0.0) for index in range(len(run.evaluations))], MAX_EVALUATION_ROWS)
     points = [run.evaluations[int(index)] for index, _ in numbers]
     return [(point.samples, point.seconds, point.quality) for point in points]
 
 
 def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, object]]:
-    """Name, value, the reference's value and what the closed division permits; unknown names have neither."""
+    """Name, value, and, for names in the rules, the reference's value and what the closed division permits."""
     values = config.get("hyperparameters")
     if not isinstance(values, dict):
         return []
@@ -259,56 +312,3 @@ def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, objec
             }
         )
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The first of a ranking. amount: with its unit. note: what is compared. num_tied: others that share its rank."""
-
-    view: RowView
-    amount: str
-    note: str
-    num_tied: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leaders:
-    """Of one benchmark and division; None where nobody is ranked."""
-
-    benchmark: str
-    division: str
-    fastest: Leader | None
-    cheapest: Leader | None
-    frugal_node: Leader | None
-    frugal_component: Leader | None
-
-
-def leaders(table: TableView, cost: CostView, energy: EnergyView) -> Leaders:
-    """The first of each ranking of one table."""
-    fastest = cheapest = None
-    if table.ranked:
-        first = table.ranked[0]
-        tied = sum(view.row.band == first.row.band for view in table.ranked) - 1
-        fastest = Leader(first, f"{first.time} {table.unit.symbol}", "", tied)
-    if cost.ranked:
-        row = cost.ranked[0]
-        tied = sum(other.rank == row.rank for other in cost.ranked) - 1
-        cheapest = Leader(row.view, row.usd or "", "at list price", tied)
-    return Leaders(
-        table.benchmark,
-        table.division,
-        fastest,
-        cheapest,
-        _frugal([group for group in energy.groups if group.board == "node"]),
-        _frugal([group for group in energy.groups if group.board == "component"]),
-    )
-
-
-def _frugal(groups: list[EnergyGroup]) -> Leader | None:
-    """Of the scope in which most are ranked."""
-    if not groups:
-        return None
-    group = groups[0]
-    row = group.rows[0]
-    tied = sum(other.rank == row.rank for other in group.rows) - 1
-    return Leader(row.view, row.energy, f"class {row.meter_class}, {group.scope}", tied)

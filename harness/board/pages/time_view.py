@@ -1,4 +1,4 @@
-"""Rows and entries as the pages show them: texts, sort values and charts, so that the templates only place them."""
+"""The ranking by time as the pages show it: texts, sort values and charts, ready for the templates."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ PHASE_WORDS = {
     "train": "training",
     "eval": "evaluation",
     "checkpoint": "checkpoints",
-    "other": "claimed by no phase",
+    "other": "attributed to no phase",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One line of a table in texts.
+    """One line of a table as texts.
 
-    kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words, empty without any.
-    reason: why it does not count.
+    kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words; empty if there are none.
+    reason: why it is not ranked; None where it is.
     """
 
     row: Row
@@ -59,7 +59,7 @@ class RowView:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """A table's rows in ranked and other ones, and what their columns are shown in."""
+    """The rows of a table, ranked and not, with the unit and the scales of their columns."""
 
     key: str
     benchmark: str
@@ -73,7 +73,7 @@ class TableView:
 
 
 def table_view(board: Board, table: Table) -> TableView:
-    """The table as the pages show it; ranked rows and the others have strips of one scale each."""
+    """The table as the pages show it; the strips of the ranked rows share one scale, those of the others another."""
     key = slug([table.benchmark, table.division]).replace(".", "-")
     times = [row.score.seconds for row in table.rows]
     runs = [run.seconds for row in table.rows for run in row.score.runs]
@@ -136,12 +136,12 @@ def interval_words(interval: tuple[float, float], unit: Unit) -> str:
 
 
 def energy_words(energy_j: float | None, unit: Unit) -> str:
-    """Absent is "not measured", never 0."""
+    """A missing energy is "not measured", never 0."""
     return "not measured" if energy_j is None else f"{in_unit(energy_j, unit, 3)} {unit.symbol}"
 
 
 def cost_words(usd: Decimal | None) -> str:
-    """US dollars to the cent, and small amounts to two digits; absent is "no price", never 0."""
+    """US dollars to the cent, amounts below one dollar to two digits; a missing cost is "no price", never 0."""
     if usd is None:
         return "no price"
     return f"$ {usd:,.2f}" if usd >= 1 or usd == 0 else f"$ {significant(float(usd), 2)}"
@@ -165,11 +165,11 @@ def strip_words(score: Score, unit: Unit) -> str:
     """The strip plot in a sentence."""
     times = sorted(run.seconds * score.normalised_by for run in score.runs if run.seconds is not None)
     missed = len(score.runs) - len(times)
-    said = f"{plural(len(score.runs), 'run')}"
+    text = plural(len(score.runs), "run")
     if times:
-        said += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
-        said += ", normalised" if score.normalised_by > 1 else ""
-    return said + (f"; {missed} missed the target" if missed else "")
+        text += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
+        text += ", normalised" if score.normalised_by > 1 else ""
+    return text + (f"; {missed} missed the target" if missed else "")
 
 
 def run_name(run: RunResult) -> str:
@@ -178,7 +178,7 @@ def run_name(run: RunResult) -> str:
 
 
 def points_of(run: RunResult) -> list[tuple[float, float]]:
-    """The run's quality curve: seconds and quality; what is not finite is left out (and is a finding elsewhere)."""
+    """The run's quality curve: seconds and quality; points that are not finite are left out (a check reports them)."""
     return [
         (point.seconds, point.quality)
         for point in run.evaluations
@@ -187,7 +187,7 @@ def points_of(run: RunResult) -> list[tuple[float, float]]:
 
 
 def curve_lines(series: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Line]:
-    """The quality curves of runs, one colour a series."""
+    """The quality curves of runs, one colour per series."""
     return [
         Line(f"{name}, {run_name(run)}", number, points_of(run), run.seconds is not None)
         for number, (name, runs) in enumerate(series)
@@ -196,12 +196,12 @@ def curve_lines(series: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Line]
 
 
 def curves(key: str, title: str, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules) -> Markup:
-    """Quality against time, one colour a series, one line a run."""
+    """Quality over time: one colour per series, one line per run."""
     lines = curve_lines(series)
     metric = rules.metric
     better = "higher" if metric.direction == "max" else "lower"
-    said = f"{plural(len(lines), 'curve')} of {metric.name} against seconds since run_start; {better} is better"
-    label = Label(key, title, f"{said}; the target is {rules.target:g}. The table below has the numbers.")
+    text = f"{plural(len(lines), 'curve')} of {metric.name} over seconds since run_start; {better} is better"
+    label = Label(key, title, f"{text}; the target is {rules.target:g}. The table below has the numbers.")
     return line_chart(
         label, lines, "seconds since run_start", f"{metric.name} ({metric.unit})", rules.target, rules.quality_range
     )
@@ -213,7 +213,7 @@ def row_name(row: Row) -> str:
 
 
 def phases_of(run: RunResult) -> list[tuple[str, float]]:
-    """The run's clock ledger in the order of a run; a negative remainder is shown as 0 (and is a finding elsewhere)."""
+    """The run's clock ledger in the order of the phases; a negative remainder is shown as 0 (a check reports it)."""
     ledger = {name.removesuffix("_s"): seconds for name, seconds in run.ledger.items()}
     return [(phase, max(0.0, ledger[phase])) for phase in PHASES if phase in ledger and math.isfinite(ledger[phase])]
 
@@ -222,12 +222,11 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
     """The clock ledgers as stacked bars."""
     bars = [Bar(run_name(run).removesuffix(".txt").replace("result_", "run "), phases_of(run)) for run in runs]
     bars = [bar for bar in bars if bar.parts]
-    said = f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers."
-    label = Label(key, "Clock ledger", said)
-    return bar_chart(label, bars, "seconds")
+    text = f"Seconds by phase of {plural(len(bars), 'run')}. The table below has the numbers."
+    return bar_chart(Label(key, "Clock ledger", text), bars, "seconds")
 
 
 def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
-    """A legend: a piece of line and a name for the target and for each series."""
+    """A legend: a line sample and a name for the target and for each series."""
     pieces = [(legend_swatch(number), name) for number, name in enumerate(series)]
     return [(target_swatch(), f"target {rules.target:g}"), *pieces]

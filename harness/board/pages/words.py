@@ -1,4 +1,4 @@
-"""What a reader sees of a number, a name or a text. Pure; absent is said in words and never shown as 0."""
+"""Numbers, names and untrusted texts as a reader sees them. Pure; a missing value is a word, never 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SLUG_PART = 40
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What numbers of one column are shown in: `size` base units make one."""
+    """The unit of the numbers in a column; `size` base units make one."""
 
     symbol: str
     size: float
@@ -33,7 +33,7 @@ JOULES = (
 
 
 def unit_for(values: Iterable[float | None], units: Sequence[Unit]) -> Unit:
-    """The largest of `units` in which the smallest positive value is still at least 2: one unit a column."""
+    """One unit for a column: the largest of `units` in which the smallest positive value is at least 2."""
     positive = [value for value in values if value is not None and value > 0]
     return next((unit for unit in reversed(units) if positive and min(positive) >= 2 * unit.size), units[0])
 
@@ -57,7 +57,7 @@ def in_unit(value: float, unit: Unit, digits: int = 4) -> str:
 
 
 def plain(value: float) -> str:
-    """A number of the rules as it was written there: `600`, `0.9`, `10,000`."""
+    """A number as written in the rules: `600`, `0.9`, `10,000`."""
     return f"{value:,.10g}"
 
 
@@ -75,12 +75,12 @@ def num_bytes(count: int) -> str:
 
 
 def shown(text: object, limit: int = 200) -> str:
-    """An untrusted text for one line: control and direction-changing characters made visible, cut at `limit`."""
+    """An untrusted text for one line: control and bidirectional characters made visible, truncated at `limit`."""
     return printable(text, limit)
 
 
 def value_words(value: object) -> str:
-    """A value of a log or a description as JSON writes it, texts without their quotes: `true`, `0.1`, `[1, 2]`."""
+    """A value of a log or a description as JSON, strings without quotes: `true`, `0.1`, `[1, 2]`."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
@@ -90,11 +90,10 @@ def shown_lines(text: object, limit: int = 4000) -> list[str]:
 
 
 def slug(parts: Iterable[str]) -> str:
-    """A file name for things called `parts`, from a-z, 0-9, dot, hyphen and underscore.
+    """A file name made of `parts`, from a-z, 0-9, dot, hyphen and underscore.
 
-    Names that are of these characters already stand in it as they are; a name that had to be changed or cut
-    adds ten digits of its SHA-256, so that different names have different slugs and a slug never depends on
-    what else is there.
+    Names made of these characters are kept unchanged. If one has to be changed or truncated, ten digits of the SHA-256
+    of the names are appended, so that different names have different slugs and a slug never depends on other names.
     """
     listed = list(parts)
     cleaned = [_part(part) for part in listed]
@@ -111,7 +110,7 @@ def _part(name: str) -> str:
 
 
 def spreadsheet_cell(value: object) -> object:
-    """`value` for a CSV cell: a text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    """`value` for a CSV cell: a text that a spreadsheet would read as a formula is prefixed with an apostrophe."""
     if isinstance(value, str) and value.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return "'" + value
     return value

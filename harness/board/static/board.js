@@ -1,4 +1,4 @@
-// Sorts tables by a click on a column's head. The page is complete without it.
+// Sorts tables by a click on a column's header. The page is complete without it.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -19,7 +19,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
       const order = (a, b) => {
         const [first, second] = [value(a), value(b)];
-        if (first === "" || second === "") return (first === "") - (second === ""); // what is absent comes last
+        if (first === "" || second === "") return (first === "") - (second === ""); // missing values last
         const less = isText ? first.localeCompare(second) : Number(first) - Number(second);
         return isDown ? -less : less;
       };

@@ -23,7 +23,7 @@ from harness.base.docstrings import Piece, pieces, section
 from harness.checker.engine import WaiverUse
 from harness.checker.report.text import FileFacts, Judged
 from harness.errors import printable
-from harness.findings import Finding, Group, Severity, alike, shape_of
+from harness.findings import Finding, Group, Severity, grouped, message_shape
 
 _HERE = Path(__file__).parent
 _STYLES = (_HERE.parents[1] / "assets" / "style.css", _HERE / "templates" / "report.css")
@@ -110,9 +110,9 @@ def as_html(report: Report) -> str:
 def _groups(part: Part) -> list[tuple[str, list[tuple[str, list[list[Group]]]]]]:
     """The findings by severity, waived ones last; in it by code, in it those that are alike, a group a file."""
     groups: dict[str, dict[str, dict[object, list[Group]]]] = {name: {} for name in (*Severity, WAIVED)}
-    for group in alike(part.findings):
+    for group in grouped(part.findings):
         by_code = groups[_column(group.first)].setdefault(group.first.code, {})
-        by_code.setdefault((group.first.waived, shape_of(group.first)), []).append(group)
+        by_code.setdefault((group.first.waived, message_shape(group.first)), []).append(group)
     return [
         (name, [(code, list(kinds.values())) for code, kinds in by_code.items()])
         for name, by_code in groups.items()

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.checker.engine import WaiverUse, is_valid, waiver_uses
 from harness.errors import printable
-from harness.findings import Finding, Group, Rule, Severity, alike, record
+from harness.findings import Finding, Group, Rule, Severity, group_object, grouped
 from harness.ruleset.model import RuleSet
 from harness.submission.claim import Envelope
 from harness.submission.result import Result
@@ -107,7 +107,7 @@ def findings_text(findings: Iterable[Finding]) -> str:
 
 
 def _lines(findings: Iterable[Finding]) -> list[str]:
-    return [_line(group) for group in alike(findings)]
+    return [_line(group) for group in grouped(findings)]
 
 
 def _line(group: Group) -> str:
@@ -160,7 +160,7 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
                 "benchmark": judged.benchmark,
                 "valid": judged.is_valid,
                 **({"signature": signed[0]} if (signed := _signed(judged)) else {}),
-                "findings": [record(group) for group in alike(judged.findings)],
+                "findings": [group_object(group) for group in grouped(judged.findings)],
             }
             for judged in results
         ],

@@ -1,4 +1,4 @@
-"""An estimate from the processor's utilisation, between two wattages that a person declares."""
+"""An estimate from CPU utilisation, between two declared wattages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ METER_ID = "estimate:node"
 
 
 class EstimateMeter:
-    """idle_power_w + (max_power_w - idle_power_w) x utilisation since the read before.
+    """idle_power_w + (max_power_w - idle_power_w) x utilisation since the previous read.
 
-    Utilisation is the share of all CPU time in /proc/stat that was neither idle, nor waiting for a disk, nor
-    taken by a hypervisor: of the whole machine, whoever used it. It sees no accelerator. The two wattages
-    stand in the system description; no table of processors replaces them, for a number that nobody
-    declared is a number that nobody answers for.
+    Utilisation is the share of all CPU time in /proc/stat that was neither idle, nor waiting for a disk, nor stolen by
+    a hypervisor: for the whole machine, whichever process used it. It sees no accelerator. The two wattages are in the
+    system description; no table of processors replaces them, because no one answers for a number that no one declared.
     """
 
     name = "estimate"
@@ -54,7 +53,7 @@ class EstimateMeter:
         return (spec,)
 
     def read(self) -> dict[str, float | None]:
-        """Mean watts since the read before, none on the first; within a tick of it (10 ms) its answer again."""
+        """Mean watts since the previous read; None on the first; within a tick of it (10 ms), the same value again."""
         now, before = self._cpu_time(), self._before
         if isinstance(self._wattages, str) or now is None:
             return {METER_ID: None}
@@ -63,7 +62,7 @@ class EstimateMeter:
             return {METER_ID: self._power_w}
         self._before = now
         idle_w, max_w = self._wattages
-        # The counters of iowait and steal are known to step back by some ticks; a share stays within 0 and 1.
+        # The counters of iowait and steal are known to step back by some ticks; utilisation stays within 0 and 1.
         utilisation = min(1.0, max(0.0, (now[0] - before[0]) / (now[1] - before[1])))
         self._power_w = idle_w + (max_w - idle_w) * utilisation
         return {METER_ID: self._power_w}
@@ -108,7 +107,7 @@ def _wattages(system: Mapping[str, Any]) -> tuple[float, float] | str:
 
 
 def _watts(value: object) -> float | None:
-    """A number of watts, written as number or text; None if it is none."""
+    """Watts from a number or a string; None if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -1,7 +1,7 @@
 """A node's own power sensor through its management controller: `ipmitool dcmi power reading`.
 
-Whole-node power, whole watts, updated about once a second; it lags, and is known to read some per cent above a wall
-meter. The tool needs root and /dev/ipmi0, or a controller that is reached over the network.
+Whole-node power in whole watts, updated about once a second. It lags, and is known to read a few per cent above a wall
+meter. The tool needs root and /dev/ipmi0, or a controller that it reaches over the network.
 
 Source: DCMI specification 1.5, Get Power Reading; ipmitool(1).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.errors import printable
 from harness.log.power_format import MeterSpec
@@ -23,10 +24,11 @@ Runner = Callable[[Sequence[str], float], bytes]
 
 
 def run_program(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> bytes:
-    """Standard output of a program that must end well within `timeout_s`; `environment`: instead of this process's.
+    """Return the standard output of a program that must succeed within `timeout_s`. environment: default: this
+    process's.
 
     Raises:
-        OSError, subprocess.SubprocessError: it is not there, failed, or took too long.
+        OSError, subprocess.SubprocessError: it is missing, failed, or took too long.
     """
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=True, env=environment
@@ -34,8 +36,24 @@ def run_program(command: Sequence[str], timeout_s: float, environment: Mapping[s
     return done.stdout
 
 
+@dataclass(frozen=True, slots=True)
+class IpmiSource:
+    """A management controller that ipmitool reaches over the network."""
+
+    host: str
+    user: str | None = None
+    password_env: str | None = None
+    accuracy_pct: float | None = None
+    node: int = 0
+    kind: str = "ipmi"
+
+    @property
+    def name(self) -> str:
+        return f"ipmi {self.host}"
+
+
 class IpmiMeter:
-    """The whole node, as its management controller sees it."""
+    """The whole node, as seen by its management controller."""
 
     name = "ipmi"
     period_s = PERIOD_S
@@ -47,7 +65,7 @@ class IpmiMeter:
         accuracy_pct: float | None = None,
         run: Runner = run_program,
     ) -> None:
-        """`host` and `user` for a controller over the network; ipmitool takes the password from IPMI_PASSWORD."""
+        """host, user: of a controller over the network; ipmitool takes the password from IPMI_PASSWORD."""
         remote = [] if host is None else ["-I", "lanplus", "-H", host, *(["-U", user] if user else []), "-E"]
         self._command = ["ipmitool", *remote, "dcmi", "power", "reading"]
         self._run = run
@@ -70,10 +88,10 @@ class IpmiMeter:
         except FileNotFoundError:
             return "ipmitool is not installed"
         except subprocess.TimeoutExpired:
-            return f"ipmitool gave no answer within {TIMEOUT_S:g} s"
+            return f"ipmitool did not answer within {TIMEOUT_S:g} s"
         except subprocess.CalledProcessError as error:
-            said = printable(bytes(error.stderr or b"").decode("utf-8", "replace").strip(), 200)
-            return f"ipmitool failed: {said or f'exit status {error.returncode}'}"
+            stderr = printable(bytes(error.stderr or b"").decode("utf-8", "replace").strip(), 200)
+            return f"ipmitool failed: {stderr or f'exit status {error.returncode}'}"
         except OSError as error:
             return f"ipmitool cannot be started: {error.strerror}"
         return (
@@ -90,7 +108,7 @@ class IpmiMeter:
             return {self._spec.id: None}
 
     def close(self) -> None:
-        """Every reading is a program of its own."""
+        """Nothing to close: every reading is a separate program."""
 
 
 def _watts(output: bytes) -> float | None:

@@ -1,9 +1,9 @@
-"""NVIDIA devices through NVML: the total-energy counter, and sampled power beside it.
+"""NVIDIA devices through NVML: the total-energy counter, and sampled power.
 
-The two are known to disagree on some devices (ml-energy/zeus issue 181: 187 J against 327 J of the same idle
-device), and a counter may be there without ever moving; so both are written down and whoever integrates compares.
-A device is known by its UUID: two processes, or two node logs, that name one UUID meter one device. Of a device that
-is split (MIG) only the whole can be metered, which is somebody else's energy too: it is refused.
+The two are known to disagree on some devices (ml-energy/zeus issue 181: 187 J against 327 J of the same idle device),
+and a counter may exist without ever moving; so both are logged, and compared when they are integrated. A device is
+identified by its UUID: two processes, or two node logs, that name one UUID meter one device. A device that is split
+(MIG) can only be metered as a whole, which includes the energy of other users: it is refused.
 
 Source: NVML API reference, nvmlDeviceGetTotalEnergyConsumption (mJ since the driver was loaded, Volta and later),
 nvmlDeviceGetPowerUsage (mW; mean over one second on Ampere and later but GA100).
@@ -19,7 +19,7 @@ from typing import Any
 from harness.errors import printable
 from harness.log.power_format import MeterSpec
 
-PERIOD_S = 0.2  # the counter is refreshed about every tenth of a second
+PERIOD_S = 0.2  # NVML refreshes the counter about every 100 ms
 _AVERAGING_S = 1.0
 _MILLI = 1e-3
 
@@ -47,7 +47,7 @@ class NvmlMeter:
     period_s = PERIOD_S
 
     def __init__(self, nvml: Any, visible: str | None = None) -> None:
-        """`nvml` is the module `pynvml`, None where it is not installed; `visible` as in CUDA_VISIBLE_DEVICES."""
+        """nvml: the module `pynvml`; None if it is not installed. visible: as in CUDA_VISIBLE_DEVICES."""
         self._nvml = nvml
         self._visible = os.environ.get("CUDA_VISIBLE_DEVICES") if visible is None else visible
         self._devices: tuple[_Device, ...] = ()
@@ -76,7 +76,7 @@ class NvmlMeter:
         )
 
     def read(self) -> dict[str, float | None]:
-        """Joules since the driver was loaded, and watts, by meter id; None where the device gave no answer."""
+        """Joules since the driver was loaded, and watts, by meter id; None if the device did not answer."""
         found: dict[str, float | None] = {}
         for device in self._devices:
             if device.has_counter:
@@ -86,7 +86,7 @@ class NvmlMeter:
         return found
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Shut the library down."""
         if self._is_open:
             self._is_open = False
             self._nvml.nvmlShutdown()
@@ -107,8 +107,8 @@ class NvmlMeter:
             by_index = self._visible is not None and "GPU-" not in self._visible
             if by_index and len(names) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
                 return (
-                    "CUDA counts the fastest device first and NVML by bus, and the devices differ: "
-                    "set CUDA_DEVICE_ORDER=PCI_BUS_ID or name UUIDs in CUDA_VISIBLE_DEVICES"
+                    "CUDA numbers the fastest device first, NVML numbers by bus, and the devices differ: "
+                    "set CUDA_DEVICE_ORDER=PCI_BUS_ID or list UUIDs in CUDA_VISIBLE_DEVICES"
                 )
             for index in chosen:
                 if self._is_split(handles[index]):
@@ -118,8 +118,8 @@ class NvmlMeter:
         self._devices = tuple(self._device(handles[index], uuids[index]) for index in chosen)
         if not self._devices:
             return "NVML sees no device"
-        if dumb := [device.uuid for device in self._devices if not device.has_counter and not device.has_power]:
-            return f"{dumb[0]} tells neither energy nor power"
+        if silent := [device.uuid for device in self._devices if not device.has_counter and not device.has_power]:
+            return f"{silent[0]} reports neither energy nor power"
         return None
 
     def _device(self, handle: Any, uuid: str) -> _Device:
@@ -140,7 +140,7 @@ class NvmlMeter:
 
 
 def _chosen(uuids: list[str], visible: str | None) -> list[int] | str:
-    """Indices of the devices CUDA would use, or why that cannot be said.
+    """Indices of the devices that CUDA would use, or why they are not known.
 
     Source: CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES: indices or (prefixes of) UUIDs, and the list ends at the
     first one that is invalid.
@@ -150,7 +150,7 @@ def _chosen(uuids: list[str], visible: str | None) -> list[int] | str:
     found: list[int] = []
     for part in (part.strip() for part in visible.split(",")):
         if part.startswith("MIG-"):
-            return f"CUDA_VISIBLE_DEVICES names {printable(part)!r}, a part of a device, which cannot be metered alone"
+            return f"CUDA_VISIBLE_DEVICES names {printable(part)!r}, a part of a device; only the whole can be metered"
         if part.isascii() and part.isdigit():
             matches = [int(part)]
         else:
@@ -162,6 +162,6 @@ def _chosen(uuids: list[str], visible: str | None) -> list[int] | str:
 
 
 def _text(value: str | bytes) -> str:
-    """NVML's texts, bytes in old bindings, as one printable line."""
+    """A string of NVML, bytes in old bindings, as one printable line."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return " ".join(printable(text).split())

@@ -1,9 +1,9 @@
 """Linux powercap: the energy counters of processor packages and their DRAM (RAPL on Intel and AMD).
 
-Zones overlap, and summing them is how others count twice. `core` and `uncore` lie inside `package`, `psys` covers
-the whole board, and a zone under intel-rapl-mmio is the same counter as its namesake under intel-rapl, read another
-way: only packages and DRAM are metered, each once. `energy_uj` is readable by root alone since 2020 (CVE-2020-8694);
-what cannot be read is unavailable, never zero.
+Zones overlap, so summing them all counts energy twice. `core` and `uncore` are inside `package`, `psys` covers the
+whole board, and a zone under intel-rapl-mmio is the same counter as its namesake under intel-rapl, read in another way:
+only packages and DRAM are metered, each once. Since 2020 only root can read `energy_uj` (CVE-2020-8694); what cannot be
+read is unavailable, never zero.
 
 Source: kernel.org, Documentation/power/powercap/powercap.rst.
 """
@@ -29,7 +29,7 @@ Reader = Callable[[Path], str]
 
 
 def _read_text(path: Path) -> str:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a third of the time of Path.read_text, ten times a second
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # ten times a second; Path.read_text takes three times as long
     try:
         return os.read(fd, 256).decode("ascii")
     finally:
@@ -38,7 +38,7 @@ def _read_text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """One counter. wrap_at_j: its range, at whose end it begins anew; None if the kernel does not let it be read."""
+    """One counter."""
 
     path: Path
     name: str
@@ -52,35 +52,35 @@ class PowercapMeter:
     period_s = PERIOD_S
 
     def __init__(self, root: Path = Path("/"), read_text: Reader = _read_text) -> None:
-        """`root` and `read_text` are for tests: root ignores file modes, so a refusal has to be played."""
+        """root, read_text: for tests; the root user ignores file modes, so a refusal has to be simulated."""
         self._read_text = read_text
         self._place = root / _PLACE
         self._zones, self._reasons = self._find()
 
     def probe(self) -> str | None:
-        """None if every package and DRAM zone that is there can be read."""
+        """None if every package and DRAM zone of this node can be read."""
         if not self._place.is_dir():
-            return f"{self._place}: there is no powercap in this kernel (a virtual machine has none)"
+            return f"{self._place}: this kernel has no powercap (virtual machines have none)"
         if self._reasons:
             return "; ".join(self._reasons)
-        return None if self._zones else f"{self._place}: no processor package shows a counter there"
+        return None if self._zones else f"{self._place}: no processor package has a counter there"
 
     def specs(self) -> tuple[MeterSpec, ...]:
         return tuple(zone.spec for zone in self._zones)
 
     def read(self) -> dict[str, float | None]:
-        """Joules by meter id; None where a read failed, which costs nothing if a later one succeeds."""
+        """Joules by meter id; None if a read failed, which costs nothing if a later one succeeds."""
         return {zone.spec.id: self._joules(zone.path / "energy_uj") for zone in self._zones}
 
     def close(self) -> None:
-        """Nothing is held open: a zone can vanish with its driver."""
+        """Nothing is held open, because a zone can vanish with its driver."""
 
     def _find(self) -> tuple[tuple[Zone, ...], list[str]]:
         zones: dict[str, Zone] = {}
         reasons: list[str] = []
         for path, name in self._candidates():
             if name in zones:
-                continue  # the memory-mapped twin of a counter that is there already
+                continue  # the memory-mapped twin of a counter that was already found
             if self._joules(path / "energy_uj") is None:
                 reasons.append(
                     f"{path / 'energy_uj'} cannot be read (root, or a udev rule that lets your group read it)"
@@ -90,7 +90,7 @@ class PowercapMeter:
         return tuple(zones.values()), reasons
 
     def _candidates(self) -> Iterator[tuple[Path, str]]:
-        """Package and DRAM zones with a name of their own in the whole machine, model-specific registers first."""
+        """Package and DRAM zones with names that are unique in the machine, model-specific registers first."""
         if not self._place.is_dir():
             return
         found = [(path, match) for path in self._place.iterdir() if (match := _ZONE.fullmatch(path.name))]

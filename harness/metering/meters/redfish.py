@@ -1,7 +1,7 @@
 """A node's own power sensor through Redfish over HTTP(S): EnvironmentMetrics, Power, or a Sensor resource.
 
 Source: DMTF DSP2046 (Redfish resource and schema guide): EnvironmentMetrics.PowerWatts.Reading,
-Power.PowerControl[].PowerConsumedWatts, Sensor.Reading with ReadingUnits "W". Its energy counters are in kWh with a
+Power.PowerControl[].PowerConsumedWatts, Sensor.Reading with ReadingUnits "W". Its energy counters are in kWh with
 few digits, too coarse for a run of minutes, and are not used.
 """
 
@@ -13,6 +13,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
@@ -23,6 +24,23 @@ from harness.log.power_format import MeterSpec
 PERIOD_S = 1.0
 TIMEOUT_S = 5.0
 MAX_ANSWER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RedfishSource:
+    """A resource of a Redfish service."""
+
+    url: str
+    user: str | None = None
+    password_env: str | None = None
+    ca_file: str | None = None
+    accuracy_pct: float | None = None
+    node: int = 0
+    kind: str = "redfish"
+
+    @property
+    def name(self) -> str:
+        return f"redfish {self.url}"
 
 
 class RedfishMeter:
@@ -39,24 +57,24 @@ class RedfishMeter:
         ca_file: str | None = None,
         accuracy_pct: float | None = None,
     ) -> None:
-        """`url` of the resource, for example https://bmc/redfish/v1/Chassis/1/EnvironmentMetrics.
+        """url: of the resource, for example https://bmc/redfish/v1/Chassis/1/EnvironmentMetrics.
 
         Raises:
-            UsageError: the address is not http or https, would carry a password unencrypted over a network, or
-                the certificates cannot be read.
+            UsageError: the address is not http or https, a password would cross a network unencrypted, or the
+                certificates cannot be read.
         """
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"redfish: url is {printable(url)!r}; it must begin with https:// or http://")
         if parts.scheme == "http" and password and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise UsageError(f"redfish: url is {printable(url)!r}; a password travels by https only")
+            raise UsageError(f"redfish: url is {printable(url)!r}; a password is sent over https only")
         self._request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310
         if user is not None:
             token = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
             self._request.add_unredirected_header("Authorization", f"Basic {token}")
         try:
             self._context = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
-        except OSError as error:  # an SSLError is one, too
+        except OSError as error:  # SSLError is one too
             raise UsageError(f"redfish: ca_file {printable(ca_file)}: {error.strerror or printable(error)}") from None
         self._spec = MeterSpec(
             id=f"redfish:{parts.hostname}{parts.path}",
@@ -91,7 +109,7 @@ class RedfishMeter:
             return {self._spec.id: None}
 
     def close(self) -> None:
-        """Every reading is a request of its own."""
+        """Nothing to close: every reading is a separate request."""
 
     def _get(self) -> Any:
         with urllib.request.urlopen(self._request, timeout=TIMEOUT_S, context=self._context) as response:  # noqa: S310

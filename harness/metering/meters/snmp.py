@@ -1,12 +1,13 @@
-"""An outlet or a branch of a power distribution unit by SNMP: net-snmp's `snmpget`, one object a reading.
+"""An outlet or a branch of a power distribution unit over SNMP: net-snmp's `snmpget`, one object per reading.
 
-Which object holds active power, and in which unit, differs from maker to maker; both are declared.
+Which object has the active power, and in which unit, depends on the maker; both are declared.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass
 
 from harness.log.power_format import MeterSpec
 from harness.metering.meters.ipmi import TIMEOUT_S, Runner, run_program
@@ -15,8 +16,25 @@ PERIOD_S = 1.0
 _NUMBER = re.compile(rb"\s*(-?[0-9]{1,12}(\.[0-9]{1,6})?)\s*")
 
 
+@dataclass(frozen=True, slots=True)
+class SnmpSource:
+    """An outlet of a power distribution unit."""
+
+    host: str
+    oid: str
+    watts_per_unit: float = 1.0
+    calibrated: bool = False
+    accuracy_pct: float | None = None
+    node: int = 0
+    kind: str = "snmp"
+
+    @property
+    def name(self) -> str:
+        return f"snmp {self.host} {self.oid}"
+
+
 class SnmpMeter:
-    """One object of one unit; community and credentials come from the user's own snmp.conf."""
+    """One object of one unit; community and credentials are in the user's own snmp.conf."""
 
     name = "snmp"
     period_s = PERIOD_S
@@ -30,7 +48,7 @@ class SnmpMeter:
         is_calibrated: bool = False,
         run: Runner = run_program,
     ) -> None:
-        """`is_calibrated`: an external meter with a certificate (class A) rather than a unit's own sensor (class B)."""
+        """is_calibrated: an external meter with a certificate (class A) rather than a unit's own sensor (class B)."""
         self._command = ["snmpget", "-Oqv", "-t", "1", "-r", "1", host, oid]
         self._factor = watts_per_unit
         self._run = run
@@ -54,7 +72,7 @@ class SnmpMeter:
             return "snmpget (net-snmp) is not installed"
         except (OSError, subprocess.SubprocessError) as error:
             return f"snmpget failed: {type(error).__name__}"
-        return None if self.read()[self._spec.id] is not None else f"{self._spec.source}: the answer is no number"
+        return None if self.read()[self._spec.id] is not None else f"{self._spec.source}: the answer is not a number"
 
     def specs(self) -> tuple[MeterSpec, ...]:
         return (self._spec,)
@@ -67,4 +85,4 @@ class SnmpMeter:
         return {self._spec.id: float(match[1]) * self._factor if match else None}
 
     def close(self) -> None:
-        """Every reading is a program of its own."""
+        """Nothing to close: every reading is a separate program."""

@@ -1,9 +1,8 @@
-"""AMD accelerators, and the processors of Apple and Jetson, through zeus, where a person has installed it; imported
-when asked for, never before.
+"""AMD accelerators and the chips of Apple and Jetson, through zeus if it is installed; imported only when requested.
 
-Only its counters are taken, and differences are formed here. Where zeus sees no device it says 0 J without a word, so
-that is a reason here, not a zero. Devices of NVIDIA's are refused: the meter `nvml` reads them itself, and two names
-for one device would be added up. A Jetson's counter is no counter: zeus polls the power and sums it up (class D).
+Only its counters are used, and differences are computed here. If zeus sees no device, it silently returns 0 J; here
+that is a reason, not a zero. NVIDIA devices are refused: the meter `nvml` reads them itself, and two names for one
+device would be added up. A Jetson's counter is not a real counter: zeus polls the power and sums it up (class D).
 
 Source: ml-energy/zeus 0.16.0. zeus.device.gpu: get_gpus() prefers NVML to AMD SMI; GPU.get_total_energy_consumption()
 in mJ since the driver was loaded; the odd half of an MI250 has none, its energy is in the even half's.
@@ -23,11 +22,11 @@ from harness.log.power_format import Component, Kind, MeterClass, MeterSpec, Sco
 
 PERIOD_S = 1.0
 _MILLI = 1e-3
-# Field of a measurement of a system on a chip -> what it is. Fields for single cores and clusters lie within these.
+# Field of a measurement of a system on a chip -> component. The fields of single cores and clusters are parts of these.
 _APPLE: dict[str, Component] = {
     "cpu_total_mj": "cpu_package",
     "gpu_mj": "gpu",
-    "ane_mj": "gpu",  # the neural engine: an accelerator beside the other
+    "ane_mj": "gpu",  # the neural engine: another accelerator
     "dram_mj": "dram",
 }
 _JETSON_WHOLE = "total_energy_mj"
@@ -38,7 +37,7 @@ Import = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One thing that is metered; read: its millijoules."""
+    """One metered component. read: its millijoules."""
 
     spec: MeterSpec
     read: Callable[[], float | None]
@@ -51,7 +50,7 @@ class ZeusMeter:
     period_s = PERIOD_S
 
     def __init__(self, load: Import = importlib.import_module) -> None:
-        """`load` imports a module by name; tests give their own."""
+        """load: imports a module by name; a double in tests."""
         self._parts: list[_Part] = []
         self._errors: tuple[type[Exception], ...] = (OSError, ValueError, RuntimeError, queue.Empty)
         self._reason = self._open(load)
@@ -75,7 +74,7 @@ class ZeusMeter:
         return found
 
     def close(self) -> None:
-        """zeus ends with the process."""
+        """Nothing to close: zeus ends with the process."""
 
     def _open(self, load: Import) -> str | None:
         try:
@@ -95,9 +94,9 @@ class ZeusMeter:
         if not devices:
             return "zeus sees no device"
         if any("nvidia" in type(device).__name__.lower() for device in devices):
-            return "zeus sees devices of NVIDIA's, which the meter nvml reads itself: --meter nvml"
+            return "zeus sees NVIDIA devices, which the meter nvml reads: --meter nvml"
         if not hasattr(devices[0], "get_total_energy_consumption"):
-            return "zeus is of a version before get_total_energy_consumption: pip install -U zeus"
+            return "this version of zeus has no get_total_energy_consumption: pip install -U zeus"
         for index, device in enumerate(devices):
             try:
                 name = printable(device.get_name())
@@ -106,7 +105,7 @@ class ZeusMeter:
                 return f"zeus: device {index}: {printable(error, 200)}"
             is_second_half = "MI250" in name and index % 2 == 1  # the first half's counter has its energy
             if not has_counter and not is_second_half:
-                return f"zeus: {name} ({index}) has no energy counter that moves as its power says"
+                return f"zeus: {name} ({index}) has no energy counter that agrees with its power"
             if has_counter:
                 self._add(f"{index}:energy", "gpu", "board", "C", name, device.get_total_energy_consumption)
         return self._judge()
@@ -137,7 +136,7 @@ class ZeusMeter:
 
     def _judge(self) -> str | None:
         if not self._parts:
-            return "zeus sees nothing here that counts energy"
+            return "zeus sees no energy counter here"
         failed = [name for name, value in self.read().items() if value is None]
         return f"{failed[0]} cannot be read" if failed else None
 

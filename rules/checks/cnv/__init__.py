@@ -1,1 +1,1 @@
-"""Convergence: results that need fewer samples than the reference allows."""
+"""Convergence: results that need fewer samples than the reference allows, or have no reference."""

@@ -2,10 +2,10 @@
 
 ## What it does
 Compares the trimmed mean of the samples to target with the reference convergence points at the same global batch size
-(one-sided t-test, p < 0.05, with pruning and interpolation). The open division has other recipes and is left out.
+(one-sided t-test, p < 0.05, with pruning and interpolation). The open division allows other recipes and is left out.
 
 ## Why it matters
-The closed division fixes the recipe. Who converges faster than chance allows has changed it.
+The closed division fixes the recipe. A result that converges faster than chance allows has changed it.
 
 ## Example
 The reference needs 96,000 samples on average, at least 89,400 are acceptable, and the result needs 70,000.
@@ -22,26 +22,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring import timeline
-from harness.scoring.convergence import judge_convergence
 from harness.submission.result import Result
+from rules.checks.cnv._convergence import verdict_of
 
 SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or result.kind == "log":
-        return
-    sizes = {timeline.batch_size(log) for log in result.runs}
-    if len(sizes) != 1 or None in sizes or any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs):
-        return  # batch sizes that differ are HYP008's
-    batch_size = sizes.pop()
-    assert batch_size is not None
-    samples = [timeline.samples_to_target(log, rules) for log in result.runs]
-    verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    if verdict.status == "fail":
+    verdict = None if rules is None else verdict_of(result, rules)
+    if verdict is not None and verdict.status == "fail":
         yield Fault(
             str(result.path),
             None,

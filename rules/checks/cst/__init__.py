@@ -1,1 +1,1 @@
-"""Cost: prices, billing and what a result claims to have cost."""
+"""Cost: stated amounts, prices that cannot be used, and bills that contradict the runs."""

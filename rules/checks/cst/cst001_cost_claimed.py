@@ -1,18 +1,18 @@
 """A cost is stated instead of derived.
 
 ## What it does
-Looks for amounts of money in the logs' keys and in the system description: names with usd, cost, price or dollar in
-them. A `tta_price_sku`, which names a price in the dated price book, is none.
+Looks for amounts of money in the keys of the logs and in the system description: names that contain usd, eur, cost,
+price or dollar. A `tta_price_sku`, which names a row of the dated price book, is allowed.
 
 ## Why it matters
-Cost is time on a machine at a published rate, computed by who ranks. What a submitter writes down is what they would
-like to have paid.
+Cost is time on a machine at a published rate, computed by whoever ranks. An amount that a submitter writes down is only
+what they would like to have paid.
 
 ## Example
 `cost_usd` = 0.05 in the system description.
 
 ## Instead
-Name a price of rules/v1/prices.yaml in the system description, or none.
+Name a row of rules/v1/prices.yaml in the system description, or none.
 
 ## Source
 Cost: harness/cost/price_book.py. MLPerf removed its cost metric because cost varies by region and customer.

@@ -1,24 +1,24 @@
-"""The logs do not name one price book that is kept, and was in force.
+"""The logs do not name a single known price book that was in force.
 
 ## What it does
 Looks up the `prices_digest` of `tta_rules` among the organiser's price books. Every log of a result must name the same
-one. Logs that name none are priced by the first book, and reported once there are several. A book that a newer one had
-replaced before the day on which the first run began is reported, too, and one that is of a later day; not the first
-book, which prices what is older than all.
+one. Logs that name none are priced by the first book, which is reported if there are several books. Also reported is a
+book that had been replaced by a newer one before the day on which the first run began, or that is dated later than that
+day. The first book is exempt from the latter, since it prices everything older than itself.
 
 ## Why it matters
-A result is priced for good by the book that was in force when it was made. Where that book is not kept, or the logs
-disagree, the cost is null: another book's price would change an old result. And who may choose
-among old books takes the cheapest.
+A result is always priced by the book that was in force when it was made. If that book is not kept, or the logs
+disagree, the cost is null: the prices of another book would change an old result. And a submitter who could choose
+among old books would choose the cheapest.
 
 ## Example
-The logs name the book 3f2a91bc77d0…; rules/v1/prices.yaml and rules/v1/prices/ have others.
+The logs name the book 3f2a91bc77d0…, but rules/v1/prices.yaml and rules/v1/prices/ have other books.
 
 ## Instead
-The organiser keeps every book once published. For a result: hand in the logs as they were written.
+The organiser keeps every book once it is published. For a result: submit the logs as they were written.
 
 ## Source
-Cost: docs/cost.md; harness/scoring/cost.py.
+Cost: docs/explanation/cost.md; harness/scoring/cost.py.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _began(result: Result) -> str | None:
-    """The day of the first run, by UTC; None for a time that is in no calendar."""
+    """The UTC day on which the first run began; None for a time outside the calendar."""
     try:
         first_ms = min(log.events[0].time_ms for log in result.runs if log.events)
         return datetime.fromtimestamp(first_ms / 1e3, UTC).date().isoformat()

@@ -1,20 +1,20 @@
-"""The declaration of what was billed cannot be read.
+"""The billing declaration cannot be read.
 
 ## What it does
-Reads `billing.yaml` as strictly as a rules file: known keys only, instants in UTC, amounts without a sign, no node held
-twice at one moment, no price typed.
+Reads `billing.yaml` as strictly as a rules file: known keys only, times in UTC, unsigned amounts, no node held twice at
+the same moment, no stated price.
 
 ## Why it matters
-It is a claim about money. What is read half-way says something that nobody declared.
+It is a claim about money. If only part of it is read, it says something that no one declared.
 
 ## Example
 `released: 2026-11-20 11:30`, which names no time zone.
 
 ## Instead
-Write it in the form of docs/cost.md, or leave the file out: it is never needed to rank.
+Write it as docs/explanation/cost.md describes, or leave the file out: it is never needed to rank.
 
 ## Source
-Cost: docs/cost.md; harness/submission/billing.py.
+Cost: docs/explanation/cost.md; harness/submission/billing.py.
 """
 
 from __future__ import annotations

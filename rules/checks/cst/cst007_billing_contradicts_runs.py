@@ -1,20 +1,20 @@
-"""The declaration of what was billed does not cover a run.
+"""The billing declaration does not cover a run.
 
 ## What it does
 Compares `billing.yaml` with the logs: from the first to the last line of every run, by the wall clock, as many nodes
-must have been held as the system description says. Two seconds of difference between clocks are let pass.
+must have been held as the system description says. Clocks may differ by two seconds.
 
 ## Why it matters
-Nobody trains on a machine that they do not hold. What is left out of a bill makes it small.
+No one trains on a machine that they do not hold. Leaving nodes or attempts out makes a bill smaller.
 
 ## Example
 Two attempts of 20 minutes, and five runs of 10 minutes one after the other.
 
 ## Instead
-List every node that was held for the result, failed attempts too, from the moment it was provided to its release.
+List every node that was held for the result, including failed attempts, from provisioning to release.
 
 ## Source
-Cost: docs/cost.md; the cost of a result is that of all attempts it needed, not only of those that are kept.
+Cost: docs/explanation/cost.md. The cost of a result is that of all attempts it needed, not only of those that are kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     try:
         attempts = read_billing(path).attempts
     except SubmissionError:
-        return  # there is none, or what is wrong with it is a finding of its own
+        return  # there is none, or CST006 reports what is wrong with it
     for log in result.runs:
         if not log.events:
             continue

@@ -1,12 +1,12 @@
-"""The price that is named is of a machine with other accelerators.
+"""The named price is for a machine with different accelerators.
 
 ## What it does
-Compares the accelerators of the row behind `tta_price_sku`, their number a node and their name, with those of the
-system description. A row that does not say them is not compared.
+Compares the accelerators of the row that `tta_price_sku` names, their number per node and their name, with those of the
+system description. A row that does not state them is not compared.
 
 ## Why it matters
-The price is not typed, but the name of the row is: an eight-accelerator node at the price of a two-core one would win
-every ranking by cost.
+The price is not chosen freely, but the name of the row is: an eight-accelerator node at the price of a two-core machine
+would win every ranking by cost.
 
 ## Example
 accelerators_per_node = 8 with `tta_price_sku` = "azure/Standard_NC24ads_A100_v4/eastus/on_demand", which has one.
@@ -15,7 +15,7 @@ accelerators_per_node = 8 with `tta_price_sku` = "azure/Standard_NC24ads_A100_v4
 Name the row of the machine that ran.
 
 ## Source
-Cost: docs/cost.md.
+Cost: docs/explanation/cost.md.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
 
 
 def _is_named(family: str, model: str) -> bool:
-    """Whether the first word of the price's accelerator ("A100 80 GB") is a word of the described one."""
+    """Whether the first word of the priced accelerator ("A100 80 GB") is a word of the described one."""
     words = re.findall(r"[a-z0-9]+", model.lower())
     return re.findall(r"[a-z0-9]+", family.lower())[:1] in ([word] for word in words)

@@ -1,1 +1,1 @@
-"""Data: what was trained and evaluated on, and whether it can be verified."""
+"""Data: data that is not what the rules name, cannot be verified, or was cached before the run."""

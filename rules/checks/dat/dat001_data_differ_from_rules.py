@@ -1,16 +1,16 @@
-"""A run used other data than the rules name.
+"""A run used different data from those the rules name.
 
 ## What it does
-Compares the digest in `tta_data`, taken over all prepared files before the run, with `data_digest` of the benchmark.
+Compares the digest in `tta_data`, computed over all prepared files before the run, with `data_digest` of the benchmark.
 
 ## Why it matters
-Another data set is another benchmark: fewer or easier examples train faster.
+A different data set is a different benchmark: fewer or easier examples train faster.
 
 ## Example
-One class of the training images was left out; the digest differs.
+One class of the training images was left out, so the digest differs.
 
 ## Instead
-`tta data prepare` makes the data of the rules; delete what is there if it was changed.
+`tta data prepare` makes the data that the rules name; delete existing data if it was changed.
 
 ## Source
 MLPerf training rules, "Data State at Start of Run": a script verifies the data set by its checksum.

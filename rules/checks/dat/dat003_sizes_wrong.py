@@ -1,19 +1,19 @@
-"""The log names other sizes of the data than the rules.
+"""The log states different data sizes from the rules.
 
 ## What it does
 Compares `train_samples` and `eval_samples` with `train_examples` and `eval_examples` of the benchmark.
 
 ## Why it matters
-They say what an epoch is and what a quality is measured on.
+These numbers define what an epoch is and what a quality is measured on.
 
 ## Example
 `eval_samples` is 4,096 where the benchmark has 8,192.
 
 ## Instead
-Hand in the log as it was written, with the data of the rules.
+Submit the log as it was written, made with the data of the rules.
 
 ## Source
-MLPerf training rules, "Training and Test Sets"; MLPerf's checker passes `train_samples` = "banana".
+MLPerf training rules, "Training and Test Sets". MLPerf's checker passes `train_samples` = "banana".
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """The rules name no digest of the data.
 
 ## What it does
-Notes a benchmark without `data_digest`: the data are compared between the runs only.
+Reports a benchmark without `data_digest`: the data is only compared between the runs.
 
 ## Why it matters
-Whether these are the data of the reference cannot be verified from the log.
+The log cannot show whether this is the reference's data.
 
 ## Example
-A data set whose licence forbids to prepare it centrally, with a preparation that depends on a library's version.
+A data set whose licence forbids preparing it centrally, with a preparation that depends on a library's version.
 
 ## Instead
-The organiser publishes the digest of a prepared copy, as soon as there is one.
+The organiser publishes the digest of a prepared copy as soon as there is one.
 
 ## Source
-This ruleset: `data_digest` of the benchmark.
+The ruleset: `data_digest` of the benchmark.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The data may have been in memory when the run began.
 
 ## What it does
-Looks whether `cache_clear` is true: whether the operating system was asked to forget every file of the data, and
-whether it forgot as many as `tta_data` has.
+Expects `cache_clear` to be true, that is, the operating system was asked to evict every data file from its cache, and
+the number of files evicted to be the number in `tta_data`.
 
 ## Why it matters
-The first pass over data that are in memory already is faster than any disk.
+A first pass over data that is already in memory is faster than any disk.
 
 ## Example
 `cache_clear` is false: the file system refused, or the files are on a RAM disk.
@@ -37,5 +37,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if event.value is False:
         yield Fault(str(log.path), event.lineno, "the data were not cleared from the operating system's cache")
     elif isinstance(cleared, int) and isinstance(has, int) and cleared < has:
-        told = f"{cleared} of {has} data files were cleared from the operating system's cache"
-        yield Fault(str(log.path), event.lineno, told)
+        message = f"{cleared} of {has} data files were cleared from the operating system's cache"
+        yield Fault(str(log.path), event.lineno, message)

@@ -1,1 +1,1 @@
-"""Hyperparameters: values the rules do not permit, or that differ between places and runs."""
+"""Hyperparameters: settings that the rules do not permit, or that differ between places and runs."""

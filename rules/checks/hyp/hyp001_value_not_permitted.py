@@ -1,8 +1,8 @@
 """A hyperparameter has a value that the rules do not permit.
 
 ## What it does
-Compares every hyperparameter in `tta_config` with its constraint. In the open division, where any value may be used,
-only its type. A division that the ruleset does not know is held to the closed rules.
+Compares every hyperparameter in `tta_config` with its constraint. In the open division any value may be used, and only
+its type is checked. A division that the ruleset does not have is held to the closed rules.
 
 ## Why it matters
 In the closed division machines compete, not recipes.

@@ -1,16 +1,16 @@
 """A hyperparameter of the rules is not in the log.
 
 ## What it does
-Expects every hyperparameter of the benchmark in `tta_config` and as an event of its own name.
+Expects every hyperparameter of the benchmark in `tta_config` and as an event of its own.
 
 ## Why it matters
-What is not stated cannot be compared; a default that nobody sees may be any value.
+What is not stated cannot be compared; a default that no one sees may be any value.
 
 ## Example
 The rules constrain `opt_momentum`, and the log does not say what it was.
 
 ## Instead
-Hand in the log as it was written; the referee writes all of them.
+Submit the log as it was written; the referee writes all of them.
 
 ## Source
 MLPerf training rules, "Hyperparameters", and the logging of each of them.
@@ -34,7 +34,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if rules is None or found is None:
         return
     for name in rules.hyperparameters:
-        # An event global_batch_size that is missing is LOG011's.
+        # LOG011 reports a missing global_batch_size event.
         if name not in found:
             yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"tta_config has no hyperparameter {name}")
         elif log.first(name) is None and name != keys.GLOBAL_BATCH_SIZE:

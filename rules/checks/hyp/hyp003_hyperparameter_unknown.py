@@ -1,16 +1,16 @@
-"""A run has a hyperparameter that the rules do not know.
+"""A run has a hyperparameter that the rules do not have.
 
 ## What it does
 Looks up the names in `tta_config`, and all events that begin with `opt_`, among the benchmark's hyperparameters.
 
 ## Why it matters
-A switch that the rules do not know is a switch that nobody has permitted.
+A switch that is not in the rules has not been permitted.
 
 ## Example
 `opt_lookahead_steps` = 5 in a benchmark whose reference has no such thing.
 
 ## Instead
-Leave it out, or ask for it to become part of the rules.
+Leave it out, or ask for it to be added to the rules.
 
 ## Source
 MLPerf training rules, "Hyperparameters": by default they are those of the reference.

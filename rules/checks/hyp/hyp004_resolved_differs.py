@@ -1,19 +1,19 @@
-"""The worker ran with another configuration than was declared.
+"""The worker ran with a different configuration from the one declared.
 
 ## What it does
-Compares `tta_resolved`, which the worker says after it was prepared, with `tta_config`.
+Compares `tta_resolved`, the configuration that the worker reports after `prepare()`, with `tta_config`.
 
 ## Why it matters
 The rules were applied to what was declared. What trained is what was resolved.
 
 ## Example
-tta_config has global_batch_size 128, tta_resolved has 256.
+`tta_config` has global_batch_size 128, `tta_resolved` has 256.
 
 ## Instead
 Do not change the configuration in `open()` or `prepare()`.
 
 ## Source
-The run: harness/run/referee.py. Which configuration made a result is an open complaint about MLPerf's logs.
+The run: harness/run/referee.py. Which configuration made a result is a standing complaint about MLPerf's logs.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
 ## What it does
 Compares benchmark, division, seed and every hyperparameter that has a line of its own with `tta_config`, and the
-benchmark there with its workload and suite.
+benchmark in `tta_config` with its workload and suite.
 
 ## Why it matters
 Some readers look at the lines, some at the configuration. Two answers to one question are one too many.
 
 ## Example
-`seed` is 17, and tta_config says 23.
+`seed` is 17, and `tta_config` says 23.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The run: harness/run/referee.py, which writes both from one plan.

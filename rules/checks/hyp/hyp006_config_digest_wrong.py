@@ -1,19 +1,19 @@
-"""A configuration does not have the digest that stands beside it.
+"""A configuration does not have the digest stated with it.
 
 ## What it does
 Computes the SHA-256 of the canonical JSON of `tta_config` and `tta_resolved` and compares it with `metadata.digest`.
 
 ## Why it matters
-The digest is what other pages quote. A value that was changed afterwards shows here even if the chain was made anew.
+The digest is what other pages quote. A value that was changed afterwards shows here even if the chain was rebuilt.
 
 ## Example
-global_batch_size in tta_config changed from 128 to 256, the digest left as it was.
+global_batch_size in `tta_config` was changed from 128 to 256, and the digest left unchanged.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-The vocabulary: harness/log/events.py.
+The vocabulary: harness/log/keys.py.
 """
 
 from __future__ import annotations

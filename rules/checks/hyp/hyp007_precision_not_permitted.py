@@ -4,7 +4,7 @@
 Compares `precision` in `tta_config` with `precisions` of the benchmark. In the open division any may be used.
 
 ## Why it matters
-A lower precision trains faster and converges otherwise; the rules say which were found to be fair.
+A lower precision trains faster and converges differently; the rules say which precisions were found to be fair.
 
 ## Example
 precision "fp8" where fp32 and bf16 are permitted.

@@ -4,7 +4,7 @@
 Compares the hyperparameters of every run with those of the first; the seed is not one of them.
 
 ## Why it matters
-A result is the mean of runs of one recipe. A mean over recipes is nobody's time.
+A result is the mean of runs of one recipe. A mean over several recipes is the time of none.
 
 ## Example
 Four runs with a global batch of 128, the fifth with 256.
@@ -31,9 +31,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [(log, found) for log in result.runs if (found := timeline.hyperparameters(log)) is not None]
-    for log, found in told:
-        first_log, first = told[0]
+    configured = [(log, found) for log in result.runs if (found := timeline.hyperparameters(log)) is not None]
+    for log, found in configured:
+        first_log, first = configured[0]
         both = {**first, **found}
         differing = [name for name in both if first.get(name) != found.get(name)]
         if differing:

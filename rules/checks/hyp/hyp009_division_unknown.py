@@ -1,10 +1,10 @@
-"""A log names a division that there is not.
+"""A log names a division that does not exist.
 
 ## What it does
 Looks up `submission_division` among the divisions of the ruleset, letter for letter.
 
 ## Why it matters
-A division that nobody knows must not be one in which nothing is checked.
+An unknown division must not be one in which nothing is checked.
 
 ## Example
 `submission_division` is "close".

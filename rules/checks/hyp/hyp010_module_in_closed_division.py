@@ -4,11 +4,11 @@
 Looks for a module in `tta_config` of every run whose division is not open.
 
 ## Why it matters
-The closed division compares systems that train the same model with the same optimiser and schedule. A module brings
-others.
+The closed division compares systems that train the same model with the same optimiser and schedule. A module replaces
+some of these.
 
 ## Example
-submission_division is "closed", and tta_config has the module my_optimizer.py with the part build_optimizer.
+`submission_division` is "closed", and `tta_config` has the module my_optimizer.py with the part build_optimizer.
 
 ## Instead
 Run it with `tta run --division open --module FILE`, or without a module.

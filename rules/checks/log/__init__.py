@@ -1,1 +1,1 @@
-"""The log as a file: damaged, missing, doubled or misordered lines."""
+"""Logs: lines that are damaged, missing, repeated, out of order or malformed."""

@@ -1,20 +1,20 @@
-"""A log has no end of its run.
+"""A log does not record the end of its run.
 
 ## What it does
-Looks for `run_stop`. A run writes it whatever happens: target reached, budget spent, crashed, interrupted.
+Looks for `run_stop`. A run writes it however it ends: target reached, budget spent, crashed or interrupted.
 
 ## Why it matters
-A log that simply stops says nothing about its run. Read as "not finished yet" it hides a crash; read as "did not
-converge" it lets a truncated log count as the one miss that a result may have.
+A log that simply stops says nothing about how its run ended. Read as "not finished yet", it hides a crash; read as "did
+not converge", a truncated log passes as the one miss that a result may have.
 
 ## Example
-The last line of the log is an `eval_accuracy`; the machine was switched off.
+The last line of the log is an `eval_accuracy`: the machine was switched off.
 
 ## Instead
 Delete the log and run again with `tta run --resume`.
 
 ## Source
-MLPerf training rules, "Run Results"; two published v5.1 logs end without `run_stop` and were accepted.
+MLPerf training rules, "Run Results". Two published v5.1 logs end without `run_stop` and were accepted.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """A log was not written by this harness.
 
 ## What it does
-Looks for monotonic time (`elapsed_ns`) on the log's lines. Where no line has it, this is the only finding on the log.
+Looks for monotonic time (`elapsed_ns`) on the lines of the log. If no line has it, this is the only finding on the log.
 
 ## Why it matters
-Wall clocks are set and stepped; without monotonic time, order and chain nothing in the log can be verified.
-One clear finding is worth more than thirty about keys that another program never writes.
+Wall clocks are set and stepped. Without monotonic time, sequence numbers and a hash chain, nothing in the log can be
+verified. One clear finding is worth more than thirty about keys that another program never writes.
 
 ## Example
-A log of MLPerf's own `mllog` module: the same line format, wall-clock time stamps only.
+A log of MLPerf's own `mllog` module: the same line format, but wall-clock timestamps only.
 
 ## Instead
-Run with `tta run`; or judge an MLPerf log by a ruleset of its round (`--ruleset`), where there is one.
+Run with `tta run`; or judge an MLPerf log by the ruleset of its round (`--ruleset`), if there is one.
 
 ## Source
-The line format: harness/log/events.py. Logs edited in their time stamps pass MLPerf's checker.
+The line format: harness/log/events.py. Logs with edited timestamps pass MLPerf's checker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A line begins like one of ours and cannot be read.
+"""A line starts like a log line but cannot be read.
 
 ## What it does
-Reports each line with `:::MLLOG` that is not one JSON object with time, type, key, value and metadata, each of its
-type, no name in it twice and no NaN or infinity.
+Reports each line with `:::MLLOG` that is not a single JSON object with time, type, key, value and metadata, each of the
+right type, with no duplicate names and no NaN or infinity.
 
 ## Why it matters
 What cannot be read cannot be judged: a checker that skips such a line can be made blind to any event.
@@ -14,7 +14,7 @@ What cannot be read cannot be judged: a checker that skips such a line can be ma
 Keep logs byte for byte as the referee wrote them; do not pass them through an editor or a log collector.
 
 ## Source
-The line format: harness/log/events.py. MLPerf's parser ends with a KeyError on 15 published v0.7 logs.
+The line format: harness/log/events.py. MLPerf's parser fails with a KeyError on 15 published v0.7 logs.
 """
 
 from __future__ import annotations

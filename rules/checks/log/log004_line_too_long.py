@@ -1,17 +1,17 @@
 """A line is longer than any line of a run can be.
 
 ## What it does
-Reports lines with `:::MLLOG` of more than 1 MiB; they are not read.
+Reports lines with `:::MLLOG` that are longer than 1 MiB. They are not read.
 
 ## Why it matters
-The longest line of a real log has some kilobytes. A line without an end is damage, or an attempt on the reader's
+The longest line of a real log is a few kilobytes. An endless line is damage, or an attempt to exhaust the reader's
 memory.
 
 ## Example
-A binary file of 2 GB that contains the token once.
+A 2 GB binary file that contains the token once.
 
 ## Instead
-Keep logs as the referee wrote them; let other programs write to a file of their own.
+Keep logs as the referee wrote them; let other programs write to files of their own.
 
 ## Source
 The reader's limits: harness/log/run_log.py.

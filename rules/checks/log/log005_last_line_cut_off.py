@@ -1,10 +1,10 @@
-"""The last line has no end.
+"""The last line of a log is cut off.
 
 ## What it does
-Reports a last line with `:::MLLOG` and without a line end. The referee writes a line and its end in one call.
+Reports a last line that has `:::MLLOG` but no newline. The referee writes a line and its newline in one call.
 
 ## Why it matters
-Something was cut off: at least the end of this line, and perhaps lines after it.
+Something was cut off: at least the end of this line, and perhaps further lines.
 
 ## Example
 A copy that stopped when a disk was full.

@@ -1,21 +1,20 @@
 """A line was changed, added or removed after the log was written.
 
 ## What it does
-Compares `prev` of every line with the SHA-256 of the line before.
+Compares `prev` on every line with the SHA-256 of the line before.
 
 ## Why it matters
-The chain shows damage and casual edits with their line. It is no signature: whoever writes the whole log anew can chain
-it anew, which is why the other checks look at what the lines say.
+The chain reveals damage and casual edits, and on which line. It is not a signature: anyone who rewrites the whole log
+can also rebuild the chain, which is why the other checks look at what the lines say.
 
 ## Example
-`eval_accuracy` on line 40 changed from 0.89 to 0.91: line 41 does not follow from it any more.
+`eval_accuracy` on line 40 was changed from 0.89 to 0.91: line 41 no longer follows from it.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-The chain: harness/log/events.py. MLPerf logs have none, and none of 18 edits of a published log was noticed by its
-checker.
+The chain: harness/log/events.py. MLPerf logs have none, and its checker noticed none of 18 edits of a published log.
 """
 
 from __future__ import annotations

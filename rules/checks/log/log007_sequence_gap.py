@@ -1,16 +1,16 @@
-"""The numbers of the lines do not follow each other.
+"""The sequence numbers of the lines are not consecutive.
 
 ## What it does
-Expects `seq` to be 0 on the first line and one more on each line after it.
+Expects `seq` to be 0 on the first line and to increase by one on each line after it.
 
 ## Why it matters
-A hole is a line that was taken out; a repeated number is a line that was put in or moved.
+A gap is a line that was removed; a repeated number is a line that was inserted or moved.
 
 ## Example
-Line 40 has seq 39, line 41 has seq 42: two evaluations are gone.
+Line 40 has seq 39 and line 41 has seq 42: two evaluations are gone.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The line format: harness/log/events.py.

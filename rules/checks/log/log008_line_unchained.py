@@ -1,20 +1,20 @@
-"""A line without order, time or chain stands among lines that have them.
+"""A line without sequence number, time or chain is among lines that have them.
 
 ## What it does
 Reports lines without `seq`, `elapsed_ns` or `prev` in a log of this harness.
 
 ## Why it matters
 The referee is the only writer of a log. Such a line comes from somewhere else, most often from training code that
-prints MLPerf lines of its own, and its values would be read as the referee's.
+prints MLPerf lines of its own, and its values would be taken for the referee's.
 
 ## Example
 A library that calls `mllogger.event("eval_accuracy", 0.95)` writes to the same file.
 
 ## Instead
-Let training code print to standard output; the referee keeps that in a file beside the log.
+Let training code print to standard output; the referee keeps that in a file next to the log.
 
 ## Source
-"Nobody but the referee holds the clock": harness/run/referee.py.
+Only the referee holds the clock: harness/run/referee.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A log has more events than a run can have.
 
 ## What it does
-Reports a log with more than 10,000 events of one key (100,000 power readings), more than 1,000 different keys, or
-more than 64 MiB of events; what is beyond is not kept.
+Reports a log with more than 10,000 events of one key (100,000 power readings), more than 1,000 different keys, or more
+than 64 MiB of events. Events beyond these limits are not kept.
 
 ## Why it matters
 Events that were not kept were not judged.
@@ -11,7 +11,7 @@ Events that were not kept were not judged.
 A log with 200,000 `block_start` lines.
 
 ## Instead
-Evaluate at the ruleset's cadence; a run has some tens of evaluations. Statistics (`tracked_stats`) may be many.
+Evaluate at the ruleset's cadence; a run has a few dozen evaluations. Statistics (`tracked_stats`) may be many.
 
 ## Source
 The reader's limits: harness/log/run_log.py.

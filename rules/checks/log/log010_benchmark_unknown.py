@@ -1,19 +1,20 @@
-"""A log names no benchmark that the ruleset knows.
+"""A log names a benchmark that the ruleset does not have.
 
 ## What it does
 Looks up `submission_benchmark` among the benchmarks of the ruleset.
 
 ## Why it matters
-Without rules no target, cadence or limit can be looked at; a log must not pass because nobody knew what to look for.
+Without rules there is no target, cadence or limit to check; a log must not pass because nothing was there to check it
+against.
 
 ## Example
 `submission_benchmark` is "image_clasification_mini".
 
 ## Instead
-Name the benchmark as the rules do, `<workload>_<suite>`; or judge by the ruleset that has it (`--ruleset`).
+Name the benchmark as the rules do, `<workload>_<suite>`; or judge the log by the ruleset that has it (`--ruleset`).
 
 ## Source
-This ruleset's files, one a workload. MLPerf's package checker skips an unknown benchmark with a warning.
+The ruleset's files, one per workload. MLPerf's package checker skips an unknown benchmark with a warning.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """A key that every run writes is missing.
 
 ## What it does
-Looks for the keys that the referee writes once: those before the clock always; those of each stage as soon as a later
-stage has begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after
-`run_stop`. `run_stop` and `tta_end` themselves have checks of their own.
+Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
+begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
+`run_stop` and `tta_end` have checks of their own.
 
 ## Why it matters
-Each check looks at what is there. This one makes sure that it is there, so that nothing passes because it was left out.
+The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.
 
 ## Example
-A log has `run_start` and no `init_stop`: how long initialisation took cannot be known.
+A log has `run_start` but no `init_stop`: how long initialisation took cannot be determined.
 
 ## Instead
-Hand in the log as it was written. If another program made it, write every key of harness/log/events.py.
+Submit the log as it was written. If another program made it, write every key of harness/log/keys.py.
 
 ## Source
 The order of a run: harness/run/referee.py. MLPerf training rules, logging.
@@ -38,7 +38,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     num_begun = max((place for place, is_there in enumerate(present) if is_there), default=0)
     if timeline.status(log) == timeline.SUCCESS:
         num_begun = len(_STAGES)
-    wanted = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
-    missing = [name for name in wanted if name not in log.counts]
+    required = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
+    missing = [name for name in required if name not in log.counts]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

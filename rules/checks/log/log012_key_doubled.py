@@ -1,17 +1,17 @@
-"""A key that a run writes once stands there twice.
+"""A key that a run writes once appears twice.
 
 ## What it does
-Reports every second event of a key that the referee writes exactly once: the header, the hyperparameters, both ends
-of initialisation, of the run and of the opening of the data, and the summary.
+Reports every second event of a key that the referee writes exactly once: the header, the hyperparameters, the start and
+end of initialisation, of the run and of opening the data, and the summary.
 
 ## Why it matters
-Of two `run_start` lines the later one makes a faster run. Which of two seeds was used, nobody can say.
+Of two `run_start` lines, the later one makes the run faster. If there are two seeds, no one can tell which was used.
 
 ## Example
 A second `run_start` ten seconds before `run_stop`: MLPerf's checker passes it with a warning, and the run takes 10 s.
 
 ## Instead
-Hand in the log as it was written, one run a log.
+Submit the log as it was written, one run per log.
 
 ## Source
 The order of a run: harness/run/referee.py. MLPerf training rules, "Run Results".
@@ -37,7 +37,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     once = _ONCE | frozenset(timeline.hyperparameters(log) or {}) - _REPEATED
     for name, count in log.counts.items():
         is_single = name in once or name.startswith(keys.HYPERPARAMETER_PREFIX)
-        # Of those that are kept: what comes after 64 MiB of events is LOG009's.
+        # Only events that were kept: what comes after 64 MiB of events is LOG009's.
         if is_single and len(found := log.all(name)) > 1:
             yield Fault(
                 str(log.path),

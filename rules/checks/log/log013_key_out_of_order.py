@@ -1,19 +1,19 @@
 """An event comes before or after its place in a run.
 
 ## What it does
-Expects header, clock, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger, end, in
+Expects header, clock, world, initialisation, `run_start`, blocks and evaluations, `run_stop`, energy, ledger and end in
 this order; `tta_format` first of all, and nothing but a last power reading and the summary after `run_stop`. Reports
-the first event that is out of order, and how many more there are.
+the first event that is out of order, and how many there are in total.
 
 ## Why it matters
-A target that is reached after the clock has stopped was not reached. Hyperparameters that are written down when the run
-is over can be written to suit.
+A target that is reached after the clock has stopped was not reached. Hyperparameters that are written when the run is
+over can be chosen to suit.
 
 ## Example
 `run_stop` on line 40, `eval_accuracy` 0.95 on line 43.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The order of a run: harness/run/referee.py. MLPerf training rules, "Run Results": MLPerf's checker passes a target
@@ -55,14 +55,14 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     latest_place = 0
     misplaced: list[tuple[Event, Event]] = []
     for event, place in _placed(log.events, places):
-        if place is None:  # any other key: before run_stop, but for the last reading
+        if place is None:  # any other key: before run_stop, except the last reading
             is_late = latest_place >= _STOP_PLACE and (event.key != keys.POWER_READING or latest_place != _STOP_PLACE)
         else:
             is_late = place < latest_place
             if not is_late:
                 latest, latest_place = event, place
         if is_late:
-            assert latest is not None  # what it is later than
+            assert latest is not None  # the event it should have come before
             misplaced.append((event, latest))
     if misplaced:
         event, after = misplaced[0]
@@ -76,7 +76,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 
 def _placed(events: Iterable[Event], places: Mapping[str, int]) -> Iterator[tuple[Event, int | None]]:
-    """The events, each with its place, if it has one; without a second one of a single key, which is LOG012's."""
+    """Each event with its place, if it has one; not the repeats of a key that a run writes once, which are LOG012's."""
     seen: set[str] = set()
     for event in events:
         is_hyperparameter = event.key.startswith(keys.HYPERPARAMETER_PREFIX)

@@ -1,20 +1,21 @@
-"""A block or an evaluation has no beginning or no end.
+"""A block or an evaluation has no start or no end.
 
 ## What it does
-Expects each `block_start` to be followed by its `block_stop` and each `eval_start` by its `eval_stop` before another
-block or evaluation begins. In a run that was aborted, the interval that it broke off in may be open.
+Expects each `block_start` to be followed by its `block_stop`, and each `eval_start` by its `eval_stop`, before another
+block or evaluation begins. In a run that was aborted, the interval in which it broke off may be open.
 
 ## Why it matters
-Time is given to phases by these pairs. One that is missing, overlaps or nests moves seconds from phase to phase.
+Time is assigned to phases by these pairs. A pair that is incomplete, overlaps or nests moves seconds from one phase to
+another.
 
 ## Example
 `block_start` on line 30, `eval_start` on line 31, `block_stop` on line 32.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-MLPerf logging: "all intervals started must be ended", which its checkers stopped to enforce after round 0.6.
+MLPerf logging: "all intervals started must be ended", which its checkers stopped enforcing after round 0.6.
 """
 
 from __future__ import annotations

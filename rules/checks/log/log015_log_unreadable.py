@@ -1,10 +1,10 @@
 """A log of a result cannot be read at all.
 
 ## What it does
-Reports files named `result_<k>.txt` that are empty, have no line of ours, or cannot be opened.
+Reports files named `result_<k>.txt` that are empty, have no line of a `tta` log, or cannot be opened.
 
 ## Why it matters
-A run that cannot be read must not be mistaken for a run that is not there.
+A run that cannot be read must not be mistaken for a run that does not exist.
 
 ## Example
 `result_3.txt` has 0 bytes.

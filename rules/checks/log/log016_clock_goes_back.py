@@ -10,7 +10,7 @@ The referee's clock cannot go back. Lines were moved, or their times were edited
 Line 40 at 12.5 s, line 41 at 8.1 s.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The referee's clock: harness/base/clock.py. MLPerf's checker passes lines in any order of time.

@@ -1,17 +1,17 @@
-"""The two times of a line do not belong together.
+"""The two times of a line do not agree.
 
 ## What it does
 Compares `time_ms` with `elapsed_ns` on every line. The referee reads the wall clock once and derives every `time_ms`
-from monotonic time, so their difference is the same on every line, to 2 ms of rounding.
+from monotonic time, so their difference is the same on every line, to within 2 ms of rounding.
 
 ## Why it matters
-Whoever edits one of the two times and forgets the other has edited the log.
+If one of the two times was edited and the other forgotten, the log was edited.
 
 ## Example
-`elapsed_ns` of `run_stop` moved forward by 100 s, `time_ms` left as it was.
+`elapsed_ns` of `run_stop` was moved forward by 100 s, and `time_ms` left unchanged.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The referee's clock: harness/base/clock.py.

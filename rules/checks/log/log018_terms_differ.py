@@ -1,11 +1,11 @@
-"""A run was made under other rules than it is judged by.
+"""A run was made under different rules from those it is judged by.
 
 ## What it does
 Compares the ruleset's name and the digest of the benchmark's terms in `tta_rules` with the rules in force.
 
 ## Why it matters
-Target, cadence, budget or permitted values may have been others. The stop decision was made by those rules, so the
-time of the run is not the time to this target.
+Target, cadence, budget or permitted values may have been different. The decision to stop was made by those rules, so
+the time of the run is not the time to this target.
 
 ## Example
 The log was made when the target was 0.90; the rules now say 0.92.

@@ -1,10 +1,10 @@
-"""A log has no last line.
+"""A log has no final line.
 
 ## What it does
-Looks for `tta_end`, which the referee writes last and which counts the events.
+Looks for `tta_end`, the last line that the referee writes, which counts the events.
 
 ## Why it matters
-Without it nobody can tell whether lines are missing after `run_stop`.
+Without it no one can tell whether lines are missing after `run_stop`.
 
 ## Example
 The log ends with `run_stop`: energy and ledger were cut off.
@@ -29,7 +29,7 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    # A log without run_stop, or cut off in its last line, is reported as just that.
+    # LOG001 reports a log without run_stop, LOG005 one that is cut off in its last line.
     if keys.TTA_END not in log.counts and keys.RUN_STOP in log.counts and not log.defects_of("cut_off"):
         last = log.events[-1].lineno
         yield Fault(str(log.path), last, "the log has no tta_end: whether lines are missing at its end cannot be known")

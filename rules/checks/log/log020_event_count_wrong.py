@@ -1,16 +1,16 @@
 """A log has more or fewer events than its last line counts.
 
 ## What it does
-Compares `num_events` in `tta_end` with the events that were read.
+Compares `num_events` in `tta_end` with the number of events that were read.
 
 ## Why it matters
-An evaluation that was taken out, with the chain made anew, still is in the count.
+An evaluation that was removed is still in the count, even if the chain was rebuilt.
 
 ## Example
 `tta_end` counts 58 events; the log has 55.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 The order of a run: harness/run/referee.py.

@@ -1,21 +1,21 @@
-"""A value of the log does not have the form it must have.
+"""A value in the log is of the wrong type or incomplete.
 
 ## What it does
-Compares the values that other checks rely on with their form: which fields, and whether each is a text, a whole number,
-a number, a list or a truth value; whether the module of `tta_config`, where there is one, has a name, a digest and its
-parts; and whether each rank of `tta_world` says which it is, of how many, where it ran and with what.
+Checks the values that other checks rely on: which fields they have, and whether each is text, a whole number, a number,
+a list or a boolean; whether the module in `tta_config`, if there is one, has a name, a digest and its parts; and
+whether each rank in `tta_world` states its number, the world size, its host, its device and its versions.
 
 ## Why it matters
-A check that does not find what it compares has nothing to say. Values of the wrong form must not be a way around it.
+A check that does not find what it compares reports nothing. Values of the wrong type must not be a way around it.
 
 ## Example
-`seed` is "17" (a text), `tta_data` has no `digest`, or a rank names no host: it would be on the host of another.
+`seed` is "17" (text), `tta_data` has no `digest`, or a rank names no host and would be taken to be on another's.
 
 ## Instead
-Hand in the log as it was written. If another program made it, write the values as harness/log/events.py says.
+Submit the log as it was written. If another program made it, write the values as harness/log/keys.py describes them.
 
 ## Source
-The vocabulary: harness/log/events.py. MLPerf's checker passes `train_samples` = "banana".
+The vocabulary: harness/log/keys.py. MLPerf's checker passes `train_samples` = "banana".
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A log has a format that this version does not read.
 
 ## What it does
-Compares `version` in `tta_format` with the format of this harness.
+Compares `version` in `tta_format` with the format version of this harness.
 
 ## Why it matters
-A newer format may mean something else by the same key; judging it by the old meaning would be guessing.
+A newer format may use the same key for something else; judging it by the old meaning would be guesswork.
 
 ## Example
 `tta_format` says version 2; this harness reads version 1.
@@ -13,7 +13,7 @@ A newer format may mean something else by the same key; judging it by the old me
 Check the log with the harness that wrote it, or a newer one.
 
 ## Source
-The vocabulary: harness/log/events.py, FORMAT_VERSION.
+The vocabulary: harness/log/keys.py, FORMAT_VERSION.
 """
 
 from __future__ import annotations

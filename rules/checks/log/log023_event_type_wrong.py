@@ -1,17 +1,17 @@
-"""An interval's end is marked as something else.
+"""The start or end of an interval has the wrong event type.
 
 ## What it does
-Expects INTERVAL_START on each `..._start` and INTERVAL_END on each `..._stop` of initialisation, run, opening of
-the data, blocks and evaluations.
+Expects INTERVAL_START on each `..._start` and INTERVAL_END on each `..._stop` of initialisation, run, opening of the
+data, blocks and evaluations.
 
 ## Why it matters
-Other programs pair intervals by the type; a log that says one thing to them and another to us has two readings.
+Other programs pair intervals by their type. A log that says one thing to them and another to `tta` has two readings.
 
 ## Example
 `run_stop` is a POINT_IN_TIME.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 MLPerf logging: interval events.
@@ -34,6 +34,6 @@ _TYPES = {**dict.fromkeys(_STARTS, "INTERVAL_START"), **dict.fromkeys(_STOPS, "I
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for event in log.events:
-        wanted = _TYPES.get(event.key, event.event_type)
-        if event.event_type != wanted:
-            yield Fault(str(log.path), event.lineno, f"{event.key} is a {event.event_type}; it must be an {wanted}")
+        required = _TYPES.get(event.key, event.event_type)
+        if event.event_type != required:
+            yield Fault(str(log.path), event.lineno, f"{event.key} is a {event.event_type}; it must be an {required}")

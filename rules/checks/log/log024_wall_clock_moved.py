@@ -1,17 +1,17 @@
-"""The system's clock was set while the run went on.
+"""The system clock was set during the run.
 
 ## What it does
-Looks at `wall_drift_ms` in `tta_end`: how far the system's clock moved away from the monotonic clock during the run.
+Looks at `wall_drift_ms` in `tta_end`: how far the system clock moved relative to the monotonic clock during the run.
 
 ## Why it matters
-Nothing in the result depends on the wall clock. But a clock that moves by more than a second is one that somebody or
-something sets, and when the run took place is then known only so well.
+Nothing in the result depends on the wall clock. But a clock that moves by more than a second is being set by someone or
+something, and when the run took place is then known only that precisely.
 
 ## Example
-The system's clock was put back by an hour in the middle of a run: -3600000 ms.
+The system clock was set back by an hour in the middle of a run: -3600000 ms.
 
 ## Instead
-Let NTP or chrony slew the clock, and do not set it while a run goes on.
+Let NTP or chrony slew the clock, and do not set it during a run.
 
 ## Source
 The referee's clock: harness/base/clock.py.

@@ -1,1 +1,1 @@
-"""One log of an MLPerf round, held against that round's rules."""
+"""MLPerf logs: logs of an MLPerf round that break its rules or contradict themselves."""

@@ -1,13 +1,13 @@
-"""A line with MLPerf's token is no event.
+"""A line with MLPerf's token is not a readable event.
 
 ## What it does
-Takes what the reader could not read: no JSON, a field of an event that is missing or of the wrong type, a name that
-stands twice in a line, a number that is none, a line that ends with a carriage return alone, a line of more than a
+Reports what the reader could not read: invalid JSON, a field of an event that is missing or of the wrong type, a
+duplicate name in a line, an invalid number, a line that ends with a lone carriage return, a line of more than a
 megabyte, a last line that is cut off, more lines than a run has.
 
 ## Why it matters
 A line that cannot be read may be the one that decides. MLPerf's checker refuses some of these, crashes on others, and
-reads the rest in a way of its own.
+reads the rest in its own way.
 
 ## Example
 `:::MLLOG {"key": "run_start", "time_s": 12.5}`: no `time_ms`, no `value`, no `metadata`.
@@ -16,7 +16,7 @@ reads the rest in a way of its own.
 Log with MLPerf's `mllog` module, or with `tta run`.
 
 ## Source
-The line format of MLPerf's `mllog`; 15 logs of round 0.7, on which MLCommons' checker ends with an exception.
+The line format of MLPerf's `mllog`. MLCommons' checker fails with an exception on 15 logs of round 0.7.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The log names a benchmark or a division that the round does not have.
 
 ## What it does
-Looks for the first `submission_division` and `submission_benchmark` among those of the round, and for the benchmark in
-the division.
+Looks up the first `submission_division` and `submission_benchmark` among those of the round, and the benchmark in the
+division.
 
 ## Why it matters
-Whoever names no benchmark of the round is held against no rule of any benchmark. MLPerf's checker makes a file name of
-the value and crashes, or loads what the log points it to.
+A log that names no benchmark of the round is not compared with the rules of any benchmark. MLPerf's checker makes a
+file name of the value and crashes, or loads the file that the log points it to.
 
 ## Example
 `submission_benchmark` is "resnet" in round 5.1.0, which has no resnet.

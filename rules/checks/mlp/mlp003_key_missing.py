@@ -1,8 +1,8 @@
-"""A key that the round asks for is not in the log.
+"""A key that the round requires is not in the log.
 
 ## What it does
-Counts the lines of every key of the round's pages for this division and benchmark, and of groups of keys of which one
-must be there. Where lines cannot be read, all that is missing is one finding, since such a line may hold it.
+Counts the lines of every key that the round requires for this division and benchmark, and of groups of keys of which
+one is required. If lines cannot be read, all missing keys are one finding, since such a line may hold them.
 
 ## Why it matters
 What is not logged cannot be checked.
@@ -41,7 +41,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 
 def _perhaps(keys: list[str], log: RunLog) -> Fault:
-    """Whether what is missing is on a line that cannot be read, nobody knows."""
+    """One finding for all missing keys, since unreadable lines may hold them."""
     num_keys, num_unread = len(keys), log.num_unread
     named = f"{', '.join(keys[:MAX_NAMED])}{f' and {num_keys - MAX_NAMED} more' if num_keys > MAX_NAMED else ''}"
     of_keys = "1 key" if num_keys == 1 else f"{num_keys} keys"

@@ -1,10 +1,10 @@
-"""A key that must stand once stands there with several values.
+"""A key that may occur once occurs with different values.
 
 ## What it does
-Compares the values of all lines of a key that must stand once.
+Compares the values of all lines of a key that may occur only once.
 
 ## Why it matters
-Two values of one thing: which of them was the run's?
+If there are two values, it is not known which was the run's.
 
 ## Example
 `global_batch_size` 256 and, from another process, 512.

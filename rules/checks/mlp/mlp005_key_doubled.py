@@ -1,19 +1,20 @@
-"""A key that must stand once stands there more often, with one value.
+"""A key that may occur once is repeated with the same value.
 
 ## What it does
-Counts the lines of every key that must stand once.
+Counts the lines of every key that may occur only once.
 
 ## Why it matters
-Many processes writing the same line is untidy, no contradiction. Not so for the keys that bound the run: see MLP022.
+Many processes writing the same line is untidy but not a contradiction. This does not hold for the keys that bound the
+run: see MLP022.
 
 ## Example
-`submission_org` on 8 lines, one a process.
+`submission_org` on 8 lines, one per process.
 
 ## Instead
 Log from one process.
 
 ## Source
-MLCommons' compliance checker warns of this.
+MLCommons' compliance checker warns about this.
 """
 
 from __future__ import annotations

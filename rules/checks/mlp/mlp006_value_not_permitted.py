@@ -1,8 +1,8 @@
-"""A line says what the round does not permit.
+"""A line has a value that the round does not permit.
 
 ## What it does
-Holds every line of a key against the demands on it: a permitted value, a value that follows from another key's, a
-field that its metadata must have.
+Compares every line of a key with its constraints: a permitted value, a value that follows from another key's, a field
+that its metadata must have.
 
 ## Why it matters
 In the closed division the model, its optimiser and most hyperparameters are the reference's.

@@ -1,16 +1,16 @@
 """No evaluation reaches the target.
 
 ## What it does
-Looks for one evaluation that meets the benchmark's target.
+Looks for an evaluation that meets the benchmark's target.
 
 ## Why it matters
-A run that did not converge has no time to target. One such run of a result may be the slowest that is not averaged.
+A run that did not converge has no time to target. One such run of a result may be the slowest, which is not averaged.
 
 ## Example
 The best of twelve evaluations is 0.337; the target is 0.340.
 
 ## Instead
-Train on, or count the run as one that did not converge.
+Train longer, or count the run as one that did not converge.
 
 ## Source
 MLPerf training rules, "Benchmarks": quality targets.

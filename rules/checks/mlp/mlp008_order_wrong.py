@@ -1,7 +1,7 @@
-"""Lines stand in an order that no run has.
+"""Lines are in an order that no run has.
 
 ## What it does
-Looks before every line for the keys that must stand there, and for those that must not.
+Looks before every line for the keys that must precede it, and for those that must not.
 
 ## Why it matters
 Initialisation, start and stop bound what is timed.

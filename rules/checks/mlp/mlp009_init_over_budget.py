@@ -4,16 +4,16 @@
 Compares the time from the earliest `init_start` to `init_stop` with the round's limit for the division.
 
 ## Why it matters
-Work hidden in initialisation is work that is not on the clock.
+Work hidden in initialisation is not on the clock.
 
 ## Example
-1,900 s in the closed division of round 5.1.0, where 1,800 s are allowed.
+1,900 s in the closed division of round 5.1.0, which allows 1,800 s.
 
 ## Instead
 Start the clock when the limit is reached.
 
 ## Source
-MLPerf training rules, "Run Results"; the limits are those of MLCommons' compliance checker.
+MLPerf training rules, "Run Results". The limits are those of MLCommons' compliance checker.
 """
 
 from __future__ import annotations

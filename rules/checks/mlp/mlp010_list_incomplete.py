@@ -1,10 +1,10 @@
-"""The tensors that were initialised are not those of the model.
+"""The initialised tensors are not those of the model.
 
 ## What it does
-Compares what all lines of a key name in their metadata with the list of the round, in any order, each once.
+Compares the names in the metadata of all lines of a key with the round's list: in any order, each exactly once.
 
 ## Why it matters
-Rounds up to 1.1 ask for a line for every tensor that starts at random, so that none starts trained.
+Rounds up to 1.1 require a line for every randomly initialised tensor, so that none starts out trained.
 
 ## Example
 `weights_initialization` for 21 tensors of a Mask R-CNN, without `RPNHead_cls`.

@@ -4,7 +4,7 @@
 Compares the times of the first `run_start` and the first `run_stop`.
 
 ## Why it matters
-The score is the time between them; of such a run it is zero or negative.
+The score is the time between them; for such a run it is zero or negative.
 
 ## Example
 `run_stop` 60 s before `run_start`: a score of -1.0 minutes.
@@ -13,7 +13,8 @@ The score is the time between them; of such a run it is zero or negative.
 Log each line when it happens.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

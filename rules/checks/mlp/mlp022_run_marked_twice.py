@@ -1,10 +1,10 @@
 """The run starts or stops more than once.
 
 ## What it does
-Counts `run_start` and `run_stop`, whose value is null, so that many of them are "equal" to MLCommons' checker.
+Counts `run_start` and `run_stop`. Their value is null, so MLCommons' checker takes many of them to be "equal".
 
 ## Why it matters
-The score is the time between one start and one stop. A second start shortly before the stop makes it any number.
+The score is the time between one start and one stop. A second start shortly before the stop makes it arbitrary.
 
 ## Example
 A second `run_start` 10 s before `run_stop`: a score of 0.167 minutes instead of 5.1.
@@ -13,7 +13,8 @@ A second `run_start` 10 s before `run_stop`: a score of 0.167 minutes instead of
 Log from one process, once.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

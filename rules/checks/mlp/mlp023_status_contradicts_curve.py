@@ -1,20 +1,21 @@
-"""The status of the run is not what its evaluations say.
+"""The status of the run contradicts its evaluations.
 
 ## What it does
-Looks at `status` in the metadata of `run_stop`: "success" or "aborted", and "success" if an evaluation reached the
-target.
+Looks at `status` in the metadata of `run_stop`: it must be "success" or "aborted", and "success" if an evaluation
+reached the target.
 
 ## Why it matters
-MLCommons' checker asks that there be a status, and takes any; the score takes the run as it is.
+MLCommons' checker requires a status but accepts any; the score counts the run all the same.
 
 ## Example
-`status` is "aborted", and the log passes, as one evaluation reached the target.
+`status` is "aborted", and the log passes because one evaluation reached the target.
 
 ## Instead
 Write "success" when the target is reached, "aborted" otherwise.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

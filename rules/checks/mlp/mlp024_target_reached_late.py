@@ -1,20 +1,21 @@
 """The target is reached only after the clock has stopped.
 
 ## What it does
-Looks for an evaluation that meets the target and whose time is not after that of `run_stop`.
+Looks for an evaluation that meets the target at a time no later than `run_stop`.
 
 ## Why it matters
-What is reached after the stop is not in the time. MLCommons' checker takes any line of the file.
+What is reached after the stop is not in the time. MLCommons' checker accepts any line of the file.
 
 ## Example
 The only evaluation that reaches the target is an hour after `run_stop`.
 
 ## Instead
 Stop the clock when the target is reached. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are
-not looked at.
+exempt.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-MAX_LATE_S = 1.0  # clocks are set by some milliseconds; six published logs are late, by one
+MAX_LATE_S = 1.0  # clocks are adjusted by a few milliseconds; six published logs are late by one
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

@@ -1,20 +1,22 @@
 """Time goes backwards.
 
 ## What it does
-Compares the times of the lines of one key one after the other, of those that a run writes again and again; and
-`run_stop` with the evaluations that stand before it.
+Compares the times of consecutive lines of one key, for the keys that a run writes repeatedly; and `run_stop` with the
+evaluations before it.
 
 ## Why it matters
-One process writes them, one after the other, by one clock. Lines of different keys may come from different processes.
+One process writes these lines in sequence, by one clock. Lines of different keys may come from different processes.
 
 ## Example
-Evaluations and blocks shuffled; `run_stop` edited to half the time, so that it stands after evaluations of later.
+Evaluations and blocks were shuffled; `run_stop` was edited to half the time, so that it follows evaluations of a later
+time.
 
 ## Instead
 Leave the log as it was written.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -26,22 +28,14 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import REPEATED_KEYS
 
 SCOPE = "log"
-MAX_BACK_S = 1.0  # clocks are set by some milliseconds
-KEYS = (
-    keys.BLOCK_START,
-    keys.BLOCK_STOP,
-    "epoch_start",
-    "epoch_stop",
-    keys.EVAL_START,
-    keys.EVAL_STOP,
-    keys.EVAL_ACCURACY,
-)
+MAX_BACK_S = 1.0  # clocks are adjusted by a few milliseconds
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in KEYS:
+    for name in REPEATED_KEYS:
         pairs = itertools.pairwise(log.all(name))
         back = [(back_s, b) for a, b in pairs if (back_s := (a.time_ms - b.time_ms) / 1e3) > MAX_BACK_S]
         if back:
@@ -52,13 +46,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     stop = log.first(keys.RUN_STOP)
     if stop is None:
         return
-    before = [
-        line
-        for line in log.all(
-            keys.EVAL_ACCURACY,
-        )
-        if line.lineno < stop.lineno
-    ]
+    before = [line for line in log.all(keys.EVAL_ACCURACY) if line.lineno < stop.lineno]
     for last in before[-1:]:
         early_s = (last.time_ms - stop.time_ms) / 1e3
         if early_s > MAX_BACK_S:

@@ -1,8 +1,7 @@
-"""Samples or epochs run backwards.
+"""Sample or epoch counts decrease.
 
 ## What it does
-Compares where in training the lines of one key say they are (`samples_count`, else `epoch_num`, else `step_num`), one
-after the other.
+Compares the positions in training (`samples_count`, else `epoch_num`, else `step_num`) of consecutive lines of one key.
 
 ## Why it matters
 Training goes forward. MLCommons' reference check takes the last number as the samples that the run needed.
@@ -11,10 +10,11 @@ Training goes forward. MLCommons' reference check takes the last number as the s
 Evaluations at 500,000, 400,000 and 300,000 samples.
 
 ## Instead
-Count samples from the start of the run, and never back.
+Count samples from the start of the run, and never decrease the count.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -23,25 +23,16 @@ import itertools
 from collections.abc import Iterator
 
 from harness.findings import Fault
-from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import REPEATED_KEYS
 
 SCOPE = "log"
-KEYS = (
-    keys.BLOCK_START,
-    keys.BLOCK_STOP,
-    "epoch_start",
-    "epoch_stop",
-    keys.EVAL_START,
-    keys.EVAL_STOP,
-    keys.EVAL_ACCURACY,
-)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in KEYS:
+    for name in REPEATED_KEYS:
         lines = log.all(name)
         places = compliance.progress_of_each(lines)
         numbers = [place for place in places if place is not None]

@@ -1,12 +1,12 @@
 """Evaluations are missing.
 
 ## What it does
-Compares how often evaluations were started and how often a quality was written down; and, of a log with a single
-evaluation, how many blocks or epochs were trained before it.
+Compares how many evaluations were started with how many qualities were logged; and, for a log with a single evaluation,
+counts the blocks or epochs trained before it.
 
 ## Why it matters
-The schedule of evaluations is part of the rules: who evaluates only where the target is sure to be reached saves the
-time of the others.
+The schedule of evaluations is part of the rules: evaluating only where the target is sure to be reached saves the time
+of the other evaluations.
 
 ## Example
 Nine `eval_start`, one `eval_accuracy`.
@@ -15,7 +15,8 @@ Nine `eval_start`, one `eval_accuracy`.
 Log every evaluation with its quality.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All evaluations have the same value.
 
 ## What it does
-Compares the values of all evaluations of a log that has at least three, each in itself.
+Compares the values of all evaluations of a log that has at least three.
 
 ## Why it matters
 A network that learns does not measure the same to the last digit three times, from the first evaluation on.
@@ -13,7 +13,8 @@ Every evaluation loss is 0.01.
 Log what was measured.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

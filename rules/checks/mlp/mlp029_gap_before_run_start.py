@@ -1,10 +1,11 @@
 """Much time passed between the end of initialisation and the start of the clock.
 
 ## What it does
-Compares the time from `init_stop` to `run_start` with ten minutes.
+Compares the time from `init_stop` to `run_start` with a limit of ten minutes.
 
 ## Why it matters
-What happens there is neither initialisation, which is limited, nor on the clock; MLCommons' checker does not look.
+What happens there is neither part of initialisation, which is limited, nor on the clock. MLCommons' checker does not
+look at it.
 
 ## Example
 Five hours between `init_stop` and `run_start`.
@@ -13,7 +14,8 @@ Five hours between `init_stop` and `run_start`.
 Start the clock when initialisation is over.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""A number of samples is none.
+"""A sample count or batch size is impossible.
 
 ## What it does
-Looks at `train_samples`, `eval_samples` and `global_batch_size`: numbers above zero, and no batch larger than the data.
+Looks at `train_samples`, `eval_samples` and `global_batch_size`: they must be numbers above zero, and the batch no
+larger than the data.
 
 ## Why it matters
-Whoever checks convergence and throughput counts with them. MLCommons' checker asks that they not be an empty text.
+Convergence and throughput are checked with these numbers. MLCommons' checker only requires that they are not empty.
 
 ## Example
 `train_samples` is "banana"; a batch of a billion samples from a million.
@@ -13,7 +14,8 @@ Whoever checks convergence and throughput counts with them. MLCommons' checker a
 Log the sizes as whole numbers.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Caches were cleared after the clock had started.
 
 ## What it does
-Looks whether the first `cache_clear` stands before the first `run_start`, in the file or in time.
+Expects the first `cache_clear` to be before the first `run_start`, in the file or in time.
 
 ## Why it matters
-Caches are cleared so that no run reads from memory what it should read from storage; afterwards it does nothing.
+Caches are cleared so that no run reads from memory what it should read from storage; afterwards it has no effect.
 
 ## Example
 `cache_clear` after `run_stop`.
@@ -13,7 +13,8 @@ Caches are cleared so that no run reads from memory what it should read from sto
 Clear the caches before initialisation.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A name is a placeholder.
 
 ## What it does
-Compares `submission_org` and `submission_platform` with the words of templates.
+Compares `submission_org` and `submission_platform` with words that templates use.
 
 ## Why it matters
-Nobody answers for a log whose submitter is called PLACEHOLDER.
+No one answers for a log whose submitter is called PLACEHOLDER.
 
 ## Example
 `submission_org` is "SUBMISSION_ORG_PLACEHOLDER".
@@ -13,7 +13,8 @@ Nobody answers for a log whose submitter is called PLACEHOLDER.
 Set the names before the run.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations

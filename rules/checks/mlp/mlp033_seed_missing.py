@@ -4,11 +4,11 @@
 Looks for a line of the key `seed`.
 
 ## Why it matters
-Without it nobody can see whether two runs were one, and nobody can repeat it. MLPerf asks for it from round 4.1
-on, of a whole result; a log by itself passes.
+Without it no one can see whether two runs were the same run, and no one can repeat it. From round 4.1 on, MLPerf
+requires it of a whole result; a log by itself passes.
 
 ## Example
-A log of a framework that draws its seed and does not write it down.
+A log of a framework that draws its seed and does not log it.
 
 ## Instead
 Log the seed with `mllog`.

@@ -1,21 +1,22 @@
-"""The log's own throughput and its times disagree.
+"""The stated throughput contradicts the timestamps.
 
 ## What it does
-Takes each `tracked_stats` with a throughput, and how far and how long training went since the one before; compares
-the median of the quotients with 1. What a line counts (samples, batches or epochs) it does not say: the unit that fits
-best is taken.
+Takes each `tracked_stats` with a throughput, and how far training advanced and how long it took since the previous one,
+and compares the median of the ratios with 1. The log does not say what is counted (samples, batches or epochs), so the
+unit that fits best is used.
 
 ## Why it matters
-Who compresses the time stamps of a log leaves what the framework measured as it was.
+Compressing the timestamps of a log leaves the throughput that the framework measured unchanged.
 
 ## Example
-All time stamps ten times closer together: 2,000 samples a second by the lines' own times, 200 by the framework.
+All timestamps ten times closer together: 2,000 samples per second by the timestamps, 200 by the framework.
 
 ## Instead
-Leave the log as it was written. A throughput per device is a case to explain.
+Leave the log as it was written. A throughput per device needs an explanation.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     ratios = compliance.speed_ratios(log)
     sizes = [log.value(name) for name in (keys.GLOBAL_BATCH_SIZE, keys.TRAIN_SAMPLES)]
     batch, samples = (1 if size is None else size for size in sizes)
-    are_numbers = all(isinstance(size, int | float) and size > 0 for size in (batch, samples))  # else MLP030 says so
+    are_numbers = all(isinstance(size, int | float) and size > 0 for size in (batch, samples))  # else MLP030 reports it
     if len(ratios) < MIN_STATS or not are_numbers:
         return
     median = statistics.median(ratio for _, ratio in ratios)
-    possible = [median * unit for unit in (1, batch, samples, batch * samples)]  # some give the data in batches
+    possible = [median * unit for unit in (1, batch, samples, batch * samples)]  # some state the data in batches
     ratio = min(possible, key=lambda ratio: abs(math.log(ratio)))
     if not 1 / MAX_FACTOR <= ratio <= MAX_FACTOR:
         yield Fault(

@@ -1,20 +1,21 @@
-"""The log has no line but MLPerf's.
+"""The log has no lines but MLPerf's.
 
 ## What it does
 Counts the lines of other programs.
 
 ## Why it matters
-A framework prints: warnings, versions, steps. What it prints is what an auditor holds MLPerf's lines against, and
-what a forger has to forge as well.
+A framework prints warnings, versions and steps. An auditor compares MLPerf's lines with that output, and a forger has
+to forge it too.
 
 ## Example
 The output of the framework was filtered out of the file.
 
 ## Instead
-Submit the output of the run as it was.
+Submit the output of the run unchanged.
 
 ## Source
-Not a rule of MLCommons' compliance checker, which passes a log so changed; see docs/mlperf-agreement.md.
+Not a rule of MLCommons' compliance checker, which passes a log changed in this way; see
+docs/reports/mlperf-agreement.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-UNCOUNTED = ("malformed", "overlong", "cut_off")  # lines that are no events
+UNCOUNTED = ("malformed", "overlong", "cut_off")  # lines that are not events
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

@@ -1,11 +1,11 @@
-"""A log of MLPerf's has a clock that MLPerf's logger does not have.
+"""An MLPerf log has a clock that MLPerf's logger does not write.
 
 ## What it does
-Looks for `elapsed_ns` in the metadata of a line: nanoseconds of a monotonic clock, which logs of ours have.
+Looks for `elapsed_ns` in the metadata of a line: nanoseconds of a monotonic clock, as `tta` logs have.
 
 ## Why it matters
-A round goes by `time_ms`. What else tells times here reads the monotonic clock where there is one: two made-up numbers
-in a log, and energy and audit would see another run than the score does.
+A round is timed by `time_ms`. Other readers of times in `tta` use the monotonic clock if there is one: with two made-up
+numbers in a log, energy and audit would see a different run from the one that is scored.
 
 ## Example
 `{"key": "run_start", "time_ms": 1755000001000, ..., "metadata": {"elapsed_ns": 0}}`
@@ -14,7 +14,8 @@ in a log, and energy and audit would see another run than the score does.
 Leave the log as MLPerf's logger wrote it.
 
 ## Source
-Ours; no published log of a round at hand has such a line. The times of a round: MLPerf training rules, "Timing".
+A rule of `tta`; no published log that was examined has such a line. The times of a round: MLPerf training rules,
+"Timing".
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""An evaluation has no number, or does not say where in training it is.
+"""An evaluation has no number, or no valid position in training.
 
 ## What it does
-Looks at every `eval_accuracy`: a finite number as value (Mask R-CNN: an object of them), and samples, epochs or steps
-in the metadata, where they are there, as a number from 0 to 2^63; where samples and epochs are there, their
-quotient is the same throughout. And for `eval_error`, which no page of a round has.
+Looks at every `eval_accuracy`: the value must be a finite number (Mask R-CNN: an object of them); samples, epochs and
+steps in the metadata, where present, must be numbers from 0 to 2^63; and where both samples and epochs are present,
+their ratio must be the same throughout. Also reports `eval_error`, which is not a key of any round.
 
 ## Why it matters
-Convergence is counted at the last evaluation before `run_stop`, whatever its value is. One line of no value, with a
-number of samples that suits, slows a result that converges too fast; a run whose place is null counts as the slowest.
+Convergence is counted at the last evaluation before `run_stop`, whatever its value. One line without a value but with a
+convenient number of samples slows down a result that converges too fast; a run whose position is null counts as the
+slowest.
 
 ## Example
 After the evaluation that reaches the target: `eval_error` null at 3,686 samples; the run had 3,072.
@@ -28,9 +29,9 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
-PLACES = frozenset({"samples_count", "epoch_num", "first_epoch_num", "step_num"})  # that none is there is MLP006's
 MAX_PLACE = 2.0**63
 MIN_EQUAL = 0.9  # epochs may be rounded
 
@@ -39,7 +40,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     lines = log.all(keys.EVAL_ACCURACY)
     bare = [line for line in lines if not _is_quality(line.value)]
     lost = [
-        line for line in lines if any(_place(line.metadata[name]) is None for name in PLACES & line.metadata.keys())
+        line
+        for line in lines
+        if any(name in line.metadata and _place(line.metadata[name]) is None for name in POSITION_FIELDS)
     ]
     for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
         if broken:

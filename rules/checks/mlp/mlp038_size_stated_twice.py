@@ -1,15 +1,15 @@
 """A log states two batch sizes, or two sizes of the data.
 
 ## What it does
-Compares the values of all lines of `global_batch_size`, `train_samples` and `eval_samples`, where the round permits
-that the key stands often; where it does not, MLP004 says so.
+Compares the values of all lines of `global_batch_size`, `train_samples` and `eval_samples`, if the round permits the
+key more than once; if it does not, MLP004 reports it.
 
 ## Why it matters
-The last batch size chooses the reference that convergence is compared with; the lines before it, which formulas see,
-choose the learning rate that is permitted.
+The last batch size selects the reference that convergence is compared with; the lines before it, which formulas use,
+determine the permitted learning rate.
 
 ## Example
-`global_batch_size` 2304 on one line, 512 on the next: FLUX.1 may write it often.
+`global_batch_size` 2304 on one line, 512 on the next: FLUX.1 may log it more than once.
 
 ## Instead
 Log each size once, or always the same.

@@ -1,12 +1,12 @@
 """The run was evaluated again after it had reached its target.
 
 ## What it does
-In the closed division: looks between the first line that reaches the target and `run_stop` for evaluations elsewhere in
-training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are not looked at.
+In the closed division: looks between the first line that reaches the target and `run_stop` for evaluations at other
+positions in training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are exempt.
 
 ## Why it matters
-Epochs or samples to target are those of the last evaluation before `run_stop`, as MLCommons' program has it. An
-evaluation put in there makes a result that converges too fast as slow as the reference, and its factor 1.
+MLCommons' program counts epochs or samples to target up to the last evaluation before `run_stop`. An evaluation
+inserted there makes a result that converges too fast as slow as the reference, and its factor 1.
 
 ## Example
 The target is reached at 3,072 samples; a line before `run_stop` says 3,456.
@@ -15,7 +15,7 @@ The target is reached at 3,072 samples; a line before `run_stop` says 3,456.
 Stop where the target is reached.
 
 ## Source
-MLPerf training rules, "Run Results"; mlperf_logging, rcp_checker. 34 published logs of rounds 0.7 and 1.0 went on.
+MLPerf training rules, "Run Results"; mlperf_logging, rcp_checker. 34 published logs of rounds 0.7 and 1.0 continued.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance, score
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
-PLACES = ("samples_count", "epoch_num", "first_epoch_num", "step_num")  # whichever convergence is counted by
 KEYS = (keys.EVAL_ACCURACY, "eval_error")
 
 
@@ -52,4 +52,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 
 def _places(line: Event) -> list[object]:
-    return [line.metadata.get(name) for name in PLACES]
+    return [line.metadata.get(name) for name in POSITION_FIELDS]

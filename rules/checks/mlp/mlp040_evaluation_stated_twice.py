@@ -1,11 +1,11 @@
 """A part of a joined evaluation has two values at one step.
 
 ## What it does
-Of benchmarks whose quality is joined of several lines (Stable Diffusion: FID and CLIP at one step), looks for a step
-and metric that has two different values.
+For benchmarks whose quality is joined from several lines (Stable Diffusion: FID and CLIP at one step), looks for a step
+and metric with two different values.
 
 ## Why it matters
-The last line of a step and metric is the one that counts. A second FID, written below the first, passes the target.
+The last line of a step and metric is the one that counts. A second FID, written below the first, meets the target.
 
 ## Example
 FID 95.2 at step 3,072, and further down FID 89.9 at step 3,072; the target is 90.

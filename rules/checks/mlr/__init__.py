@@ -1,1 +1,1 @@
-"""One result of an MLPerf round: its runs together, its files and its description."""
+"""MLPerf results: results of an MLPerf round whose runs, files or descriptions break its rules."""

@@ -1,7 +1,7 @@
-"""The result of an MLPerf round has not as many logs as the round asks for.
+"""The result of an MLPerf round does not have the required number of logs.
 
 ## What it does
-Counts the files result_<anything>.txt in the result's folder, those that cannot be read as well.
+Counts the files result_<anything>.txt in the result's folder, including those that cannot be read.
 
 ## Why it matters
 With fewer runs luck decides; with more the submitter has chosen. The number is exact.
@@ -10,7 +10,7 @@ With fewer runs luck decides; with more the submitter has chosen. The number is 
 retinanet, round 5.1: four logs, or six; there must be 5.
 
 ## Instead
-Submit the runs that the round asks for, one after another as they were made.
+Submit the runs that the round requires, in the order in which they were made.
 
 ## Source
 MLPerf training rules, "Benchmark Results"; mlperf_logging, benchmark_meta and package_checker.
@@ -33,7 +33,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     benchmark = ruleset.round.benchmark(result.benchmark)
     found = layout.log_names(result.files)
-    if not found:  # no log says which benchmark it is, so that no other check has anything to look at
+    if not found:  # no log names a benchmark, so no other check has anything to look at
         yield Fault(str(result.path), None, "the result has no log of a run")
     elif benchmark is not None and len(found) != benchmark.num_runs:
         message = f"the result has {len(found)} logs of runs; {benchmark.name} must have {benchmark.num_runs}"

@@ -1,19 +1,19 @@
-"""A log is not named result_<number>.txt, or a number is missing.
+"""A log is not named `result_<number>.txt`, or a number is missing.
 
 ## What it does
 Compares the names of the logs with result_0.txt to result_<n - 1>.txt, and looks for files that were meant as logs but
-have no such name, as result_7.txt.gz, or lie in a folder of their own. Runs that failed may be kept there in good
-faith; who counts runs must know of them.
+have no such name (result_7.txt.gz) or are in a subfolder. Failed runs may be kept there in good faith, but a reader who
+counts runs must know of them.
 
 ## Why it matters
-Which run is which, and whether one was left out, can be seen from the numbers only. MLCommons' programs take any
-name that begins with result_ and ends with .txt, and see nothing else.
+Only the numbers show which run is which, and whether one was left out. MLCommons' programs take any name that begins
+with result_ and ends with .txt, and see nothing else.
 
 ## Example
-result_4951-240509_raw_06.txt; result_0.txt to result_10.txt without result_7.txt; a folder of a100_1.log.
+result_4951-240509_raw_06.txt; result_0.txt to result_10.txt without result_7.txt; a folder that contains a100_1.log.
 
 ## Instead
-Name the logs in the order of the runs, from result_0.txt on.
+Name the logs in the order of the runs, starting at result_0.txt.
 
 ## Source
 MLPerf submission rules, "Submission directory structure"; mlperf_logging, package_checker.

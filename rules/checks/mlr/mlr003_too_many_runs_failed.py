@@ -1,20 +1,20 @@
 """More runs failed than the olympic mean leaves out.
 
 ## What it does
-Counts the runs whose log the round does not accept. Of most benchmarks one may fail, of 3D U-Net four; of any that may
-fail, only for not having converged or not having ended. A log that no run can be read from, as an empty one or a link,
-may not be there at all.
+Counts the runs whose log the round does not accept. For most benchmarks one may fail, for 3D U-Net four; and a run may
+only fail by not converging or not ending. A log from which no run can be read, such as an empty file or a link, may not
+be there at all.
 
 ## Why it matters
-The slowest run is left out of the mean, and one that failed is the slowest. MLCommons' package checker takes one
-log more that breaks the rules in any way, one of noise, for instance. A log that cannot be read has no time, and the
-mean of the others may be the better for it.
+The slowest run is left out of the mean, and a failed run counts as the slowest. MLCommons' package checker also lets
+one log break the rules in any way, a log of noise for instance. A log that cannot be read has no time, and the mean of
+the others may be better for it.
 
 ## Example
 Two of ten runs of BERT end with the status aborted; one of ten has a learning rate that is not permitted.
 
 ## Instead
-Run again, all of them: the runs that count are not chosen.
+Run all of them again: the runs that count are not chosen.
 
 ## Source
 MLPerf training rules, "Benchmark Results"; mlperf_logging, package_checker.

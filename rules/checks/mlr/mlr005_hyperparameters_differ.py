@@ -1,15 +1,15 @@
 """The runs of a result do not have the same hyperparameters.
 
 ## What it does
-Compares every opt_... line, by its last value, and gradient_accumulation_steps over the logs of a result. A run that
-failed is compared as well.
+Compares the last value of every `opt_...` key and of `gradient_accumulation_steps` over the logs of a result, including
+runs that failed.
 
 ## Why it matters
-The reference and the limits are for one set of hyperparameters; with several, the best one could be looked for among
+The reference and the limits are for one set of hyperparameters; with several, the best one could be searched for among
 the runs that count.
 
 ## Example
-opt_base_learning_rate is 0.0004 in nine runs and 0.0005 in the tenth.
+`opt_base_learning_rate` is 0.0004 in nine runs and 0.0005 in the tenth.
 
 ## Instead
 Make all runs of a result with one configuration; only seeds differ.
@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.errors import printable
 from harness.findings import Fault
-from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
+from rules.checks.mlr._differing import differing
 
 SCOPE = "result"
 
@@ -35,7 +34,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None:
         return
     names = sorted({name for log in result.runs for name in log.counts if name.startswith("opt_")})
-    for name, values in score.differing_values(result.runs, [*names, "gradient_accumulation_steps"]).items():
-        (first, _), (second, log) = list(values.items())[:2]
-        message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
-        yield Fault(str(log.path), log.line_of(name), printable(message))
+    yield from differing(result, [*names, "gradient_accumulation_steps"])

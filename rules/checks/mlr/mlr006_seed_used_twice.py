@@ -1,11 +1,11 @@
 """Two runs of a result log the same seed from the same place.
 
 ## What it does
-Compares the lines of the key seed over the runs: value, and file and line of the source that logged it. In the closed
-division, from round 4.1 on; a seed that is not a whole number is found as well.
+Compares the lines of the key `seed` over the runs: the value, and the source file and line that logged it. In the
+closed division, from round 4.1 on. A seed that is not a whole number is reported as well.
 
 ## Why it matters
-With the same seed a run repeats, and a lucky one counts twice.
+With the same seed a run repeats itself, and a lucky one counts twice.
 
 ## Example
 result_1.txt and result_4.txt both log the seed 17 from train.py:310.
@@ -14,7 +14,8 @@ result_1.txt and result_4.txt both log the seed 17 from train.py:310.
 Draw the seed of every run from the clock or from /dev/urandom.
 
 ## Source
-MLPerf training rules, "Random Numbers" (from round 4.1 on); mlperf_logging, seed_checker, which asks it of all rounds.
+MLPerf training rules, "Random Numbers" (from round 4.1 on); mlperf_logging, seed_checker, which requires it in all
+rounds.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """A run of a result logs no seed.
 
 ## What it does
-Looks for a line of the key seed in every log of the closed division, from round 4.1 on.
+Looks for a line of the key `seed` in every log of the closed division, from round 4.1 on.
 
 ## Why it matters
-Without it nobody can see whether two runs were one.
+Without it no one can see whether two runs were the same run.
 
 ## Example
-A framework that draws its seed and does not write it down: most results of round 4.0 on recommendation.
+A framework that draws its seed and does not log it, as in most results for recommendation in round 4.0.
 
 ## Instead
 Log the seed with mllog.
 
 ## Source
-MLPerf training rules, "Random Numbers" (from round 4.1 on); mlperf_logging, seed_checker, which asks it of all rounds.
+MLPerf training rules, "Random Numbers" (from round 4.1 on); mlperf_logging, seed_checker, which requires it in all
+rounds.
 """
 
 from __future__ import annotations

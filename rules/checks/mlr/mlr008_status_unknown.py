@@ -1,20 +1,20 @@
-"""The status of the system is not one of the round's.
+"""The status of the system is not one that the round allows.
 
 ## What it does
-Compares `status` of the system description with the four that the rules know from round 4.1 on: Available on-premise,
-Available cloud, Research, Development, or Internal (RDI), Preview.
+Compares `status` of the system description with the four that the rules have from round 4.1 on: Available on-premise;
+Available cloud; Research, Development, or Internal (RDI); Preview.
 
 ## Why it matters
-It says whether a reader can buy the system, and tables are sorted by it.
+It tells a reader whether the system can be bought, and tables are sorted by it.
 
 ## Example
-`"status": "onprem"`, which was well in round 4.0.
+`"status": "onprem"`, which was valid in round 4.0.
 
 ## Instead
 Write one of the four.
 
 ## Source
-MLPerf submission rules; mlperf_logging, system_desc_checker, which asks it of round 4.0, too.
+MLPerf submission rules; mlperf_logging, system_desc_checker, which also requires it in round 4.0.
 """
 
 from __future__ import annotations

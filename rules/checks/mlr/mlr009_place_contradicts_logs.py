@@ -1,18 +1,18 @@
-"""A log is of another benchmark or division than its place and its system description say.
+"""A log contradicts its folder or its system description about benchmark or division.
 
 ## What it does
-Compares submission_benchmark with the folder's name, and submission_division with `division` of the system
+Compares `submission_benchmark` with the name of the folder, and `submission_division` with `division` of the system
 description.
 
 ## Why it matters
-The place decides in which table a result stands, and which checks it meets; the log decides what was run. MLCommons'
-programs take each from where they need it.
+The place decides in which table a result appears and which checks apply; the log decides what was run. MLCommons'
+programs take each from wherever they need it.
 
 ## Example
 A log of rnnt in results/box/bert; open in the description, closed in the logs.
 
 ## Instead
-Put each result where its benchmark belongs, and one division into one system description.
+Put each result in the folder of its benchmark, and describe one division per system description.
 
 ## Source
 MLPerf submission rules, "Submission directory structure".
@@ -41,7 +41,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(str(result.runs[0].path), line, message)
     described = (result.system or {}).get("division")
     if not isinstance(described, str) or described.lower() not in ruleset.divisions:
-        return  # it is missing or misspelt, which is another finding
+        return  # a missing or misspelt division is another finding
     for log in result.runs:
         division = log.value("submission_division")
         if division != described.lower() and division in ruleset.divisions:

@@ -1,14 +1,14 @@
-"""The division of the system description is none.
+"""The division of the system description is misspelt.
 
 ## What it does
-Looks whether `division` of the system description is closed or open, written so.
+Expects `division` of the system description to be exactly closed or open.
 
 ## Why it matters
-MLCommons' package checker looks at seeds and convergence only where it is exactly "closed": "close" switches both off,
-and every score passes. Here the logs decide, and no word of the description switches anything off.
+MLCommons' package checker looks at seeds and convergence only if it is exactly "closed": "close" switches both off, and
+every score passes. Here the logs decide, and nothing in the description switches anything off.
 
 ## Example
-`"division": "close"`, with ten copies of one log beside it.
+`"division": "close"`, with ten copies of one log next to it.
 
 ## Instead
 Write closed or open.

@@ -1,21 +1,21 @@
 """The result needed significantly fewer epochs or samples than the reference allows.
 
 ## What it does
-Compares the mean of the runs' epochs or samples to target, extremes cut, with the smallest that the reference's runs at
-this batch size allow (one-sided t-test, 5 %), by the definition of MLCommons' program; the one of the rules' text is
-named beside it.
+Compares the mean of the runs' epochs or samples to target, without the extremes, with the smallest mean that the
+reference runs at this batch size allow (one-sided t-test, 5 %), by the definition of MLCommons' program. The limit by
+the text of the rules is given as well.
 
 ## Why it matters
-Who converges faster than the model can has changed the model, the data or the target.
+A result that converges faster than the model can has changed the model, the data or the target.
 
 ## Example
-Five runs of mean 14.6 epochs; the reference has 15.75, and 14.78 is the least.
+Five runs with a mean of 14.6 epochs; the reference has 15.75, and 14.78 is the minimum.
 
 ## Instead
 Find what differs from the reference. If the reference is wrong, submit reference runs.
 
 ## Source
-MLPerf training rules, "Reference Convergence Points"; mlperf_logging, rcp_checker. See docs/mlperf-results.md.
+MLPerf training rules, "Reference Convergence Points"; mlperf_logging, rcp_checker. See docs/reports/mlperf-results.md.
 """
 
 from __future__ import annotations

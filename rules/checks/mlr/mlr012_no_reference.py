@@ -1,19 +1,19 @@
-"""There is no reference to compare the result's convergence with.
+"""No reference exists to compare the result's convergence with.
 
 ## What it does
-Looks for the reference's runs at the result's batch size, or at one smaller and one larger, in the round. A batch size
-smaller than all is held against the smallest; only who is too fast for that misses a reference. Found as well: logs
-without one batch size, or without what the evaluations count in.
+Looks for reference runs of the round at the result's batch size, or at a smaller and a larger one. A batch size smaller
+than all of these is compared with the smallest, and a reference is missing only if the result is too fast for that.
+Also reports logs that do not have one batch size, or that lack the unit in which evaluations are counted.
 
 ## Why it matters
-Whether a result converges too fast cannot be said without a reference. A benchmark without any reference in the round,
-as MiniGo, is not compared.
+Whether a result converges too fast cannot be decided without a reference. A benchmark without any reference in the
+round, such as MiniGo, is not compared.
 
 ## Example
-batch size 4,096; the reference's largest is 2,048.
+A batch size of 4,096, where the largest of the reference is 2,048.
 
 ## Instead
-Submit reference runs at this batch size, or use one that has some.
+Submit reference runs at this batch size, or use a batch size that has some.
 
 ## Source
 MLPerf training rules, "Reference Convergence Points"; mlperf_logging, rcp_checker.

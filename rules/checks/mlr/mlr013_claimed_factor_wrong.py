@@ -1,17 +1,17 @@
 """The factor in scaling.json is not the one that follows from the logs.
 
 ## What it does
-Computes the factor by which the score is multiplied, from the reference's convergence and the result's, and compares
-the one that scaling.json claims. What is claimed is never used. Without the file nothing is claimed.
+Computes the factor by which the score is multiplied from the convergence of the reference and of the result, and
+compares it with the one that scaling.json claims. A claimed factor is never used. Without the file nothing is claimed.
 
 ## Why it matters
-MLCommons' summariser multiplies by whatever the file says, in the open division, too: 0.01 divides all scores by 100.
+MLCommons' summariser multiplies by whatever the file says, also in the open division: 0.01 divides all scores by 100.
 
 ## Example
-scaling.json says 0.01; the logs give 1.0188. Or it says 1.02, and the result needs no normalisation.
+scaling.json says 0.01, but the logs give 1.0188. Or it says 1.02, and the result needs no normalisation.
 
 ## Instead
-Leave the file out: the judge computes the factor.
+Leave the file out: `tta` computes the factor.
 
 ## Source
 mlperf_logging, rcp_checker and result_summarizer.

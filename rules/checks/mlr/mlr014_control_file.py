@@ -1,11 +1,12 @@
-"""The submission holds a file that would switch checks of MLCommons' programs off.
+"""The submission contains a file that switches off checks of MLCommons' programs.
 
 ## What it does
-Looks for package_checker_params in the result's folder and in its system's, and for names with bypass in them.
+Looks for package_checker_params in the result's folder and in its system's folder, and for file names that contain
+bypass.
 
 ## Why it matters
-Such a file says rcp-bypass or seed-checker-bypass, and MLCommons' package checker then passes what it would refuse, and
-in later folders, too. It is not obeyed here; that it is there is worth a look.
+Such a file says rcp-bypass or seed-checker-bypass, and MLCommons' package checker then passes what it would refuse,
+even in later folders. `tta` ignores it; that it is there is worth a look.
 
 ## Example
 results/box/package_checker_params with the line rcp-bypass: four results of round 4.0.
@@ -35,8 +36,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or result.kind == "log":
         return
     found = [result.path / name for name in result.files if _BYPASS.search(name.rpartition("/")[2])]
-    beside = result.path.absolute().parent / layout.PARAMETERS_NAME
-    if layout.is_result_place(result.path) and beside.exists():
-        found.append(beside)
+    in_system = result.path.absolute().parent / layout.PARAMETERS_NAME
+    if layout.is_result_place(result.path) and in_system.exists():
+        found.append(in_system)
     for path in found:
         yield Fault(str(path), None, f"is there to control a checker ({claim.excerpt(path)}); it is not obeyed")

@@ -1,15 +1,15 @@
-"""The power logs do not belong to the runs one for one.
+"""The power logs do not match the runs one to one.
 
 ## What it does
-Where there is a folder power/: looks for power/<name of the log>/node_<k>.txt of every run, k from 0 on, as many nodes
-and switches in each, and as many nodes as the system description has (`number_of_nodes`).
+If there is a folder power/: expects power/<name of the log>/node_<k>.txt for every run, k counted from 0, the same
+number of nodes and switches in each, and as many nodes as the system description has (`number_of_nodes`).
 
 ## Why it matters
-A run without its power log, or with one node fewer, has an energy that is too small. So has a result whose runs all
-leave out the same node.
+A run without its power log, or with one node fewer, has too small an energy. So has a result whose runs all leave out
+the same node.
 
 ## Example
-power/result_3 is not there; power/result_4 has node_0.txt and node_2.txt.
+power/result_3 is missing; power/result_4 has node_0.txt and node_2.txt.
 
 ## Instead
 Put the logs of every node of every run there.

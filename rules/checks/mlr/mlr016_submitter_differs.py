@@ -1,20 +1,20 @@
-"""The logs name another submitter than the folder and the system description.
+"""The logs name a different submitter from the folder or the system description.
 
 ## What it does
-Compares submission_org of the first log with `submitter` of the system description and with the name of the submitter's
-folder; letters and digits only, small and capital the same, one may be a part of the other.
+Compares `submission_org` of the first log with `submitter` of the system description and with the name of the
+submitter's folder. Only letters and digits count, case is ignored, and one may be part of the other.
 
 ## Why it matters
-A log of another submitter is worth a look: one may run on another's machine, and say so, or have taken his log.
+A log of another submitter is worth a look: one may run on another's machine and say so, or have taken another's log.
 
 ## Example
-submission_org is SUBMISSION_ORG_PLACEHOLDER, or of the maker of the machine.
+`submission_org` is SUBMISSION_ORG_PLACEHOLDER, or the manufacturer of the machine.
 
 ## Instead
 Set the name of the submitter before the runs.
 
 ## Source
-mlperf_logging asks for a submission_org that is not empty, and compares it with nothing.
+mlperf_logging requires a submission_org that is not empty, and compares it with nothing.
 """
 
 from __future__ import annotations

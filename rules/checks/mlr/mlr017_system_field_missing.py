@@ -4,7 +4,7 @@
 Looks for the 33 fields of MLPerf's system description, from round 1.0 on.
 
 ## Why it matters
-A result is of a system; what is not said of it cannot be compared or bought.
+A result is of a system; what is not stated about it cannot be compared or bought.
 
 ## Example
 There is no `accelerator_memory_capacity`.

@@ -1,16 +1,16 @@
-"""A field of the system description is no text.
+"""A field of the system description is not text.
 
 ## What it does
 Looks for fields of MLPerf's system description whose value is a number, a list, an object, true, false or null.
 
 ## Why it matters
-All fields are texts; MLCommons' checker ends with an exception on some that are none, and takes others.
+All fields are text; MLCommons' checker fails with an exception on some that are not, and accepts others.
 
 ## Example
 `"accelerators_per_node": 8` instead of `"8"`.
 
 ## Instead
-Put the value into quotes.
+Put the value in quotes.
 
 ## Source
 mlperf_logging, system_desc_checker.

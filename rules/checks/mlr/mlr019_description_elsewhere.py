@@ -1,20 +1,20 @@
-"""Another file stands in for the system description of the result's place.
+"""Another file replaces the system description that belongs to the result.
 
 ## What it does
-Where a result of MLPerf's lies, looks beside its logs for system.json and for the claim of this harness,
-submission.yaml: either would name another description than systems/<system>.json.
+In MLPerf's directory layout, looks next to the logs for system.json and for the claim of this harness, submission.yaml:
+either would name a different description from systems/<system>.json.
 
 ## Why it matters
-What is checked of a system must be what readers of the results see.
+What is checked about a system must be what readers of the results see.
 
 ## Example
-systems/box.json lacks fields and says "open"; system.json beside the logs has them all and says "closed".
+systems/box.json lacks fields and says "open"; system.json next to the logs has them all and says "closed".
 
 ## Instead
-Describe the system in systems/<system>.json, where <system> is the folder's name.
+Describe the system in systems/<system>.json, where <system> is the name of the folder.
 
 ## Source
-MLPerf submission rules, directory structure: the description's name is that of the folder of results.
+MLPerf submission rules, directory structure: the description is named after the folder of results.
 """
 
 from __future__ import annotations

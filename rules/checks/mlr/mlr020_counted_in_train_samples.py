@@ -1,20 +1,20 @@
-"""Convergence was counted by `train_samples`, as the evaluations count in epochs.
+"""Convergence was counted by `train_samples`, because the evaluations count epochs.
 
 ## What it does
-Looks for runs whose reference counts in samples and whose last evaluation is at fewer than one batch: of these the
-samples to target are `train_samples`.
+Looks for runs whose reference counts samples but whose last evaluation is at less than one batch: for these the samples
+to target are `train_samples`.
 
 ## Why it matters
-One number, typed at the end of a log, decides whether the result converges too fast. No other line confirms it.
+One number, stated at the end of a log, decides whether the result converges too fast. No other line confirms it.
 
 ## Example
 Twenty evaluations of BERT at epoch 1, and `train_samples` 3,000,256.
 
 ## Instead
-Log the samples trained on with every evaluation.
+Log the number of samples trained with every evaluation.
 
 ## Source
-mlperf_logging, rcp_checker, `--bert_train_samples`; three results of round 1.0 count so.
+mlperf_logging, rcp_checker, `--bert_train_samples`. Three results of round 1.0 count this way.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""The logs name another number of nodes than the system description.
+"""The logs name a different number of nodes from the system description.
 
 ## What it does
-Where `submission_platform` begins with a number and an x ("8xXE9680", as launchers write it), compares the number with
+If `submission_platform` begins with a number and an x ("8xXE9680", as launchers write it), compares the number with
 `number_of_nodes` of the system description.
 
 ## Why it matters
-A result of two nodes that is described as one of one node is twice as good as it is.
+A result of two nodes that is described as one node looks twice as good as it is.
 
 ## Example
-submission_platform is 2xXE9680; number_of_nodes is "1".
+`submission_platform` is 2xXE9680; `number_of_nodes` is "1".
 
 ## Instead
-Describe the system that was run on.
+Describe the system that was used.
 
 ## Source
-All 60 published results of four rounds whose logs name such a number name that of their description.
+In all 60 published results of four rounds whose logs state such a number, it is that of the description.
 """
 
 from __future__ import annotations

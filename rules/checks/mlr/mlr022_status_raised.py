@@ -1,20 +1,20 @@
-"""The system description calls available what the logs do not.
+"""The system description says available and the logs do not.
 
 ## What it does
 Compares `submission_status` of the logs, where it is preview or research, with `status` of the system description.
 
 ## Why it matters
-Who reads the results buys what is said to be available.
+Readers of the results buy what is said to be available.
 
 ## Example
-submission_status is research; status is "Available on-premise".
+`submission_status` is research; `status` is "Available on-premise".
 
 ## Instead
-Say in both what the system was on the day of the runs.
+State in both what the system was on the day of the runs.
 
 ## Source
 MLPerf submission rules, "Systems": available, preview, and research, development or internal. No published result of
-four rounds is described so.
+four rounds contradicts itself in this way.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The submission as a package: manifest, files, claim and code."""
+"""Package: files, manifests, claims and code that are missing, changed or contradict the logs."""

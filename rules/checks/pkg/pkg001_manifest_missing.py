@@ -4,7 +4,7 @@
 Looks for MANIFEST.sha256 in a folder that has a claim.
 
 ## Why it matters
-The manifest says what was handed in. Without it a file can be changed, added or lost, and nobody can tell.
+The manifest states what was submitted. Without it a file can be changed, added or lost without anyone noticing.
 
 ## Example
 A folder with submission.yaml and five logs.
@@ -13,7 +13,7 @@ A folder with submission.yaml and five logs.
 `tta submit` writes it.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A file is not the one that was handed in.
+"""A file is not the one that was submitted.
 
 ## What it does
 Compares the SHA-256 of every file with the manifest.
@@ -7,13 +7,13 @@ Compares the SHA-256 of every file with the manifest.
 It was changed after the submission was put together.
 
 ## Example
-result_2.txt was opened in an editor and saved.
+`result_2.txt` was opened in an editor and saved.
 
 ## Instead
-Hand in the runs as they are with `tta submit`.
+Submit the runs unchanged with `tta submit`.
 
 ## Source
-The layout: harness/submission/result.py; `sha256sum --check MANIFEST.sha256` does the same.
+The layout: harness/submission/layout.py. `sha256sum --check MANIFEST.sha256` does the same.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""A file lies in a submission that the manifest does not list.
+"""A submission contains a file that its manifest does not list.
 
 ## What it does
-Looks up every file of the folder, the manifest and the signature over it left out, in the manifest.
+Looks up every file of the folder in the manifest, except the manifest and the signature over it.
 
 ## Why it matters
-What was not handed in does not belong here: a log that was put in later, a file that steers a tool.
+What was not submitted does not belong here: a log that was added later, a file that controls a tool.
 
 ## Example
-result_5.txt, added after the submission.
+`result_5.txt`, added after the submission.
 
 ## Instead
-Remove it, or hand in again with `tta submit`.
+Remove it, or submit again with `tta submit`.
 
 ## Source
-MLPerf's checkers read files that lie in the submission and switch checks off (rcp-bypass) or scale scores
-(scaling.json).
+MLPerf's checkers read files in the submission that switch checks off (rcp-bypass) or scale scores (scaling.json).
 """
 
 from __future__ import annotations

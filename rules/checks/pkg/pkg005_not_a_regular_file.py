@@ -1,19 +1,19 @@
-"""A result has something in it that is no file.
+"""A result contains something that is not a regular file.
 
 ## What it does
 Reports symbolic links, pipes, sockets and devices in a results folder. None of them is followed or opened.
 
 ## Why it matters
-A link shows whatever lies where it points, today this and tomorrow that, on this machine or the next.
+A link shows whatever is at its destination, which can change over time and between machines.
 
 ## Example
-result_3.txt is a link to another submitter's log.
+`result_3.txt` is a link to another submitter's log.
 
 ## Instead
-Put the file itself there.
+Replace it with the file itself.
 
 ## Source
-MLPerf submission rules; MLPerf's repository checker resolves links relative to where it was started.
+MLPerf submission rules. MLPerf's repository checker resolves links relative to where it was started.
 """
 
 from __future__ import annotations

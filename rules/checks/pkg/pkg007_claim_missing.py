@@ -1,11 +1,11 @@
-"""A submission has no claim that can be read.
+"""A submission has no readable claim.
 
 ## What it does
-Looks for submission.yaml in a folder that has a manifest; it must be flat `name: value` lines with the fields of a
-claim and no others.
+Looks for submission.yaml in a folder that has a manifest; it must consist of flat `name: value` lines with exactly the
+fields of a claim.
 
 ## Why it matters
-The claim says whose result this is, in which division and by which rules.
+The claim says whose result this is, in which division and under which rules.
 
 ## Example
 `submission.yaml` has no `division`, or an unknown key `score`.
@@ -14,7 +14,7 @@ The claim says whose result this is, in which division and by which rules.
 `tta submit` writes it.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The claim says something else than the logs.
+"""The claim contradicts the logs.
 
 ## What it does
 Compares benchmark, division, submitter, system and ruleset of the claim with every log.
@@ -13,7 +13,7 @@ The claim says division closed, the logs say open.
 Let `tta submit` write the claim from the logs.
 
 ## Source
-MLPerf submission rules; MLPerf's package checker compares no log with its directory.
+MLPerf submission rules. MLPerf's package checker compares no log with its directory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A submission lies in another place than its claim says.
+"""A submission is in a different place from the one its claim implies.
 
 ## What it does
 Compares the folders `<submitter>/results/<system>/<benchmark>` with the claim.
 
 ## Why it matters
-People and tools find a result by its place. A result in another's folder is another's result to them.
+People and tools find a result by its place. A result in another's folder looks like another's result.
 
 ## Example
 A claim of the system box1 in results/box2/.
@@ -33,11 +33,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if claim is None:
         return
     place = result.path.absolute().parts[-4:]
-    wanted = (claim.submitter, "results", claim.system, claim.benchmark)
-    if place != wanted:
+    claimed_place = (claim.submitter, "results", claim.system, claim.benchmark)
+    if place != claimed_place:
         yield Fault(
             str(result.path),
             None,
             f"the submission lies in {printable('/'.join(place))}; by its claim its place is "
-            f"{printable('/'.join(wanted))}",
+            f"{printable('/'.join(claimed_place))}",
         )

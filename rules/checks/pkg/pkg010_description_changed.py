@@ -4,16 +4,16 @@
 Compares the SHA-256 of the description's bytes with `system_sha256` of the claim.
 
 ## Why it matters
-The description lies outside the submission's folder, where the manifest does not reach.
+The description is outside the submission's folder and so not covered by the manifest.
 
 ## Example
-A second submission of the same system brought another description of the same name.
+A second submission for the same system brought a different description of the same name.
 
 ## Instead
-Give a system that was changed another name.
+Give a system that was changed a new name.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

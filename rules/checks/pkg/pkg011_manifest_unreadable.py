@@ -1,19 +1,19 @@
-"""The manifest cannot be read, as a whole or in a line.
+"""The manifest cannot be read, in whole or in part.
 
 ## What it does
-Reports a manifest that is no text, or lines that are not `<sha256>  <path>`, or that list a path twice.
+Reports a manifest that is not text, or lines that are not `<sha256>  <path>`, or that list a path twice.
 
 ## Why it matters
-A file in such a line is a file whose digest nobody compares.
+The digest of a file in such a line is not compared with anything.
 
 ## Example
 `result_0.txt: 3f2a…`
 
 ## Instead
-`tta submit` writes it, in the form of `sha256sum`.
+`tta submit` writes it, in the format of `sha256sum`.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""A claim has a value that means nothing.
+"""A claim has an invalid value.
 
 ## What it does
 Expects the category to be available, preview or research, the day of submission to be a date, the names of submitter,
-system and benchmark to be usable as names of folders, and the notes to be one line that can be printed, of at most
-1,000 characters.
+system and benchmark to be usable as folder names, and the notes to be one printable line of at most 1,000 characters.
 
 ## Why it matters
-Categories have obligations; a name with a slash in it is a path; a note that turns letters around makes a page say what
-nobody computed.
+Categories carry obligations; a name with a slash in it is a path; a note with characters that reverse text makes a page
+say what no one computed.
 
 ## Example
 `category: avaliable`, `submitted: yesterday`.
 
 ## Instead
-`tta submit --category available` writes all of them.
+`tta submit --category available` writes valid values.
 
 ## Source
 MLPerf submission rules: available, preview, research.
@@ -52,8 +51,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         )
     if not claim.notes.isprintable() or len(claim.notes) > MAX_NOTES:
         notes = f"the notes are {len(claim.notes):,} characters, {printable(claim.notes, 60)!r}"
-        told = f"{notes}; they must be printable, and at most {MAX_NOTES:,}"
-        yield Fault(str(place), line_of(place, "notes"), told)
+        message = f"{notes}; they must be printable, and at most {MAX_NOTES:,}"
+        yield Fault(str(place), line_of(place, "notes"), message)
     for what, name in (("submitter", claim.submitter), ("system", claim.system), ("benchmark", claim.benchmark)):
         if not NAME_PATTERN.fullmatch(name):
             yield Fault(

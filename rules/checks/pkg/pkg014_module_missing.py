@@ -1,18 +1,18 @@
-"""A module that a log names does not lie where modules lie.
+"""A module that a log names is missing.
 
 ## What it does
-Looks for the file that `tta_config` names as the module: in benchmarks/<benchmark>/ of the submitter's folder, or, in a
-result that nobody has claimed yet, in code/ beside the logs. It is never imported or run, and a link is not followed.
+Looks for the file that `tta_config` names as the module: in benchmarks/<benchmark>/ of the submitter's folder or, in a
+result without a claim, in code/ next to the logs. It is never imported or run, and a link is not followed.
 
 ## Why it matters
-A module runs in the process that trains, and can reach more than the parts it replaces. Whether it plays fair is for a
-person to read, and there must be something to read.
+A module runs in the process that trains, and can reach more than the parts it replaces. A person has to read it to
+judge whether it plays fair, so it must be there to read.
 
 ## Example
 The logs name fast.py, and benchmarks/image_classification_mini/ has no such file.
 
 ## Instead
-`tta run` keeps the module in the result, and `tta submit` brings it to its place.
+`tta run` keeps the module in the result, and `tta submit` puts it in its place.
 
 ## Source
 MLPerf submission rules: the source code of a submission is part of it, in benchmarks/<benchmark>/.
@@ -32,7 +32,7 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.code_path is None:
-        return  # of a single log
+        return  # a single log has no place for code
     for log in result.runs:
         module = named_module(log)
         if module is None:

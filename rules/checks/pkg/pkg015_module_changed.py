@@ -1,20 +1,20 @@
 """A module is not the one that was run.
 
 ## What it does
-Compares the SHA-256 of the module's file in benchmarks/<benchmark>/ (in code/ of a result that nobody has claimed yet)
-with the one in `tta_config` of every run.
+Compares the SHA-256 of the module's file in benchmarks/<benchmark>/ (in code/ of a result without a claim) with the one
+in `tta_config` of every run.
 
 ## Why it matters
 The code that is shown is not the code that trained.
 
 ## Example
-A comment was added to fast.py after the runs, or the trick in it was taken out.
+A comment was added to fast.py after the runs, or the trick in it was removed.
 
 ## Instead
-Hand in the module as it was run; run again if it was changed.
+Submit the module as it was run; run again if it was changed.
 
 ## Source
-The layout: harness/submission/result.py. MLPerf submission rules: results must be reproducible from the code handed in.
+The layout: harness/submission/layout.py. MLPerf submission rules: results must be reproducible from the submitted code.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The day of submission cannot be.
+"""The day of submission is impossible.
 
 ## What it does
 Compares the day that the claim names with the day on which the last run ended, by its wall clock, and with today.
 
 ## Why it matters
-Who is first with a time is told by these days. One that is before the runs, or has not come, was typed.
+These days decide who was first with a time. A day before the runs, or in the future, was made up.
 
 ## Example
 `submitted: 2026-01-01`, and runs of November 2026.
@@ -13,7 +13,7 @@ Who is first with a time is told by these days. One that is before the runs, or 
 `tta submit` writes the day.
 
 ## Source
-MLPerf submission rules: results are due on a day.
+MLPerf submission rules: results are due on a given day.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCOPE = "judgement"
 def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: date) -> Iterator[Fault]:
     submitted = None if result.claim is None else _day_of(result.claim.submitted)
     if submitted is None:
-        return  # PKG012 says so
+        return  # PKG012 reports a malformed day
     place = result.path / CLAIM_NAME
     if submitted > today:
         yield Fault(str(place), line_of(place, "submitted"), f"submitted on {submitted}; today is {today}")
@@ -53,7 +53,7 @@ def _day_of(text: str) -> date | None:
 
 
 def _ended(time_ms: float) -> date | None:
-    """The day, by UTC; None for a time that is in no calendar."""
+    """The UTC day; None for a time outside the calendar."""
     try:
         return datetime.fromtimestamp(time_ms / 1e3, UTC).date()
     except (OverflowError, ValueError, OSError):

@@ -1,20 +1,20 @@
-"""The category that is claimed is better than the status of the system.
+"""The claimed category is better than the status of the system.
 
 ## What it does
-Compares the claim's category with the description's `status`: available takes a system that is available, on premise or
-in a cloud; preview one that is, or is a preview; research any.
+Compares the claim's category with the description's `status`: available requires a system that is available, on
+premises or in a cloud; preview one that is available or a preview; research allows any.
 
 ## Why it matters
-Who reads "available" expects to be able to buy or rent the machine.
+A reader of "available" expects to be able to buy or rent the machine.
 
 ## Example
-`category: available` of a system whose status is "Research, Development, or Internal (RDI)".
+`category: available` for a system whose status is "Research, Development, or Internal (RDI)".
 
 ## Instead
-`tta submit` without --category takes what the status says; or a humbler one.
+Use `tta submit` without --category, which follows the status; or claim a lower category.
 
 ## Source
-MLPerf submission rules: available, preview, research, and what each demands.
+MLPerf submission rules: available, preview, research, and what each requires.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.submission.result import Result
 from harness.submission.system import STATUSES
 
 SCOPE = "result"
-_CATEGORIES = ("available", "preview", "research")  # from the one that demands most
+_CATEGORIES = ("available", "preview", "research")  # from the most to the least demanding
 _BEST = {"onprem": "available", "cloud": "available", "preview": "preview", "rdi": "research"}
 
 

@@ -1,1 +1,1 @@
-"""Quality: targets, evaluations and what the log concludes from them."""
+"""Quality: missed targets, and evaluations that are missing, misplaced or contradict the status of the run."""

@@ -1,17 +1,17 @@
 """A run did not reach its target.
 
 ## What it does
-Looks whether an evaluation (and those that must confirm it) reached the target within the run.
+Looks for an evaluation within the run that reached the target, and for those that must confirm it.
 
 ## Why it matters
-Such a run has no time to accuracy. A result may have as many of them as it drops on the slow side, which is why this
-is a warning; QUA002 says when there are too many.
+Such a run has no time to accuracy. A result may have as many of them as it drops on the slow side, which is why this is
+a warning; QUA002 reports when there are too many.
 
 ## Example
-Best top-1 accuracy 0.91 within the budget, target 0.92.
+Best top-1 accuracy within the budget 0.91, target 0.92.
 
 ## Instead
-Nothing, if it is one run: it counts as the slowest and is dropped. Otherwise look at the hyperparameters.
+Nothing, if it is only one run: it counts as the slowest and is dropped. Otherwise review the hyperparameters.
 
 ## Source
 MLPerf training rules, "Benchmark Results".

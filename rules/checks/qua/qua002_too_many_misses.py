@@ -1,16 +1,18 @@
 """More runs missed the target than the result may drop.
 
 ## What it does
-Counts the runs that did not reach their target, those that cannot be read among them, and compares with `drop`.
+Counts the runs that did not reach their target, including those that cannot be read, and compares the count with
+`drop`.
 
 ## Why it matters
-The olympic mean leaves out the slowest runs. A run that missed is slower than any; what cannot be left out has no time.
+The olympic mean leaves out the slowest runs. A run that missed counts as slower than any other; if it cannot be left
+out, the result has no time.
 
 ## Example
 Two of five runs missed, and one is dropped.
 
 ## Instead
-Look at the hyperparameters; then run the whole result again, all of its runs.
+Review the hyperparameters, then run the whole result again with all of its runs.
 
 ## Source
 MLPerf training rules, "Benchmark Results": more than one run that does not converge makes the result invalid.

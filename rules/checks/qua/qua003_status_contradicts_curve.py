@@ -1,8 +1,8 @@
-"""The run says another end than its evaluations show.
+"""The status of a run contradicts its evaluations.
 
 ## What it does
 Compares the status in `run_stop` with the last evaluation: "success" needs one that reaches the target, and a run whose
-evaluations reached it is no other than a success. A status other than "success" and "aborted" is no status.
+evaluations reached it must be a success. No status other than "success" and "aborted" exists.
 
 ## Why it matters
 Success is what the evaluations show, not what a line says.
@@ -11,10 +11,11 @@ Success is what the evaluations show, not what a line says.
 `run_stop` with status "success" after a last accuracy of 0.88; the target is 0.92.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-MLPerf training rules, "Run Results": its checker passes a status of "aborted" or "banana" where the target was reached.
+MLPerf training rules, "Run Results". MLPerf's checker passes a status of "aborted" or "banana" where the target was
+reached.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     last = f"the last {rules.metric.name} is {values[-1]:g}" if values else "there is no evaluation"
     num_confirmed = timeline.num_confirmed(values, rules)
     if status not in (timeline.SUCCESS, timeline.ABORTED):
-        said = f"status {printable(stop.metadata['status'], 40)!r}"
-        yield Fault(str(log.path), stop.lineno, f"run_stop has {said}; it must be success or aborted")
+        stated = f"status {printable(stop.metadata['status'], 40)!r}"
+        yield Fault(str(log.path), stop.lineno, f"run_stop has {stated}; it must be success or aborted")
     elif status == timeline.SUCCESS and num_confirmed == 0:
         yield Fault(
             str(log.path), stop.lineno, f"run_stop says success, but {last}, and the target is {rules.target:g}"

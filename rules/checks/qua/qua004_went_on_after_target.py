@@ -1,14 +1,14 @@
-"""A run went on after it had reached its target.
+"""A run continued after it had reached its target.
 
 ## What it does
-Expects no block and no evaluation after the evaluation that decided the run. Reference runs (`full_curve`), which go on
-by intention and never count, are left out.
+Expects no block and no evaluation after the evaluation that decided the run. Reference runs (`full_curve`), which
+continue by design and never count, are left out.
 
 ## Why it matters
-The time is that of the first evaluation that decides. A run that went on chose its end, and with it its quality.
+The time is that of the first evaluation that decides. A run that continued chose its own end, and with it its quality.
 
 ## Example
-0.93 after 6,000 samples, target 0.92; a further block, 0.95 after 7,000 samples, and only then `run_stop`.
+0.93 after 6,000 samples with a target of 0.92; then another block, 0.95 after 7,000 samples, and only then `run_stop`.
 
 ## Instead
 Let the referee stop the run.

@@ -1,11 +1,11 @@
-"""An evaluation is missing, too much, or in the wrong place.
+"""An evaluation is missing, extra or in the wrong place.
 
 ## What it does
-Expects evaluation after evaluation at the first whole global batch at or past the next multiple of
-`eval_every_samples`: none skipped, none added.
+Expects each evaluation at the first whole global batch at or past the next multiple of `eval_every_samples`: none
+skipped, none added.
 
 ## Why it matters
-Who evaluates more often stops earlier; who evaluates less often pays less for evaluation.
+A run that evaluates more often stops earlier; one that evaluates less often pays less for evaluation.
 
 ## Example
 eval_every_samples = 1,000, global batch 100, evaluations at 1,000 and 3,000 samples.
@@ -15,7 +15,7 @@ Let the referee ask for evaluations.
 
 ## Source
 MLPerf training rules, "Quality measure": the evaluation frequency is the reference's. MLPerf's checkers do not compare
-the places of evaluations with it.
+the positions of evaluations with it.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""An evaluation did not look at the whole test set.
+"""An evaluation did not cover the whole test set.
 
 ## What it does
 Compares `num_examples` of every evaluation with `eval_examples` of the benchmark.
 
 ## Why it matters
-A quality over some of the examples is another quality; over a lucky few it is any quality one likes.
+The quality over some of the examples is a different quality; over a lucky few it can be anything.
 
 ## Example
 eval_examples = 8,192, and an accuracy over 4,096 examples.
 
 ## Instead
-Evaluate every example once, the last incomplete batch too; over several devices, do not count the padding.
+Evaluate every example exactly once, including the last incomplete batch; on several devices, do not count padding.
 
 ## Source
-MLPerf training rules, "Quality measure": the same test data, all of them.
+MLPerf training rules, "Quality measure": the same test data, all of it.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@
 Expects the value of every `eval_accuracy` to be a finite number.
 
 ## Why it matters
-What cannot be compared with a target must not be read as one that reached it.
+What cannot be compared with a target must not be read as having reached it.
 
 ## Example
-`eval_accuracy` is "0.95" (a text) or true.
+`eval_accuracy` is "0.95" (text) or true.
 
 ## Instead
 Return a finite number from `evaluate()`. The referee ends a run whose quality is not finite as diverged.
 
 ## Source
-The run: harness/run/referee.py. A text for an accuracy ends MLPerf's checker with an exception.
+The run: harness/run/referee.py. Text as an accuracy makes MLPerf's checker fail with an exception.
 """
 
 from __future__ import annotations

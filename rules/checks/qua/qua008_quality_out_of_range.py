@@ -1,10 +1,10 @@
-"""A quality is one that the metric cannot take.
+"""A quality is outside the range of its metric.
 
 ## What it does
 Compares the value of every evaluation with `quality_range` of the benchmark, both ends included.
 
 ## Why it matters
-An accuracy of 95 is 95 % or an error, but it reaches a target of 0.92 either way.
+An accuracy of 95 is either 95 % or an error, but it reaches a target of 0.92 either way.
 
 ## Example
 `eval_accuracy` = 95.1 where the metric is a fraction.
@@ -13,7 +13,7 @@ An accuracy of 95 is 95 % or an error, but it reaches a target of 0.92 either wa
 Return the metric in the unit that the rules name.
 
 ## Source
-This ruleset: `quality_range` of the benchmark.
+The ruleset: `quality_range` of the benchmark.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""The count of samples does not go with the blocks.
+"""The sample counts do not agree with the blocks.
 
 ## What it does
-Expects samples to be counted from 0, in whole global batches, never down: a block begins where the one before it
-ended and adds at least a batch; evaluation and `run_stop` stand where the last block ended.
+Expects samples to be counted from 0, in whole global batches, and never to decrease: a block begins where the one
+before it ended and adds at least one batch; evaluations and `run_stop` have the count at which the last block ended.
 
 ## Why it matters
-Cadence, budget and convergence are counted in samples. Whoever moves the count moves all three.
+Cadence, budget and convergence are counted in samples. Changing the count changes all three.
 
 ## Example
 A block from 1,000 to 1,950 samples with a global batch of 100.
 
 ## Instead
-Count whole global batches over all devices, samples that are repeated too.
+Count whole global batches over all devices, including samples that are repeated.
 
 ## Source
-MLPerf logging: `samples_count`; its checkers pass a decreasing one.
+MLPerf logging: `samples_count`. MLPerf's checkers pass a decreasing one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_STANDING = frozenset({keys.RUN_START, keys.BLOCK_START, keys.EVAL_START, keys.EVAL_STOP, keys.EVAL_ACCURACY})
+_WITHOUT_TRAINING = frozenset({keys.RUN_START, keys.BLOCK_START, keys.EVAL_START, keys.EVAL_STOP, keys.EVAL_ACCURACY})
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -36,7 +36,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     samples = 0
     for event in log.events:
         count = event.samples_count
-        if count is None or event.key not in (*_STANDING, keys.BLOCK_STOP, keys.RUN_STOP):
+        if count is None or event.key not in (*_WITHOUT_TRAINING, keys.BLOCK_STOP, keys.RUN_STOP):
             continue
         if event.key == keys.BLOCK_STOP:
             fault = (

@@ -5,7 +5,7 @@ Where the benchmark has `confirm_evaluations`, expects that many evaluations rig
 target to reach it too.
 
 ## Why it matters
-A metric that jumps reaches any target once. What reaches it again at the next evaluations has learned it.
+An unstable metric reaches any target once. A model that reaches it again at the next evaluations has learned the task.
 
 ## Example
 A mean return of 480, target 475, confirm_evaluations = 1, and `run_stop` with success right after it.
@@ -14,7 +14,7 @@ A mean return of 480, target 475, confirm_evaluations = 1, and `run_stop` with s
 Let the referee stop the run.
 
 ## Source
-This ruleset: `confirm_evaluations` of the benchmark.
+The ruleset: `confirm_evaluations` of the benchmark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if rules is None or timeline.status(log) != timeline.SUCCESS:
         return
     stop = log.first(keys.RUN_STOP)
-    assert stop is not None  # that is where it says so
+    assert stop is not None  # the status is on run_stop
     values = [value for event, value in timeline.qualities(log) if event.lineno < stop.lineno]
     num_confirmed = timeline.num_confirmed(values, rules)
     # A last evaluation that does not reach the target at all is QUA003's.

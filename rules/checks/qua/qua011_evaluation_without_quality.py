@@ -1,18 +1,18 @@
-"""An evaluation has no quality, or a quality no evaluation.
+"""An evaluation has no quality, or a quality has no evaluation.
 
 ## What it does
-Expects exactly one `eval_accuracy` after each `eval_stop` and before the next block or evaluation. In a run that was
-aborted the last evaluation may be without one.
+Expects exactly one `eval_accuracy` after each `eval_stop` and before the next block or evaluation. The last evaluation
+of an aborted run may have none.
 
 ## Why it matters
-An evaluation whose quality was taken out may have been one that should have stopped the run; a quality without an
+An evaluation whose quality was removed may have been one that should have stopped the run; a quality without an
 evaluation was not measured.
 
 ## Example
-`eval_start`, `eval_stop`, then at once `block_start`.
+`eval_start`, `eval_stop`, then immediately `block_start`.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 MLPerf logging: every evaluation prints its quality; enforced in round 0.6 and not since.

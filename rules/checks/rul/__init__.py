@@ -1,1 +1,1 @@
-"""The ruleset itself: waivers that match nothing."""
+"""Ruleset: waivers that excuse nothing."""

@@ -1,21 +1,21 @@
-"""A waiver of the rulebook excuses nothing.
+"""A waiver in the ruleset excuses nothing.
 
 ## What it does
-Looks at each waiver whose path speaks of something of the result: has a finding of its code there been excused?
-Waivers for other results are left alone.
+Looks at each waiver whose path covers some part of the result, and expects a finding of its code there that it has
+excused. Waivers for other results are left alone.
 
 ## Why it matters
-A waiver is a hole in the rules, made for one case. When the case is gone, or its last day is past, the hole should
+A waiver is a hole in the rules, made for one case. When that case is gone, or the waiver has expired, the hole should
 be closed.
 
 ## Example
-A waiver of LOG017 for acme/results/box1/toy_mini, and the log was replaced by one without that fault.
+A waiver of LOG017 for acme/results/box1/toy_mini, whose log was replaced by one without that fault.
 
 ## Instead
-The rulebook's owner removes the waiver.
+The ruleset's owner removes the waiver.
 
 ## Source
-"Waivers belong to the rulebook, with who, why and until when": rules/*/ruleset.yaml.
+Waivers belong to the ruleset, with who, why and until when: rules/*/ruleset.yaml.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The runs of a result together: how many, which seeds, whether they are distinct."""
+"""Runs: results with the wrong number of runs, with copies or chosen runs, or with runs that do not belong together."""

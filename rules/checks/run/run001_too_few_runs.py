@@ -1,16 +1,16 @@
-"""A result has fewer runs than the rules want.
+"""A result has fewer runs than the rules require.
 
 ## What it does
-Counts the logs of a results folder, those that cannot be read too, and compares with `num_runs`.
+Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`.
 
 ## Why it matters
-Training is random; the mean of fewer runs is a luckier number.
+Training is random; the mean of fewer runs depends more on luck.
 
 ## Example
-4 runs, 5 wanted.
+4 runs, 5 required.
 
 ## Instead
-`tta run --resume` adds what is missing.
+`tta run --resume` adds the missing ones.
 
 ## Source
 MLPerf training rules, "Benchmark Results".
@@ -22,8 +22,8 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
+from rules.checks.run._runs import num_runs
 
 SCOPE = "result"
 
@@ -31,8 +31,8 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.kind == "log":
         return
-    num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
-    if num_runs == 0:  # no log says which benchmark it is, so that no other check has anything to look at
+    num_found = num_runs(result)
+    if num_found == 0:  # no log names a benchmark, so no other check has anything to look at
         yield Fault(str(result.path), None, "the result has no runs")
-    elif rules is not None and num_runs < rules.num_runs:
-        yield Fault(str(result.path), None, f"the result has {num_runs} of the {rules.num_runs} runs it must have")
+    elif rules is not None and num_found < rules.num_runs:
+        yield Fault(str(result.path), None, f"the result has {num_found} of the {rules.num_runs} runs it must have")

@@ -1,13 +1,13 @@
-"""A result has more runs than the rules want.
+"""A result has more runs than the rules allow.
 
 ## What it does
-Counts the logs of a results folder, those that cannot be read too, and compares with `num_runs`.
+Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`.
 
 ## Why it matters
-Who runs more often and leaves out more has a better mean from the same machine.
+Running more often and leaving out more gives a better mean from the same machine.
 
 ## Example
-7 runs, 5 wanted.
+7 runs, 5 required.
 
 ## Instead
 Decide on the number before the first run. Make a new result with exactly that many; do not choose among runs.
@@ -22,8 +22,8 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
+from rules.checks.run._runs import num_runs
 
 SCOPE = "result"
 
@@ -31,6 +31,6 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None:
         return
-    num_runs = len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
-    if num_runs > rules.num_runs:
-        yield Fault(str(result.path), None, f"the result has {num_runs} runs; it must have {rules.num_runs}")
+    num_found = num_runs(result)
+    if num_found > rules.num_runs:
+        yield Fault(str(result.path), None, f"the result has {num_found} runs; it must have {rules.num_runs}")

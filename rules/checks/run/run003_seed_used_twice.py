@@ -4,16 +4,16 @@
 Compares `seed` over the runs of a result.
 
 ## Why it matters
-With the same seed a run repeats, and a lucky one counts twice.
+With the same seed a run repeats itself, and a lucky one counts twice.
 
 ## Example
-result_1.txt and result_4.txt both have seed 17.
+`result_1.txt` and `result_4.txt` both have seed 17.
 
 ## Instead
 Let `tta run` draw the seeds, or give `--seed S`: run k then uses S + k.
 
 ## Source
-MLPerf training rules, "Random numbers"; seeds must be logged and differ since v4.1.
+MLPerf training rules, "Random numbers"; since v4.1 seeds must be logged and must differ.
 """
 
 from __future__ import annotations

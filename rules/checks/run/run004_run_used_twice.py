@@ -1,16 +1,16 @@
-"""One run stands in a result twice.
+"""The same run appears twice in a result.
 
 ## What it does
-Compares the bytes of the logs and the run's number (`run_id` in `tta_format`) over the runs of a result.
+Compares the bytes of the logs and the identity of the run (`run_id` in `tta_format`) over the runs of a result.
 
 ## Why it matters
-A copy is no second run: it narrows the spread and doubles the weight of a lucky one.
+A copy is not a second run: it narrows the spread and doubles the weight of a lucky run.
 
 ## Example
-result_3.txt is a copy of result_1.txt.
+`result_3.txt` is a copy of `result_1.txt`.
 
 ## Instead
-Run as often as the rules want.
+Make as many runs as the rules require.
 
 ## Source
 MLPerf training rules, "Benchmark Results". Ten copies of one log with the division "close" pass MLPerf's package
@@ -37,8 +37,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         names = {log.sha256: "byte for byte the log"}
         if isinstance(run_id, str):
             names[f"run {run_id}"] = "the same run_id as"
-        told = next((f"{what} {seen[name].path.name}" for name, what in names.items() if name in seen), None)
-        if told is not None:
-            yield Fault(str(log.path), log.line_of(keys.TTA_FORMAT), f"this is {told}")
+        copied = next((f"{what} {seen[name].path.name}" for name, what in names.items() if name in seen), None)
+        if copied is not None:
+            yield Fault(str(log.path), log.line_of(keys.TTA_FORMAT), f"this is {copied}")
         for name in names:
             seen.setdefault(name, log)

@@ -1,20 +1,20 @@
 """Two runs have the same qualities at the same times.
 
 ## What it does
-Compares the evaluations of the runs of a result, values and seconds since `run_start`. Copies that RUN004 finds are
+Compares the evaluations of the runs of a result: values and seconds since `run_start`. Copies that RUN004 finds are
 left out.
 
 ## Why it matters
-No two runs take the same nanoseconds. Such a run is a copy with another name and another seed.
+No two runs agree to the nanosecond. Such a run is a copy with a different name and a different seed.
 
 ## Example
-result_3.txt is result_1.txt with seed and run_id changed.
+`result_3.txt` is `result_1.txt` with seed and run_id changed.
 
 ## Instead
-Run as often as the rules want.
+Make as many runs as the rules require.
 
 ## Source
-MLPerf's duplicate test compares seeds with the line of code that logged them, and misses this.
+MLPerf's duplicate test compares seeds together with the line of code that logged them, and misses this.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.submission.result import Result
+from rules.checks.run._runs import is_copy
 
 SCOPE = "result"
 
@@ -39,16 +40,10 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         curve = tuple((value, log.seconds(start, event)) for event, value in timeline.qualities(log))
         first = seen.setdefault(curve, log)
-        if not curve or _is_copy(log, first):
+        if not curve or is_copy(log, first):
             continue
         yield Fault(
             str(log.path),
             log.line_of(keys.EVAL_ACCURACY),
             f"all {len(curve)} evaluations have the qualities and the times of {first.path.name}",
         )
-
-
-def _is_copy(log: RunLog, other: RunLog) -> bool:
-    """Whether RUN004 finds it: the log itself, the same bytes, or the same run_id."""
-    run_id = log.field(keys.TTA_FORMAT, "run_id")
-    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(keys.TTA_FORMAT, "run_id"))

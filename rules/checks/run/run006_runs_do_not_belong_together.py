@@ -1,17 +1,17 @@
-"""The runs of a result are not of one result.
+"""The runs of a result do not belong to one result.
 
 ## What it does
 Compares every run with the first: benchmark, division, submitter, system and its description, rules, number of devices,
-precision and the result's number (`result_id`), which `tta run` draws once for all of its runs.
+precision and the identity of the result (`result_id`), which `tta run` draws once for all of its runs.
 
 ## Why it matters
-Runs that were taken from several results were chosen. Runs of several systems are nobody's time.
+Runs that were taken from several results were chosen. A mean over runs of several systems is the time of none.
 
 ## Example
-result_4.txt comes from another folder, where it was faster.
+`result_4.txt` comes from another folder, where it was faster.
 
 ## Instead
-Hand in the runs of one `tta run`, completed by `tta run --resume`.
+Submit the runs of one `tta run`, completed by `tta run --resume`.
 
 ## Source
 MLPerf training rules, "System and framework must be consistent" and "Benchmark Results".
@@ -29,7 +29,7 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
 SCOPE = "result"
-_FACTS = (  # what it is called, and where it stands: an event, and a field of it or the whole
+_FACTS = (  # its name in messages, the event it is in, and the field of it (None: the whole value)
     ("benchmark", keys.SUBMISSION_BENCHMARK, None),
     ("division", keys.SUBMISSION_DIVISION, None),
     ("submitter", keys.SUBMISSION_ORG, None),

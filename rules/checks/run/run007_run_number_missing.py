@@ -1,19 +1,19 @@
-"""The numbers of the runs have a hole.
+"""The numbers of the runs have a gap.
 
 ## What it does
-Expects result_0.txt, result_1.txt and so on without a gap.
+Expects `result_0.txt`, `result_1.txt` and so on without a gap.
 
 ## Why it matters
-A number that is missing is a run that was taken out.
+A missing number is a run that was removed.
 
 ## Example
-result_0.txt, result_1.txt, result_3.txt.
+`result_0.txt`, `result_1.txt`, `result_3.txt`.
 
 ## Instead
-Hand in every run; `tta run --resume` makes the one that is missing.
+Submit every run; `tta run --resume` makes the missing one.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""A log lies under another number than it was written with.
+"""A log is filed under a different number from the one it was written with.
 
 ## What it does
-Compares `index` in `tta_format` with the number in the file's name.
+Compares `index` in `tta_format` with the number in the name of the file.
 
 ## Why it matters
-The runs of a result have an order, that of time. A log that was moved was chosen, or its place was given to another.
+The runs of a result are in order of time. A log that was moved was chosen, or its place was given to another.
 
 ## Example
-result_0.txt says that it is run 3.
+`result_0.txt` says that it is run 3.
 
 ## Instead
-Leave the names as `tta run` gives them.
+Keep the names that `tta run` gives.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

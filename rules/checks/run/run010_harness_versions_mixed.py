@@ -1,13 +1,13 @@
-"""The runs of a result were refereed by different versions.
+"""The runs of a result were refereed by different versions of the harness.
 
 ## What it does
 Compares `harness` in `tta_format` over the runs of a result.
 
 ## Why it matters
-Versions may differ in what they do between the events. It is no breach of a rule, but a reader should know.
+Versions may differ in what they do between the events. This does not break a rule, but a reader should know.
 
 ## Example
-Four runs by 0.1.0, one that was added by 0.2.0.
+Four runs by 0.1.0, and one added by 0.2.0.
 
 ## Instead
 Complete a result with the version that began it.
@@ -30,12 +30,14 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [(log, version) for log in result.runs if isinstance(version := log.field(keys.TTA_FORMAT, "harness"), str)]
-    for log, version in told:
-        if version != told[0][1]:
+    stated = [
+        (log, version) for log in result.runs if isinstance(version := log.field(keys.TTA_FORMAT, "harness"), str)
+    ]
+    for log, version in stated:
+        if version != stated[0][1]:
             yield Fault(
                 str(log.path),
                 log.line_of(keys.TTA_FORMAT),
-                f"the referee was version {printable(version, 20)}; in {told[0][0].path.name} "
-                f"it was {printable(told[0][1], 20)}",
+                f"the referee was version {printable(version, 20)}; in {stated[0][0].path.name} "
+                f"it was {printable(stated[0][1], 20)}",
             )

@@ -1,11 +1,11 @@
-"""A run was made to go on past its target.
+"""A run was made to continue past its target.
 
 ## What it does
 Looks for `full_curve` in `tta_config`, which `tta run --full-curve` sets.
 
 ## Why it matters
-Such runs are for deriving targets and reference convergence; they do not stop when the target is reached, and have no
-time to it.
+Such runs are for deriving targets and reference convergence. They do not stop when the target is reached, and so have
+no time to target.
 
 ## Example
 `tta check` on a folder that `tta run --full-curve` wrote.

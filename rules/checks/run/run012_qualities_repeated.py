@@ -1,25 +1,25 @@
-"""Two runs have the same qualities throughout, or but for a few.
+"""Two runs have the same qualities throughout, or almost.
 
 ## What it does
-Compares the values of all evaluations over the runs of a result, where there are at least three; two runs are
-told as well if two thirds of the later one's values are the other's at the same places, or differ by less than a
-ten-thousandth of the step that the quality usually makes from one evaluation to the next, and at least three different
-ones are; each run is held against the first 50 curves. Runs with equal times as well are RUN005's, runs with equal
+Compares the values of all evaluations over the runs of a result that have at least three. Two runs are also reported if
+two thirds of the later one's values equal the other's at the same places, or differ from them by less than a
+ten-thousandth of the usual step in quality from one evaluation to the next, and at least three of them are different
+values. Each run is compared with the first 50 curves. Runs whose times are equal as well are RUN005's, runs with equal
 seeds RUN003's.
 
 ## Why it matters
-Different seeds lead to different curves. The same curve twice is a seed that was not used, or a copy with other
-times; and one value of it is soon changed, or the ninth digit of all.
+Different seeds lead to different curves. The same curve twice means that the seed was not used, or that it is a copy
+with other times. One value of a copy is easily changed, or the ninth digit of all of them.
 
 ## Example
 Two runs with seeds 17 and 23, both 0.5120, 0.8030, 0.9310.
 
 ## Instead
-Find out whether the workload uses its seed. With coarse qualities (few examples) it can be chance.
+Find out whether the workload uses its seed. With a coarse quality (few examples) it can be chance.
 
 ## Source
-Forensics on published logs: distinct seeds with identical trajectories. Over two thirds of their evaluations no two
-published runs are closer than 0.007 steps, and no two runs of ours closer than 0.2.
+Forensics on published logs: distinct seeds with identical trajectories. Over two thirds of their evaluations, no two
+published runs are closer than 0.007 steps, and no two `tta` runs closer than 0.2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from harness.submission.result import Result
 SCOPE = "result"
 MIN_EVALUATIONS = 3
 MAX_OFF_STEPS = 1e-4
-MAX_CURVES = 50  # a folder of ten thousand runs is told in time, too
+MAX_CURVES = 50  # a result may have ten thousand runs
 Curve = tuple[float, ...]
 
 
@@ -51,9 +51,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         first, _ = curves.get(curve, (None, None))
         if first is None:
-            trail = similarity.of_values(curve)
-            what = _alike(log, trail, curves)
-            curves[curve] = log, trail
+            fingerprint = similarity.of_values(curve)
+            what = _alike(log, fingerprint, curves)
+            curves[curve] = log, fingerprint
         elif _times(log) != _times(first) and log.value(keys.SEED) != first.value(keys.SEED):
             what = f"all {len(curve)} qualities are those of {first.path.name}"
         else:
@@ -62,13 +62,13 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(str(log.path), log.line_of(keys.EVAL_ACCURACY), f"{what}, and the seed is another")
 
 
-def _alike(log: RunLog, trail: Fingerprint, curves: Mapping[Curve, tuple[RunLog, Fingerprint]]) -> str | None:
-    """How many values are those of which run before, the first with so many and another seed; None if there is none."""
-    for other, other_trail in islice(curves.values(), MAX_CURVES):
-        found = similarity.alike(trail, other_trail, MAX_OFF_STEPS)
+def _alike(log: RunLog, fingerprint: Fingerprint, curves: Mapping[Curve, tuple[RunLog, Fingerprint]]) -> str | None:
+    """How many values equal those of the first similar earlier run with another seed; None if there is none."""
+    for other, other_fingerprint in islice(curves.values(), MAX_CURVES):
+        found = similarity.alike(fingerprint, other_fingerprint, MAX_OFF_STEPS)
         if found is not None and log.value(keys.SEED) != other.value(keys.SEED):
             but = f", but for {found.off_steps:.1g} of the usual step between two of them" if found.off_steps else ""
-            return f"{found.num} of {len(trail.numbers)} qualities are those of {other.path.name}{but}"
+            return f"{found.num} of {len(fingerprint.numbers)} qualities are those of {other.path.name}{but}"
     return None
 
 

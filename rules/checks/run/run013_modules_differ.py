@@ -1,8 +1,8 @@
 """The runs of one result were made with different modules.
 
 ## What it does
-Compares the module in `tta_config` of every run with that of the first: its name, its SHA-256 and what it replaces; no
-module is one way, too.
+Compares the module in `tta_config` of every run with that of the first: its name, its SHA-256 and what it replaces.
+Having no module counts as a difference too.
 
 ## Why it matters
 A result is the mean of runs of one training. Two modules are two trainings.
@@ -11,7 +11,7 @@ A result is the mean of runs of one training. Two modules are two trainings.
 Four runs with one version of fast.py, the fifth with a version that was edited in between.
 
 ## Instead
-Run all of them again when the module was changed; `tta run --resume` refuses to mix them.
+Make all runs again if the module was changed; `tta run --resume` refuses to mix them.
 
 ## Source
 MLPerf training rules, "Benchmark Results" and "System and framework must be consistent".
@@ -31,9 +31,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [log for log in result.runs if isinstance(log.value(keys.TTA_CONFIG), dict)]
-    for log in told:
-        first = told[0]
+    configured = [log for log in result.runs if isinstance(log.value(keys.TTA_CONFIG), dict)]
+    for log in configured:
+        first = configured[0]
         if log.field(keys.TTA_CONFIG, "module") != first.field(keys.TTA_CONFIG, "module"):
             yield Fault(
                 str(log.path),

@@ -1,7 +1,7 @@
-"""The runs of a result were made with other libraries, or on other devices.
+"""The runs of a result were made with different libraries or on different devices.
 
 ## What it does
-Compares what the ranks say in `tta_world` over the runs: the versions of every library, the device and its name.
+Compares what the ranks report in `tta_world` over the runs: the versions of every library, the device and its name.
 
 ## Why it matters
 A result is of one system. A run with a faster library, or on a faster device, is of another.
@@ -10,7 +10,7 @@ A result is of one system. A run with a faster library, or on a faster device, i
 torch 2.14.1 in four runs, 2.15.0 in the fifth.
 
 ## Instead
-Make all runs anew after an update.
+Make all runs again after an update.
 
 ## Source
 MLPerf submission rules: the runs of a result are made with the same software and hardware.
@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
-from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -32,10 +32,10 @@ _FACTS = ("versions", "device", "device_name")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    told = [(log, ranks) for log in result.runs if (ranks := _ranks(log))]
-    for log, ranks in told:
-        first_log, first = told[0]
-        for rank, other in zip(ranks, first, strict=False):  # another number of ranks is RUN006's
+    reported = [(log, ranks) for log in result.runs if (ranks := timeline.ranks(log))]
+    for log, ranks in reported:
+        first_log, first = reported[0]
+        for rank, other in zip(ranks, first, strict=False):  # RUN006 reports a different number of ranks
             name = next((name for name in _FACTS if rank.get(name) != other.get(name)), None)
             if name is not None:
                 mine, theirs = _shown(rank.get(name), other.get(name)), _shown(other.get(name), rank.get(name))
@@ -46,13 +46,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 break
 
 
-def _ranks(log: RunLog) -> list[dict[str, object]]:
-    world = log.value(keys.TTA_WORLD)
-    return [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
-
-
 def _shown(value: object, other: object) -> str:
-    """What differs of two mappings, or the whole."""
+    """The entries that differ if both are mappings, else the whole value."""
     if isinstance(value, dict) and isinstance(other, dict):
         value = {name: item for name, item in value.items() if other.get(name) != item}
     return printable(value, 80)

@@ -1,20 +1,20 @@
-"""The runs of a result differ so much that its rank says little.
+"""The runs of a result vary so much that its rank says little.
 
 ## What it does
-Compares the longest and the shortest run that are averaged: the longest should be no more than 4 times as long.
+Compares the longest and the shortest of the runs that are averaged: the longest should be at most 4 times as long.
 
 ## Why it matters
 A result shares the rank of a faster one unless it is significantly slower. A result that is six times as slow on
 average is not, if its runs are far enough apart.
 
 ## Example
-Runs of 8, 10, 60, 90 and 95 s beside a leader whose runs take 8 s: both are first.
+Runs of 8, 10, 60, 90 and 95 s next to a leader whose runs take 8 s: both are first.
 
 ## Instead
-Find out what makes the runs differ, and hand in a result of all runs made anew.
+Find out why the runs differ, and submit a result with all runs made again.
 
 ## Source
-Yuen's test over few runs (docs/reports.md): its doubt grows with the spread of either side.
+Yuen's test over few runs (docs/explanation/statistics.md): its uncertainty grows with the spread of either side.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FACTOR = 4.0
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None or len(result.runs) != rules.num_runs:
-        return  # what is averaged is not known
+        return  # it is not known which runs are averaged
     reached = [log for log in result.runs if timeline.deciding(log, rules) is not None]
     times_s = sorted(seconds for log in reached if (seconds := timeline.run_s(log)) is not None)
-    # A run that missed the target is slowest of all.
+    # A run that missed the target counts as the slowest.
     kept = times_s[rules.drop : rules.num_runs - rules.drop]
     if not kept:
         return

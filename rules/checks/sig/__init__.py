@@ -1,1 +1,1 @@
-"""Signatures: who signed a submission, and whether it still is what was signed."""
+"""Signatures: signatures that are missing, unreadable or not those of the submitter."""

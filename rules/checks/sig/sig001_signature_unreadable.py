@@ -1,16 +1,16 @@
-"""The signature file holds no signature.
+"""The signature file contains no readable signature.
 
 ## What it does
-Reads MANIFEST.sha256.sig: a regular file of at most 64 KiB with one SSH signature of version 1 in its armour.
+Reads MANIFEST.sha256.sig: a regular file of at most 64 KiB with one armoured SSH signature of version 1.
 
 ## Why it matters
-What cannot be read proves nothing, and looks as if it did.
+What cannot be read proves nothing, but looks as if it did.
 
 ## Example
-A signature of GnuPG, a link to another submission's signature, a file that was cut off.
+A GnuPG signature, a link to another submission's signature, a truncated file.
 
 ## Instead
-Sign anew: `tta submit --sign KEY`, or `ssh-keygen -Y sign -f KEY -n tta-submission MANIFEST.sha256`.
+Sign again: `tta submit --sign KEY`, or `ssh-keygen -Y sign -f KEY -n tta-submission MANIFEST.sha256`.
 
 ## Source
 OpenSSH, PROTOCOL.sshsig.

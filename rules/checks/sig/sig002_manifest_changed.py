@@ -4,17 +4,17 @@
 Verifies the signature over MANIFEST.sha256 as it is now, with the key that the signature itself names.
 
 ## Why it matters
-The manifest holds the digest of every file. Whoever changed a file and wrote the manifest anew, so that the digests
-agree, has no key to sign it again.
+The manifest holds the digest of every file. Anyone can change a file and rewrite the manifest so that the digests
+agree, but cannot sign it again without the key.
 
 ## Example
-A log was edited, MANIFEST.sha256 written anew with sha256sum, and the signature left as it was.
+A log was edited, MANIFEST.sha256 rewritten with sha256sum, and the signature left unchanged.
 
 ## Instead
-Put back what was signed, or have the submitter sign anew.
+Restore what was signed, or have the submitter sign again.
 
 ## Source
-OpenSSH, ssh-keygen(1), `-Y check-novalidate`; docs/integrity.md.
+OpenSSH, ssh-keygen(1), `-Y check-novalidate`; docs/explanation/integrity.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The key that signed is not the submitter's.
+"""The signing key is not the submitter's.
 
 ## What it does
-Looks up the key in the ruleset's allowed_signers, under the name of the submitter that the claim gives.
+Looks up the key in the ruleset's allowed_signers, under the submitter named in the claim.
 
 ## Why it matters
-Anybody can make a key and sign with it. Only the organiser's list says whose key it is.
+Anyone can make a key and sign with it. Only the organiser's list says whose key it is.
 
 ## Example
 The submission of acme is signed with a key that the list has for another submitter, or with one that has expired.

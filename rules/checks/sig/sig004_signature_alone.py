@@ -1,19 +1,19 @@
-"""There is a signature, and no manifest that it could be of.
+"""A signature has no manifest next to it.
 
 ## What it does
-Looks for MANIFEST.sha256 beside MANIFEST.sha256.sig.
+Looks for MANIFEST.sha256 next to MANIFEST.sha256.sig.
 
 ## Why it matters
-A signature without the text that it is over proves nothing of the files.
+A signature without the text it signs proves nothing about the files.
 
 ## Example
-MANIFEST.sha256 was removed, so that files could be changed; the signature stayed.
+MANIFEST.sha256 was removed so that files could be changed, and the signature left in place.
 
 ## Instead
-Put the manifest back that was signed.
+Put back the manifest that was signed.
 
 ## Source
-The layout: harness/submission/result.py.
+The layout: harness/submission/layout.py.
 """
 
 from __future__ import annotations

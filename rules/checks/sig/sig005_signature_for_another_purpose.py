@@ -4,14 +4,14 @@
 Compares the namespace in the signature with `tta-submission`.
 
 ## Why it matters
-A key signs commits and mails, too. The namespace keeps a signature that somebody gave for one thing from being shown
-as given for another.
+A key also signs commits and mail. The namespace prevents a signature made for one purpose from being presented as made
+for another.
 
 ## Example
-A signature that git made, in the namespace `git`.
+A signature made by git, in the namespace `git`.
 
 ## Instead
-Sign with `-n tta-submission`, which `tta submit --sign` does.
+Sign with `-n tta-submission`, as `tta submit --sign` does.
 
 ## Source
 OpenSSH, PROTOCOL.sshsig: the namespace prevents cross-protocol attacks.

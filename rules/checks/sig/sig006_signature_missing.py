@@ -1,14 +1,14 @@
-"""The rules demand a signature, and there is none that holds.
+"""The rules require a signature, and no valid one was found.
 
 ## What it does
-Where the ruleset has `signatures: required`: reports a submission that is not signed, or whose signature nobody here
-can verify. What is wrong with a signature that is there is said by SIG001 to SIG005.
+Where the ruleset has `signatures: required`: reports a submission that is not signed, or whose signature cannot be
+verified here. SIG001 to SIG005 report what is wrong with a signature that is there.
 
 ## Why it matters
-Without a signature nobody can tell who handed the result in.
+Without a signature no one can tell who submitted the result.
 
 ## Example
-A submission without MANIFEST.sha256.sig; or with one, checked where ssh-keygen is not installed.
+A submission without MANIFEST.sha256.sig; or with one, but checked where ssh-keygen is not installed.
 
 ## Instead
 `tta submit --sign KEY`; to verify, install OpenSSH's ssh-keygen and put allowed_signers into the ruleset.

@@ -1,20 +1,20 @@
-"""Whose the signature is cannot be said here.
+"""The signer cannot be determined here.
 
 ## What it does
-Reports a signature where the ruleset has no allowed_signers, or ssh-keygen is not installed or does not work.
+Reports a signature if the ruleset has no allowed_signers, or ssh-keygen is not installed or does not work.
 
 ## Why it matters
-A signature that nobody verified must not be taken for one that holds. Its key is named, so that a person can compare
-it with one that the submitter told them.
+An unverified signature must not be taken for a valid one. Its key is shown so that a person can compare it with the one
+the submitter gave them.
 
 ## Example
 A signed submission, judged by a ruleset that lists no signers.
 
 ## Instead
-The organiser lists the keys: `<submitter> namespaces="tta-submission" ssh-ed25519 AAAA...`, a line each.
+The organiser lists the keys, one per line: `<submitter> namespaces="tta-submission" ssh-ed25519 AAAA...`.
 
 ## Source
-OpenSSH, ssh-keygen(1); docs/integrity.md.
+OpenSSH, ssh-keygen(1); docs/explanation/integrity.md.
 """
 
 from __future__ import annotations

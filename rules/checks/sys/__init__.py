@@ -1,1 +1,1 @@
-"""The system description, and whether the runs match it."""
+"""System: descriptions that are missing, incomplete or contradicted by the runs."""

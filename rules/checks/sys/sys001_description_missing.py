@@ -1,16 +1,16 @@
-"""A result has no system description that can be read.
+"""A result has no readable system description.
 
 ## What it does
-Looks for `system.json` beside the logs, or `systems/<system>.json` of the submitter where the result is claimed.
+Looks for `system.json` next to the logs or, for a submission, `systems/<system>.json` of the submitter.
 
 ## Why it matters
-A time without a machine says nothing to anybody.
+A time without a machine means nothing.
 
 ## Example
 The claim names the system "box1", and there is no systems/box1.json.
 
 ## Instead
-`tta doctor --out FILE` writes one; `tta run` does so by itself.
+`tta doctor --out FILE` writes one; `tta run` does so automatically.
 
 ## Source
 MLPerf submission rules, system description.

@@ -1,20 +1,20 @@
-"""A system description lacks a field, or has one that is no text.
+"""A system description lacks a field, or has one that is not text.
 
 ## What it does
-Expects MLPerf's 33 fields, each a text that can be printed on a line.
+Expects MLPerf's 33 fields, each of them text that can be printed on one line.
 
 ## Why it matters
 Readers compare machines by these fields.
 
 ## Example
-No `accelerator_model_name`; `number_of_nodes` is 1 instead of "1"; a name with a sign in it that turns the letters
-after it around.
+No `accelerator_model_name`; `number_of_nodes` is 1 instead of "1"; a name with a character that reverses the letters
+after it.
 
 ## Instead
-`tta doctor --out FILE` writes all of them; fill in what it could not see.
+`tta doctor --out FILE` writes all of them; fill in what it could not detect.
 
 ## Source
-MLPerf submission rules, system description; mlperf_logging, system_desc_checker, which ends with an exception on a
+MLPerf submission rules, system description; mlperf_logging, system_desc_checker, which fails with an exception on a
 number.
 """
 
@@ -35,7 +35,7 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.system is None:
         return
-    assert result.system_path is not None  # from which it was read
+    assert result.system_path is not None  # the file it was read from
     for name in system_fields.FIELDS:
         if name not in result.system:
             yield Fault(str(result.system_path), None, f"the field {name!r} is missing")

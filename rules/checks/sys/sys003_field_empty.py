@@ -1,7 +1,8 @@
-"""A system description leaves empty what it must say.
+"""A required field of the system description is empty.
 
 ## What it does
-Reports fields that are empty or white space. Notes, and what a machine without accelerators cannot say, may be empty.
+Reports fields that are empty or white space. Notes may be empty, and so may fields about accelerators on a machine that
+has none.
 
 ## Why it matters
 Empty fields pass for a description and describe nothing.
@@ -13,7 +14,7 @@ Empty fields pass for a description and describe nothing.
 Fill the field in; write "none" where there is no such thing.
 
 ## Source
-MLPerf submission rules: a meaningful response is required. MLPerf's checker passes a description of empty texts.
+MLPerf submission rules: a meaningful response is required. MLPerf's checker passes a description of empty strings.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NOTES = ("hw_notes", "sw_notes")
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.system is None:
         return
-    assert result.system_path is not None  # from which it was read
+    assert result.system_path is not None  # the file it was read from
     has_no_accelerators = result.system.get("accelerators_per_node") == "0"
     for name in system_fields.FIELDS:
         value = result.system.get(name)

@@ -1,20 +1,20 @@
-"""The log was made on another system than the one described.
+"""The log was made on a different system from the one described.
 
 ## What it does
 Compares name and digest in `tta_system` with the system description.
 
 ## Why it matters
-A description that is improved after the runs describes another machine. The digest is over its content, not its
+A description that is improved after the runs describes a different machine. The digest is over its content, not its
 layout.
 
 ## Example
 The log says digest 3f2a…; the description with 8 accelerators has 91bc…, the one with 16 has 3f2a….
 
 ## Instead
-Hand in the description that `tta run` put beside the logs. If it is wrong, correct it and run again.
+Submit the description that `tta run` put next to the logs. If it is wrong, correct it and run again.
 
 ## Source
-MLPerf submission rules; MLPerf's checkers compare neither.
+MLPerf submission rules. MLPerf's checkers compare neither.
 """
 
 from __future__ import annotations

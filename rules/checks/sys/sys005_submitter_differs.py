@@ -1,19 +1,19 @@
-"""A log names another submitter, platform or status than the system description.
+"""A log names a different submitter, platform or status from the system description.
 
 ## What it does
 Compares `submission_org`, `submission_platform` and `submission_status` with `submitter`, `system_name` and `status`.
 
 ## Why it matters
-A result belongs to who made it, on what it was made.
+A result belongs to the submitter who made it and the system it was made on.
 
 ## Example
 `submission_org` is "acme", the description says "globex".
 
 ## Instead
-Name both before the run: `tta run --system FILE`.
+State these before the run: `tta run --system FILE`.
 
 ## Source
-MLPerf submission rules; MLPerf's checkers do not compare them, and published logs have SUBMISSION_ORG_PLACEHOLDER.
+MLPerf submission rules. MLPerf's checkers do not compare them, and published logs have SUBMISSION_ORG_PLACEHOLDER.
 """
 
 from __future__ import annotations

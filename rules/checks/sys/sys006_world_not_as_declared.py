@@ -1,20 +1,20 @@
-"""Other processes trained than were declared.
+"""The processes that trained are not those that were declared.
 
 ## What it does
-Compares `tta_world`, where every rank says who it is, with `num_devices`: as many ranks, at least one, numbered from
-0, each with that world size, and the same version of every library.
+Compares `tta_world`, where every rank describes itself, with `num_devices`: that many ranks, at least one, numbered
+from 0, each with that world size, and the same version of every library.
 
 ## Why it matters
-A launcher that starts one process where eight were declared makes a log that looks like eight.
+A launcher that starts one process where eight were declared produces a log that looks like eight.
 
 ## Example
 num_devices = 8, and one rank with world_size 1.
 
 ## Instead
-Start with `tta run --devices N`, and look at what the worker wrote.
+Start with `tta run --devices N`, and look at what the worker printed.
 
 ## Source
-`accelerate launch --cpu --num_processes 2` starts one process without a word: harness/run/launcher.py.
+`accelerate launch --cpu --num_processes 2` silently starts one process: harness/run/launcher.py.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Other devices trained than the system description has.
+"""The devices that trained are not those of the system description.
 
 ## What it does
 Compares the devices and hosts in `tta_world` with `accelerators_per_node` and `number_of_nodes`.
 
 ## Why it matters
-Who describes one node and trains on two halves the time a device seems to take.
+Describing one node and training on two halves the apparent time per device.
 
 ## Example
 The description says no accelerators; rank 0 trained on cuda:0.
 
 ## Instead
-Describe the system that the runs use; `tta doctor` on each kind of node.
+Describe the system that the runs use; run `tta doctor` on each kind of node.
 
 ## Source
 MLPerf submission rules, system description. Node counts in published descriptions differ from their directories.
@@ -25,6 +25,7 @@ from harness.base.values import int_of_digits
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -36,8 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     nodes = int_of_digits(result.system.get("number_of_nodes"))
     per_node = int_of_digits(result.system.get("accelerators_per_node"))
     for log in result.runs:
-        world = log.value(keys.TTA_WORLD)
-        ranks = [rank for rank in world if isinstance(rank, dict)] if isinstance(world, list) else []
+        ranks = timeline.ranks(log)
         hosts = Counter(str(rank.get("host")) for rank in ranks)
         on_accelerators = Counter(
             str(rank.get("host")) for rank in ranks if str(rank.get("device", "cpu")).partition(":")[0] != "cpu"

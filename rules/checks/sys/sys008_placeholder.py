@@ -1,10 +1,10 @@
-"""A system description has placeholders where facts should be.
+"""A system description has placeholders instead of facts.
 
 ## What it does
 Reports fields that say "unknown", "unnamed", "TODO", "TBD", "PLACEHOLDER" or the like.
 
 ## Why it matters
-`tta doctor` writes "unknown" where it could not see; a person who knows the machine must say it.
+`tta doctor` writes "unknown" for what it could not detect; a person who knows the machine must fill it in.
 
 ## Example
 `cooling` is "unknown".
@@ -35,7 +35,7 @@ _WORDS = re.compile(r"(?i)unknown|unnamed|todo|tbd|fixme|xxx+|\?+|.*placeholder.
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.system is None:
         return
-    assert result.system_path is not None  # from which it was read
+    assert result.system_path is not None  # the file it was read from
     names = [
         name
         for name in system_fields.FIELDS

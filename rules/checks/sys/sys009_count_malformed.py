@@ -1,12 +1,12 @@
-"""A count in the system description is no number.
+"""A count in the system description is not a number.
 
 ## What it does
-Reads `number_of_nodes` and `accelerators_per_node`: each must be a whole number in digits, none of them a
-leading zero, the nodes at least 1.
+Reads `number_of_nodes` and `accelerators_per_node`: each must be a whole number in digits without a leading zero, and
+there must be at least one node.
 
 ## Why it matters
-What the runs used is held against these counts, and costs are multiplied by them. A word in their place agrees with
-everything.
+What the runs used is compared with these counts, and costs are multiplied by them. A word in their place agrees with
+anything.
 
 ## Example
 `"number_of_nodes": "two"`
@@ -15,7 +15,7 @@ everything.
 `"number_of_nodes": "2"`, as `tta doctor` writes it.
 
 ## Source
-MLCommons' system description checker, which asks only that the fields are there and texts.
+MLCommons' system description checker, which only requires that the fields exist and are text.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _MAX_DIGITS = 6
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if result.system is None:
         return
-    assert result.system_path is not None  # where it was read
+    assert result.system_path is not None  # the file it was read from
     for name, least in LEAST.items():
         value = result.system.get(name)
         if not isinstance(value, str) or not value.strip():
-            continue  # SYS002 and SYS003 say so
+            continue  # SYS002 or SYS003 reports it
         is_count = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS and str(int(value)) == value
         if not is_count or int(value) < least:
             message = f"{name} is {printable(value, 60)!r}; it must be a whole number, at least {least}"

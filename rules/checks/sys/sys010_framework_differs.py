@@ -1,17 +1,17 @@
-"""The framework that is described is not the one that ran.
+"""The described framework is not the one that ran.
 
 ## What it does
-Looks for the version of torch that the ranks name in `tta_world` in the description's `framework`; what follows a plus
-sign in a version is left out.
+Looks for the version of torch that the ranks report in `tta_world` in the description's `framework`, ignoring what
+follows a plus sign in a version.
 
 ## Why it matters
-Readers compare frameworks by that field; a result that a newer one made should not be the older one's.
+Readers compare frameworks by that field; a result made with a newer one should not be credited to the older one.
 
 ## Example
-`framework` is "PyTorch 2.14.1", rank 0 ran with 2.15.0.
+`framework` is "PyTorch 2.14.1", but rank 0 ran with 2.15.0.
 
 ## Instead
-Describe the machine anew after an update: `tta doctor --out FILE`.
+Describe the machine again after an update: `tta doctor --out FILE`.
 
 ## Source
 MLPerf submission rules, system description: `framework` has its version.
@@ -27,6 +27,7 @@ from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.scoring import timeline
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -39,18 +40,17 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log in result.runs:
         for version in _versions(log):
             if not re.search(rf"(?<![0-9.]){re.escape(version)}(?![0-9]|\.[0-9])", described):
-                told = (
+                message = (
                     f"the run was made with torch {printable(version, 40)}; described is {printable(described, 80)!r}"
                 )
-                yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), told)
+                yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), message)
                 break
 
 
 def _versions(log: RunLog) -> Iterator[str]:
-    """Of torch, as every rank says."""
-    world = log.value(keys.TTA_WORLD)
-    for rank in world if isinstance(world, list) else []:
-        versions = rank.get("versions") if isinstance(rank, dict) else None
+    """The versions of torch that the ranks report."""
+    for rank in timeline.ranks(log):
+        versions = rank.get("versions")
         version = versions.get("torch") if isinstance(versions, dict) else None
         if isinstance(version, str):
             yield version.partition("+")[0]

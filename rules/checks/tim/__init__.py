@@ -1,1 +1,1 @@
-"""Time: initialisation, the clock ledger, budgets and speed."""
+"""Time: work hidden from the clock, overspent budgets, and times that contradict each other."""

@@ -2,13 +2,13 @@
 
 ## What it does
 Compares the time from the first `init_start` to `init_stop` with `timing.max_init_s` of the run's division. A division
-that the ruleset does not know is held to the strictest limit.
+that the ruleset does not have is held to the strictest limit.
 
 ## Why it matters
-Work hidden in initialisation is work that is not on the clock.
+Work hidden in initialisation is not on the clock.
 
 ## Example
-init_start at 0 s, init_stop at 1,900 s, max_init_s = 1,800.
+`init_start` at 0 s, `init_stop` at 1,900 s, max_init_s = 1,800.
 
 ## Instead
 Start the clock when the limit is reached, or do the work after `run_start`.

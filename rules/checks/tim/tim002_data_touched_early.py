@@ -1,18 +1,18 @@
-"""The data were opened before the clock started.
+"""The data set was opened before the clock started.
 
 ## What it does
-Reports the files in `tta_data_touched_early`: those of the data set that the training process opened or listed before
+Reports the files in `tta_data_touched_early`: files of the data set that the training process opened or listed before
 `run_start`.
 
 ## Why it matters
-Reading and decoding belong to the time to accuracy. A process that has the data in memory when the clock starts has
-done the work of its first minutes for nothing.
+Reading and decoding are part of the time to accuracy. A process that already has the data in memory when the clock
+starts has done the work of its first minutes off the clock.
 
 ## Example
 `prepare()` loads `train.npz` to "find the image size".
 
 ## Instead
-Open the data in `start(data_dir)`. What may be known before is in `metadata.json`, which the referee hands over.
+Open the data in `start(data_dir)`. What may be known earlier is in `metadata.json`, which the referee hands over.
 
 ## Source
 MLPerf training rules, "Run Results": the clock starts before any part of the system touches the data.

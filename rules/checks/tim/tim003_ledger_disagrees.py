@@ -1,20 +1,20 @@
 """The ledger does not agree with the events.
 
 ## What it does
-Adds up the intervals and compares each phase with `tta_ledger`: within 1 % and 1 ms. Runs that were aborted are left
-out: they have no time, and the block they broke off in may be in the one and not in the other.
+Adds up the intervals and compares each phase with `tta_ledger`, within 1 % and 1 ms. Aborted runs are left out: they
+have no time, and the block in which they broke off may be in one and not in the other.
 
 ## Why it matters
-The ledger is a sum that anybody can redo. Where it differs, either the times of the events or the ledger were edited.
+The ledger is a sum that anyone can redo. Where it differs, either the times of the events or the ledger was edited.
 
 ## Example
-All times divided by ten: the intervals sum to 0.51 s, the ledger says 5.1 s.
+All times were divided by ten: the intervals sum to 0.51 s, the ledger says 5.1 s.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-The ledger: harness/run/referee.py. An MLPerf log with all time stamps compressed tenfold passes its checker.
+The ledger: harness/run/referee.py. An MLPerf log with all timestamps compressed tenfold passes its checker.
 """
 
 from __future__ import annotations

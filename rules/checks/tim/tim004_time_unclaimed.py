@@ -1,17 +1,17 @@
 """Too much of the timed region belongs to no phase.
 
 ## What it does
-Takes blocks, evaluations and the opening of the data away from the time between `run_start` and `run_stop`. What is
-left must be at most `timing.max_unclaimed_fraction` of it, or at most `timing.max_unclaimed_s`.
+Subtracts blocks, evaluations and the opening of the data from the time between `run_start` and `run_stop`. What is left
+must be at most `timing.max_unclaimed_fraction` of that time, or at most `timing.max_unclaimed_s`.
 
 ## Why it matters
-Time that nobody claims is time in which something happened that the log does not show; or events were taken out.
+In time that belongs to no phase, something happened that the log does not show; or events were removed.
 
 ## Example
-A run of 100 s with blocks and evaluations of 90 s: 10 % unclaimed, 1 % allowed.
+A run of 100 s with 90 s of blocks and evaluations: 10 % unclaimed, 1 % allowed.
 
 ## Instead
-Find what the machine did between the blocks (a suspended laptop, a full disk), and run again.
+Find out what the machine did between the blocks (a suspended laptop, a full disk), and run again.
 
 ## Source
 The clock ledger: harness/run/referee.py.
@@ -45,17 +45,17 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     try:
         unclaimed_s = derive_ledger(log)["other"]
     except LogError:
-        return  # what cannot be summed is reported by TIM003
+        return  # TIM003 reports a ledger that cannot be computed
     if run_s <= 0:
         return
     if timeline.status(log) != timeline.SUCCESS:
-        # The interval that an aborted run broke off in is claimed until run_stop.
+        # The interval in which an aborted run broke off counts as claimed until run_stop.
         for start_key, stop_key in _PHASES:
             last = timeline.intervals(log, start_key, stop_key)[-1:]
             unclaimed_s -= sum(log.seconds(item.start, stop) for item in last if item.stop is None)
     timing = ruleset.timing
     fraction = unclaimed_s / run_s
-    # A nanosecond of slack: the limits themselves are within, and the sums are of binary fractions.
+    # A nanosecond of slack: the limits themselves are allowed, and the sums are of binary fractions.
     if unclaimed_s > timing.max_unclaimed_s + 1e-9 and fraction > timing.max_unclaimed_fraction + 1e-9:
         yield Fault(
             str(log.path),

@@ -1,20 +1,20 @@
 """A run reached its target after its time was up.
 
 ## What it does
-Compares the time from `run_start` to `run_stop` with `max_seconds` and the grace for the answer that is due then
-(`timing.answer_grace_s`). Runs that were aborted do not count anyway.
+Compares the time from `run_start` to `run_stop` with `max_seconds` plus the grace for the answer that is then due
+(`timing.answer_grace_s`). Aborted runs do not count anyway.
 
 ## Why it matters
-The budget is the same for all. A run that goes on until it succeeds is not the run that the rules describe.
+The budget is the same for everyone. A run that continues until it succeeds is not the run that the rules describe.
 
 ## Example
-max_seconds = 600, answer_grace_s = 30, and run_stop 700 s after run_start, with success.
+max_seconds = 600, answer_grace_s = 30, and `run_stop` with success 700 s after `run_start`.
 
 ## Instead
 Nothing; the run missed its target. A result may have one such run.
 
 ## Source
-This ruleset: `max_seconds` of the benchmark, `timing.answer_grace_s`.
+The ruleset: `max_seconds` of the benchmark, `timing.answer_grace_s`.
 """
 
 from __future__ import annotations

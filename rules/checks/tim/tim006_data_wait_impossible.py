@@ -1,11 +1,11 @@
 """A block waited longer for data than it lasted.
 
 ## What it does
-Compares `data_wait_s` in `tracked_stats` with the block before it: at least 0 and at most the block's time.
+Compares `data_wait_s` in `tracked_stats` with the block before it: at least 0 and at most the duration of the block.
 
 ## Why it matters
-The wait comes from the training process, the block's time from the referee. A wait that cannot be is an edited clock or
-an edited wait.
+The wait comes from the training process, the duration of the block from the referee. An impossible wait means that a
+clock or the wait was edited.
 
 ## Example
 A block of 0.2 s claims to have waited 0.5 s for data.
@@ -14,7 +14,7 @@ A block of 0.2 s claims to have waited 0.5 s for data.
 Let the session measure its waiting with a monotonic clock, in seconds.
 
 ## Source
-The ledger: harness/run/referee.py, which ends a run with such an answer.
+The ledger: harness/run/referee.py, which ends a run that reports such a wait.
 """
 
 from __future__ import annotations

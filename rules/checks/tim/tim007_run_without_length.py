@@ -1,16 +1,16 @@
-"""A run took no time, or less than none.
+"""A run took zero or negative time.
 
 ## What it does
-Expects `run_stop` later than `run_start`.
+Expects `run_stop` to be later than `run_start`.
 
 ## Why it matters
-A time of nothing or less would win every ranking; and it cannot be.
+A time of zero or less would win every ranking, and is impossible.
 
 ## Example
 `run_stop` 60 s before `run_start`: MLPerf's checker passes the log and gives it -1 minute.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
 MLPerf training rules, "Run Results".

@@ -1,10 +1,10 @@
 """Time passed between the end of initialisation and the start of the clock.
 
 ## What it does
-Compares the time from `init_stop` to `run_start` with 1 s. The referee writes one line in between.
+Compares the time from `init_stop` to `run_start` with a limit of 1 s. The referee writes a single line in between.
 
 ## Why it matters
-What happens there is neither initialisation, which is limited, nor on the clock.
+What happens there is neither part of initialisation, which is limited, nor on the clock.
 
 ## Example
 Five hours between `init_stop` and `run_start`: MLPerf's checker passes the log.

@@ -1,22 +1,22 @@
 """One run is much faster than the others of its result.
 
 ## What it does
-Compares each run's training speed (samples a second inside blocks, first block left out where there are more) with the
-median of the others: more than twice it is reported.
+Compares each run's training speed (samples per second inside blocks, without the first block if there are more) with
+the median of the others, and reports a run that is more than twice as fast.
 
 ## Why it matters
-The same work on the same system takes about the same time. A run whose times were divided by ten, everything made to
-agree, is consistent in itself; beside the others it stands out.
+The same work on the same system takes about the same time. A run whose times were all divided by ten is consistent in
+itself, but stands out next to the others.
 
 ## Example
-Four runs train 500 samples a second, the fifth 5,000.
+Four runs train at 500 samples per second, the fifth at 5,000.
 
 ## Instead
-Find the reason (another load on the machine, a clock that throttles) and run all of them again.
+Find the reason (other load on the machine, a throttled clock) and run all of them again.
 
 ## Source
-MLPerf training rules, "System and framework must be consistent". In published v5.1 directories more than 10 % from the
-median was rare; small shared machines differ more.
+MLPerf training rules, "System and framework must be consistent". In published v5.1 results, speeds more than 10 % from
+the median were rare; small shared machines vary more.
 """
 
 from __future__ import annotations

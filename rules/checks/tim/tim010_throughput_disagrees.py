@@ -1,4 +1,4 @@
-"""The throughput that the log states is not that of its blocks.
+"""The stated throughput is not that of the block.
 
 ## What it does
 Compares `throughput` in `tracked_stats` with the samples and the seconds of the block before it, within 1 %.
@@ -7,13 +7,13 @@ Compares `throughput` in `tracked_stats` with the samples and the seconds of the
 The referee computes it from the same two events. Where it differs, times or sample counts were edited.
 
 ## Example
-Times divided by ten: 1,000 samples in 0.2 s, and the log still says 500 samples a second.
+Times were divided by ten: 1,000 samples in 0.2 s, and the log still says 500 samples per second.
 
 ## Instead
-Hand in the log as it was written.
+Submit the log as it was written.
 
 ## Source
-The run: harness/run/referee.py. Nothing in MLPerf's tools compares a logged throughput with the times.
+The run: harness/run/referee.py. No MLPerf tool compares a logged throughput with the times.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A run went on training after its budget was spent.
+"""A run continued training after its budget was spent.
 
 ## What it does
-Expects no block to begin once `max_samples` were trained on or `max_seconds` had passed.
+Expects no block to begin once `max_samples` samples have been trained or `max_seconds` have passed.
 
 ## Why it matters
-The budget is the same for all; what is reached beyond it was not reached within it.
+The budget is the same for everyone; what is reached beyond it was not reached within it.
 
 ## Example
 max_samples = 10,000, and a block that begins at 10,000 samples.
@@ -13,7 +13,7 @@ max_samples = 10,000, and a block that begins at 10,000 samples.
 Nothing; the run missed its target. A result may have one such run.
 
 ## Source
-This ruleset: `max_samples` and `max_seconds` of the benchmark.
+The ruleset: `max_samples` and `max_seconds` of the benchmark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-EDGE_S = 0.1  # the referee looks at its clock a moment before it writes the line
+EDGE_S = 0.1  # the referee reads its clock a moment before it writes the line
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

@@ -1,21 +1,21 @@
-"""Hours passed before initialisation began.
+"""Too much time passed before initialisation began.
 
 ## What it does
-Compares the time from the first line of the log to `init_start` with 1,500 s. The referee waits no longer than twice
-600 s for a worker to start and to open what it is to run, and some seconds for the first reading of every meter.
+Compares the time from the first line of the log to `init_start` with a limit of 1,500 s. The referee waits at most 600
+s for a worker to start, 600 s for it to open its session, and a few seconds for the first reading of every meter.
 
 ## Why it matters
-Neither the limit of initialisation nor the clock counts what happens there, and the worker is running already.
+Neither the limit on initialisation nor the clock covers this time, and the worker is already running.
 
 ## Example
-Three hours between `tta_world` and `init_start`: a model was compiled, and tuned, before anything was limited.
+Three hours between `tta_world` and `init_start`: a model was compiled and tuned before any limit applied.
 
 ## Instead
 Do the work in `prepare()`, within its limit.
 
 ## Source
 MLPerf training rules, "Run Results": only initialisation, which is limited, comes before the clock. The referee's own
-patience: harness/run/referee.py.
+limits: harness/run/referee.py.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """A block of training has no statistics, or statistics have no block.
 
 ## What it does
-Expects one `tracked_stats` after every block, before anything else begins. The last block of a run that was aborted
-may have none.
+Expects one `tracked_stats` after every block, before anything else begins. The last block of an aborted run may have
+none.
 
 ## Why it matters
-What a block waited for data is told there and nowhere else: without it the wait counts as training. Statistics that
-belong to no block are compared with none.
+A block's wait for data is reported there and nowhere else: without it, the wait counts as training. Statistics that
+belong to no block are not compared with anything.
 
 ## Example
-Ten blocks, and the statistics of the one that waited least.
+Ten blocks, and statistics only for the one that waited least.
 
 ## Instead
-Hand in the log as it was written: the referee writes one after every block.
+Submit the log as it was written: the referee writes statistics after every block.
 
 ## Source
 The referee: harness/run/referee.py.

@@ -141,7 +141,7 @@ def test_file_that_is_there_is_not_fetched(served: Served, fetch: Callable[..., 
 def test_cut_is_gone_on_with(served: Served, fetch: Callable[..., Path], tmp_path: Path) -> None:
     """Every byte that came is kept, and the next call asks for the rest only."""
     served.cut = 300_001
-    with pytest.raises(DataError, match=r"it ended after 300,001 of 1,024,000 bytes.*to go on from 300,001 bytes"):
+    with pytest.raises(DataError, match=r"it ended after 300,001 of 1,024,000 bytes.*to resume at 300,001 bytes"):
         fetch()
     assert part_of(tmp_path) == CONTENT[:300_001]
 
@@ -189,7 +189,7 @@ def test_wrong_digest_is_said_and_not_kept(
     else:
         served.content = b"y" + CONTENT[1:]
 
-    with pytest.raises(DataError, match=rf"archive\.bin: what came has SHA-256 [0-9a-f]{{64}}, expected {SHA256}"):
+    with pytest.raises(DataError, match=rf"archive\.bin: the download has SHA-256 [0-9a-f]{{64}}, expected {SHA256}"):
         fetch()
 
     assert list(tmp_path.iterdir()) == []
@@ -207,7 +207,7 @@ def test_more_than_it_can_be_is_refused_and_not_kept(
     if have:
         (tmp_path / "archive.bin.part").write_bytes(CONTENT[:have])
 
-    with pytest.raises(DataError, match=r"sends more than 1,023,999 bytes, the most it can have; it was not kept"):
+    with pytest.raises(DataError, match=r"sends more than 1,023,999 bytes, the most it may have; it was not kept"):
         fetch(max_bytes=len(CONTENT) - 1)
 
     assert list(tmp_path.iterdir()) == []
@@ -223,7 +223,7 @@ def test_silence_ends_it_and_what_came_is_kept(served: Served, fetch: Callable[.
     served.cut, served.is_silent = 1000, True
     begin = time.monotonic()
 
-    with pytest.raises(DataError, match=r"could not be downloaded \(timed out\); try again to go on from 1,000 bytes"):
+    with pytest.raises(DataError, match=r"could not be downloaded \(timed out\); try again to resume at 1,000 bytes"):
         fetch(timeout_s=0.2)
 
     assert time.monotonic() - begin < 5
@@ -258,7 +258,7 @@ def test_no_network_is_one_sentence(fetch: Callable[..., Path], tmp_path: Path) 
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
 
-    with pytest.raises(DataError, match=r"refused\); try again to go on from 0 bytes") as raised:
+    with pytest.raises(DataError, match=r"refused\); try again to resume at 0 bytes") as raised:
         fetch(url=f"http://127.0.0.1:{port}/x")
 
     assert "\n" not in str(raised.value)

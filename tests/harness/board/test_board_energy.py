@@ -80,7 +80,7 @@ def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
         "with-a-gap": "void",
         "modelled": "estimated",
         "not-metered": "not measured",
-        "missed": "uncounted",
+        "missed": "unranked",
     }
     assert not [row for row in others.values() if row.rank is not None or not row.reasons]
     assert others["with-a-gap"].reasons == ((None, "a meter gave no reading for more than 2 s"),)
@@ -103,7 +103,7 @@ def test_energy_that_is_void_is_shown_with_its_amount(made: Mapping[str, bytes])
     page = _text(made, "benchmarks/toy_mini--energy.html")
 
     assert "Not ranked by energy" in page
-    for text in ("void", "estimated", "not measured", "does not count", "no score", *CLASS_WORDS.values()):
+    for text in ("void", "estimated", "not measured", "unranked", "no score", *CLASS_WORDS.values()):
         assert text in page, text
 
 
@@ -136,7 +136,7 @@ def test_what_has_no_cost_says_why(by_cost: CostView) -> None:
 
     assert reasons["modelled"].startswith("unknown price 'cloud/no-such/here/on_demand'")
     assert reasons["counters-slow"] == "the system description has no tta_price_sku"
-    assert reasons["missed"].startswith("the result does not count")
+    assert reasons["missed"].startswith("the result is not ranked")
     assert {row.usd for row in by_cost.others} == {None}
 
 
@@ -220,12 +220,12 @@ def test_a_result_page_shows_its_meters_and_watts(made: Mapping[str, bytes]) -> 
     """Meters with class, scope, accuracy, period and source; a chart a run with a table under it; the bill."""
     page = _text(made, "results/acme--counters--toy_mini.html")
     for text in (
-        "Quality and power against time",
+        "Quality and power over time",
         "nvml:GPU-0:energy",
-        "counter of joules",
+        "energy counter",
         "± 2.0 %",
         "processor package",
-        "idle, metered before the runs",
+        "idle, measured before the runs",
         "longest gap",
         "run_stop",
         "Seconds since run_start",
@@ -233,17 +233,17 @@ def test_a_result_page_shows_its_meters_and_watts(made: Mapping[str, bytes]) -> 
     ):
         assert text in page, text
     assert made["results/acme--counters--toy_mini.html"].decode().count('class="band-w') == 15
-    assert "bought spot, 2 interruptions" in _text(made, "results/acme--wall-a--toy_mini.html")
-    assert "no power log lies beside" in _text(made, "results/fir--not-metered--toy_mini.html")
-    assert "nothing was read" in _text(made, "results/fir--with-a-gap--toy_mini.html")
+    assert "node allocations, spot, 2 interruptions" in _text(made, "results/acme--wall-a--toy_mini.html")
+    assert "this result has no power logs" in _text(made, "results/fir--not-metered--toy_mini.html")
+    assert "no reading" in _text(made, "results/fir--with-a-gap--toy_mini.html")
 
 
 def test_the_index_names_who_leads(made: Mapping[str, bytes]) -> None:
     """Fastest, cheapest, most frugal of nodes and of components, with who cannot be told apart from them."""
     page = _text(made, "index.html")
 
-    assert "Fastest, cheapest, most frugal" in page
-    assert "1 other cannot be told apart" in page
+    assert "Fastest, cheapest, lowest energy" in page
+    assert "tied with 1 other" in page
     for link in ("benchmarks/toy_mini--energy.html", "benchmarks/toy_mini--cost.html"):
         assert link in Page(made["index.html"].decode()).links
 

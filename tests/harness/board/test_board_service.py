@@ -173,7 +173,7 @@ def test_a_port_in_use_is_told(tree: Path) -> None:
     """With the address, before anything is built."""
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OutputError, match="cannot be listened on"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OutputError, match="cannot listen"):
         service.serve(tree, "127.0.0.1", taken.getsockname()[1], lambda site: None)
 
 

@@ -66,13 +66,13 @@ def test_a_folder_of_something_else_is_left_alone(board: Board, tree: Path, tmp_
     mine = tmp_path / "site" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
-    with pytest.raises(OutputError, match="no site of ours"):
+    with pytest.raises(OutputError, match="is not a site"):
         write_site(board, tmp_path / "site", tree)
     write_site(board, tmp_path / "other", tree)
     for path in (tmp_path / "other").iterdir():
         path.rename(tmp_path / "site" / path.name)
 
-    with pytest.raises(OutputError, match="not ours and would be lost"):
+    with pytest.raises(OutputError, match="not part of the site and would be lost"):
         write_site(board, tmp_path / "site", tree)
     assert mine.read_text() == "years of work"
 
@@ -85,7 +85,7 @@ def test_a_marker_must_be_ours(board: Board, tree: Path, tmp_path: Path, marker:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / MARKER_NAME).write_text(marker)
 
-    with pytest.raises(OutputError, match="no site of ours"):
+    with pytest.raises(OutputError, match="is not a site"):
         write_site(board, tmp_path / "site", tree)
 
 
@@ -95,7 +95,7 @@ def test_a_file_or_a_link_is_no_place_for_a_site(board: Board, tree: Path, tmp_p
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
-    with pytest.raises(OutputError, match="no folder"):
+    with pytest.raises(OutputError, match="not a folder"):
         write_site(board, tmp_path / "file", tree)
     with pytest.raises(OutputError, match="symbolic link"):
         write_site(board, tmp_path / "link", tree)
@@ -104,7 +104,7 @@ def test_a_file_or_a_link_is_no_place_for_a_site(board: Board, tree: Path, tmp_p
 def test_site_and_tree_must_lie_apart(tree: Path, tmp_path: Path) -> None:
     """Inside the tree it would be read as results, around the tree it would replace them."""
     for place in (tree, tree / "site", tmp_path):
-        with pytest.raises(OutputError, match="beside it"):
+        with pytest.raises(OutputError, match="choose a folder outside"):
             refuse_foreign(place, tree)
     refuse_foreign(tmp_path / "site", tree)
 
@@ -147,7 +147,7 @@ def test_a_log_that_became_a_link_is_not_followed(board: Board, tree: Path, tmp_
     log.unlink()
     log.symlink_to(tmp_path / "secret")
 
-    with pytest.raises(InputError, match="cannot be read any more"):
+    with pytest.raises(InputError, match="can no longer be read"):
         write_site(board, tmp_path / "site", tree)
 
 

@@ -191,8 +191,8 @@ def test_other_numbers_name_their_files(subject: Subject) -> None:
     logs = [f"result_{index}.txt" for index in range(5)]
     windows = [(log, numbered(path / log, *WINDOW), "run_start, run_stop") for log in logs]
     price = [
-        ("prices.yaml", (), "the price that the system description names"),
-        (str(subject.result.system_path), (), "number_of_nodes and the price's name"),
+        ("prices.yaml", (), "the price named in the system description"),
+        (str(subject.result.system_path), (), "number_of_nodes and the name of the price"),
     ]
     powers = [
         [
@@ -215,7 +215,7 @@ def test_other_numbers_name_their_files(subject: Subject) -> None:
     assert placed(subject, "score.normalised_by") == [reference, *placed(subject, "score.samples"), *sizes]
     assert placed(subject, "num_errors") == [("a.txt", (7,), "AAA001 error"), ("a.txt", (), "AAA001 error")]
     assert placed(subject, "bill.usd") == [("billing.yaml", (), "as declared"), ("prices.yaml", (), "list prices")]
-    assert placed(subject, "band") == [*windows, (str(path), (), "and the same of every result it is ranked with")]
+    assert placed(subject, "band") == [*windows, (str(path), (), "and the same for every result it is ranked with")]
     assert placed(subject, "board.files[0].bytes") == [(name, (), "size") for name in sorted(subject.result.files)]
     assert placed(subject, "score.guess") == []
 

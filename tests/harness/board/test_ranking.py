@@ -277,7 +277,7 @@ def test_command_says_why_there_is_no_score(tmp_path: Path, capsys: pytest.Captu
     status = command.run([fabricate.write_result(tmp_path / "r", num_runs=4)], "v1", "text", TODAY)
 
     assert status == ExitStatus.FINDINGS
-    assert "no score: 4 runs given; the rules require 5" in capsys.readouterr().out
+    assert "no score: 4 runs found; the rules require 5" in capsys.readouterr().out
 
 
 def test_command_needs_a_path() -> None:

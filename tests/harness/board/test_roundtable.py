@@ -49,7 +49,7 @@ def test_the_fastest_valid_result_is_first() -> None:
         ["acme/wrong", "closed", "not valid (1.000)", "60.000", "1.000", "1.0000", "fail, exact", "fail, exact", "0/5"],
     ]
     assert parts[5].splitlines() == [
-        "acme/fast: its scaling.json claims the factor 1.500000, which is not used",
+        "acme/fast: the factor 1.500000 in its scaling.json is not used",
         "acme/none: no score: 2 of 5 runs have no time",
         "acme/wrong: not valid: 2 errors; `tta check` shows them",
         "acme/wrong: convergence by MLCommons' program: fail: too fast",

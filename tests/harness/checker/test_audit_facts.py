@@ -24,9 +24,9 @@ from harness.findings import Severity
 from harness.log import run_log
 from harness.ruleset import catalog, load
 from tests import fabricate, foreign
+from tests.attacks.results import Log
 from tests.auditing import STANDARD, TODAY, audit, codes, rules, v1
 from tests.foreign import Row, of, rows
-from tests.rules.tamperkinds import Log
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from harness.checker import registry
 from harness.checker.report import sarif
-from harness.findings import Finding, Severity, alike
+from harness.findings import Finding, Severity, grouped
 
 HOSTILE = "a\x1b[31mred\x07\r\n\x00\x9b\u202e\u007fend"
 CHECKS = registry.checks()
@@ -23,7 +23,7 @@ def finding(code: str = "LOG001", line: int | None = 7, message: str = "it ended
 
 
 def written(*findings: Finding, rank: float | None = None) -> str:
-    found = [(group, rank) for group in alike(findings)]
+    found = [(group, rank) for group in grouped(findings)]
     return sarif.as_sarif(found, CHECKS.values(), LEVELS, {"ruleset": "v1"}, Path("/home/me"))
 
 

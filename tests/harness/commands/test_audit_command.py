@@ -189,7 +189,7 @@ def test_what_cannot_be_read_does_not_hide_the_rest(odd: Path, capsys: pytest.Ca
     assert status is ExitStatus.USAGE
     assert "result_9.txt: not audited" in captured.err
     assert "Not audited:\n    " in captured.out
-    assert "result_9.txt: no line of it has ':::MLLOG': not a run log" in captured.out
+    assert "result_9.txt: no line has ':::MLLOG': not a run log" in captured.out
     assert "AUD010" in captured.out
 
 

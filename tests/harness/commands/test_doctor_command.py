@@ -14,7 +14,7 @@ import pytest
 from harness.commands import doctor
 from harness.errors import ExitStatus, OutputError, UsageError
 from harness.log.power_format import MeterSpec
-from harness.metering.meters import Survey
+from harness.metering.catalog import Survey
 from harness.run import preflight
 from harness.run.preflight import BUSY_FRACTION, LOW_DISK_BYTES, MAX_CLOCK_STEP_NS, MIN_OPEN_FILES
 from harness.submission.system import (

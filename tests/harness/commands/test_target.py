@@ -92,7 +92,7 @@ def test_a_flat_curve_gives_no_target() -> None:
     proposal = propose_target([[(1000, 0.5), (2000, 0.5)]] * 3, UP)
 
     assert (proposal.candidates, proposal.recommended) == ((), None)
-    assert proposal.reasons == ("no run gets better than the first evaluations are",)
+    assert proposal.reasons == ("no run improves on the first evaluations",)
 
 
 def test_no_target_is_recommended_where_every_one_has_an_objection() -> None:
@@ -224,7 +224,7 @@ def candidate(**changes: Any) -> Candidate:
         ({"max_share": 0.801}, ["the slowest seed needs 80% of its curve, above 80%"]),
         ({"min_evaluations": 2}, ["a seed reaches it at evaluation 2, below 3"]),
         ({"variation": 0.151}, ["samples to it vary by 15% between seeds, above 15%"]),
-        ({"growth": 0.101}, ["1 % more of the way costs 10.1% more samples, above 10%"]),
+        ({"growth": 0.101}, ["the next 1 % of the way costs 10.1% more samples, above 10%"]),
         ({"growth": None}, ["not every seed gets beyond it"]),
         ({"num_reached": 2, "growth": None}, ["only 2 of 3 seeds reach it"]),
         (

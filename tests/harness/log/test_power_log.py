@@ -18,7 +18,7 @@ from harness.errors import LogError
 from harness.log import power_files, power_format, power_log
 from harness.log.power_format import ClockOffset, NodePower, Sample
 from harness.log.power_log import MAX_DEFECTS_PER_KIND
-from tests.harness.log.test_power_lines import log_text
+from tests.harness.log.test_power_format import log_text
 from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, ns, spec
 
 READINGS = [(WALL_MS + 1000 * second, 300) for second in range(5)]
@@ -58,7 +58,7 @@ def test_missing_file_and_folder_are_one_sentence(tmp_path: Path) -> None:
         power_log.read(tmp_path / "nowhere.txt")
     with pytest.raises(LogError, match="nowhere: cannot be read: No such file"):
         power_log.read_folder(tmp_path / "nowhere")
-    with pytest.raises(LogError, match="has no power log; they are called node_<i>"):
+    with pytest.raises(LogError, match="has no power log; their names are node_<i>"):
         power_log.read_folder(tmp_path)
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.metering.meters import LOCAL_METERS, open_meter
+from harness.metering.catalog import LOCAL_METERS, open_meter
 from harness.metering.meters.estimate import METER_ID, EstimateMeter
+from harness.metering.meters.nvml import NvmlMeter
+from harness.metering.meters.powercap import PowercapMeter
 from harness.submission.system import IDLE_POWER_KEY, MAX_POWER_KEY
 from tests.fabricate import SYSTEM
 
@@ -40,9 +42,6 @@ def test_every_name_opens_its_meter() -> None:
 
 def test_01_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
     """Where there is no counter, no driver and no controller, each says why, and none reads zero."""
-    from harness.metering.meters.nvml import NvmlMeter
-    from harness.metering.meters.powercap import PowercapMeter
-
     for meter in (PowercapMeter(tmp_path), NvmlMeter(None), EstimateMeter(SYSTEM, tmp_path)):
         reason = meter.probe()
         assert reason

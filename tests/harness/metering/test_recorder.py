@@ -20,24 +20,24 @@ from harness.energy.limits import EnergyLimits
 from harness.errors import OutputError, TtaError, UsageError
 from harness.log import power_log
 from harness.log.power_format import TOKEN_VARIABLE
+from harness.metering.meters.snmp import SnmpSource
 from harness.metering.recorder import PowerRecorder
 from harness.metering.session import RunRecording
-from harness.metering.sources import SnmpSource
 from tests.fabricate import SYSTEM
 from tests.killing import until
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "a token of the tests"
 
-# An agent whose powercap counters are files of ours: `python -c CODE ADDRESS NODE TREE`, or TREE from the environment.
+# An agent whose powercap counters are files: `python -c CODE ADDRESS NODE TREE`, or TREE from the environment.
 AGENT = """
 import os, sys
 from pathlib import Path
-from harness.metering import agent, meters
+from harness.metering import agent, catalog
 from harness.metering.meters.powercap import PowercapMeter
 address, node, tree = sys.argv[1:] if len(sys.argv) == 4 else (sys.argv[1], "0", os.environ["TREE"])
 agent.machine_id = lambda: tree[-32:].replace("/", "-")
-meters.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(tree))
+catalog.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(tree))
 agent.main(address, int(node), os.environ["TTA_POWER_TOKEN"])
 """
 OWN_AGENT = (sys.executable, "-c", AGENT)
@@ -247,7 +247,7 @@ def test_13_energies_of_two_nodes_are_added_and_a_lost_one_voids(
     assert not cut.may_rank
     assert len(said) == 1
     assert "node 1" in said[0]
-    assert "time is not touched" in said[0]
+    assert "time is not affected" in said[0]
 
 
 @pytest.mark.usefixtures("environment")
@@ -311,7 +311,7 @@ def test_02_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pyte
 def test_recorder_that_cannot_write_is_told_of_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder is there already: one sentence, no watts, no logs, no exception."""
+    """The folder is listed twice: one sentence, no watts, no logs, no exception."""
     monkeypatch.setenv("TREE", str(tree(tmp_path / "tree", 100.0)))
     (tmp_path / "power/result_0").mkdir(parents=True)
     said: list[str] = []
@@ -357,7 +357,7 @@ def test_unmetered_node_is_an_error_only_where_it_was_asked_for_by_name(
 ) -> None:
     """`auto` takes what there is, and says what there is not."""
     monkeypatch.setenv("TREE", str(tmp_path))
-    with PowerRecorder.start(["powercap"], SYSTEM, is_choosy=False, own_agent=OWN_AGENT) as recorder:
+    with PowerRecorder.start(["powercap"], SYSTEM, is_strict=False, own_agent=OWN_AGENT) as recorder:
         (why,) = recorder.unmetered
         assert "no powercap" in why
         assert (recorder.source, recorder.meters) == ("none", [])
@@ -367,7 +367,7 @@ def test_unmetered_node_is_an_error_only_where_it_was_asked_for_by_name(
 def test_own_agent_that_fails_is_one_sentence(tmp_path: Path) -> None:
     """It ends before it has said who it is; nobody waits for minutes."""
     began = time.monotonic()
-    with pytest.raises(TtaError, match="ended at once, with status 3"):
+    with pytest.raises(TtaError, match="ended at once with status 3"):
         PowerRecorder.start(["powercap"], SYSTEM, own_agent=(sys.executable, "-c", "raise SystemExit(3)"))
     assert time.monotonic() - began < 30
 
@@ -379,7 +379,7 @@ def test_nodes_need_an_address_and_a_token(monkeypatch: pytest.MonkeyPatch) -> N
         PowerRecorder.start(["powercap"], SYSTEM, 2)
     with pytest.raises(UsageError, match=TOKEN_VARIABLE):
         PowerRecorder.start(["powercap"], SYSTEM, 2, "127.0.0.1:1")
-    with pytest.raises(UsageError, match="is of node 3; the nodes are 0 to 0"):
+    with pytest.raises(UsageError, match="is for node 3; the nodes are 0 to 0"):
         PowerRecorder.start([], SYSTEM, sources=(SnmpSource("pdu1", "1.3", node=3),))
 
 
@@ -406,6 +406,6 @@ def test_agent_with_another_token_is_told_so(tmp_path: Path, monkeypatch: pytest
     _, errors = stranger.communicate()
 
     assert stranger.returncode == 2
-    assert "closed without a question: another TTA_POWER_TOKEN" in errors
+    assert "closed without a request: the TTA_POWER_TOKEN differs" in errors
     assert errors.count("\n") == 1
     assert followed[0].wait(20) == 0

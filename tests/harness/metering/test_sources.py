@@ -14,10 +14,13 @@ import pytest
 from harness.base.typed_yaml import build
 from harness.errors import RulesError, TtaError, UsageError
 from harness.metering import session
-from harness.metering.meters import open_source
+from harness.metering.catalog import open_source
+from harness.metering.meters.ipmi import IpmiSource
+from harness.metering.meters.redfish import RedfishSource
+from harness.metering.meters.snmp import SnmpSource
 from harness.metering.meters.zeus import ZeusMeter
 from harness.metering.session import MeterRequest
-from harness.metering.sources import IpmiSource, LocalSource, RedfishSource, SnmpSource, Source, source_of, sources_of
+from harness.metering.sources import LocalSource, Source, source_of, sources_of
 
 FILE = """
 meters:
@@ -36,7 +39,7 @@ def test_file_names_every_kind_of_meter(tmp_path: Path) -> None:
     wanted = session.meter_plan(MeterRequest(f"powercap,{path}", num_nodes=2, listen="127.0.0.1:1"))
 
     assert wanted is not None
-    assert (wanted.names, wanted.is_choosy) == (("powercap",), True)
+    assert (wanted.names, wanted.is_strict) == (("powercap",), True)
     assert wanted.sources == (
         RedfishSource("https://bmc7/redfish/v1/Chassis/1/EnvironmentMetrics", "reader", "PW"),
         IpmiSource("bmc8", "reader", "PW", 4.0, node=1),
@@ -51,7 +54,7 @@ def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
 
     assert auto is not None
     assert auto.names == ("powercap", "nvml", "ipmi", "zeus")
-    assert not auto.is_choosy
+    assert not auto.is_strict
     assert session.meter_plan(MeterRequest()) is None
 
 
@@ -62,7 +65,7 @@ def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
         ({"meters": []}, "'meters' must be a list"),
         ({"metres": []}, "did you mean 'meters'"),
         ({"meters": ["nvml"]}, r"meters\[0\]: must be a mapping"),
-        ({"meters": [{"host": "x"}]}, "has no kind: there are: ipmi, redfish, snmp, local"),
+        ({"meters": [{"host": "x"}]}, "has no kind; it must be one of: ipmi, redfish, snmp, local"),
         ({"meters": [{"kind": "snmb"}]}, "did you mean 'snmp'"),
         ({"meters": [{"kind": ["snmp"]}]}, "unknown kind"),
         ({"meters": [{"kind": "snmp", "host": "x"}]}, "'oid' is missing"),
@@ -71,11 +74,11 @@ def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
         ({"meters": [{"kind": "ipmi", "host": "x", "node": -1}]}, "node is -1"),
         ({"meters": [{"kind": "ipmi", "host": "x", "node": "a"}]}, "node"),
         ({"meters": [{"kind": "ipmi", "host": "-oProxy=x"}]}, "does not begin with -"),
-        ({"meters": [{"kind": "ipmi", "host": "a b"}]}, "must be a word"),
+        ({"meters": [{"kind": "ipmi", "host": "a b"}]}, "must be one word"),
         ({"meters": [{"kind": "ipmi", "host": "x", "accuracy_pct": 0}]}, "accuracy_pct is 0"),
         ({"meters": [{"kind": "snmp", "host": "x", "oid": "1", "watts_per_unit": 0}]}, "watts_per_unit is 0"),
-        ({"meters": [{"kind": "snmp", "host": "x", "oid": "1", "calibrated": True}]}, "how accurate"),
-        ({"meters": [{"kind": "ipmi", "host": "x"}, {"kind": "ipmi", "host": "x"}]}, "is there already"),
+        ({"meters": [{"kind": "snmp", "host": "x", "oid": "1", "calibrated": True}]}, "must declare its accuracy"),
+        ({"meters": [{"kind": "ipmi", "host": "x"}, {"kind": "ipmi", "host": "x"}]}, "is listed twice"),
     ],
 )
 def test_file_that_is_none_is_one_sentence(content: dict[str, Any], message: str) -> None:
@@ -116,7 +119,7 @@ def test_a_source_that_lacks_something_is_one_sentence_at_the_agent() -> None:
 def test_password_comes_from_the_environment_by_name() -> None:
     """A variable that is not there is a reason; the password stands in no declaration."""
     source = RedfishSource("https://bmc7/x", "reader", "PW")
-    with pytest.raises(UsageError, match="has no PW, where the password should be"):
+    with pytest.raises(UsageError, match="variable PW for the password is not set"):
         open_source(source, {}, {})
 
     meter = open_source(source, {}, {"PW": "secret"})
@@ -251,11 +254,11 @@ def test_apple_has_parts_and_jetson_a_whole() -> None:
         (zeus([]), "sees no device"),
         (zeus([NVIDIAGPU()]), "--meter nvml"),
         (zeus([OldGPU()]), "pip install -U zeus"),
-        (zeus([AMDGPU(is_supported=False)]), "no energy counter that moves"),
+        (zeus([AMDGPU(is_supported=False)]), "no energy counter that agrees"),
         (zeus([AMDGPU(mj=None)]), "cannot be read"),
         (zeus(None), "NVML and AMDSMI unavailable; No observable SoC"),
         (zeus(None, Chip(queue.Empty())), "NVML and AMDSMI unavailable"),
-        (zeus(None, Chip(cpu_total_mj=None, gpu_mj=None)), "nothing here that counts energy"),
+        (zeus(None, Chip(cpu_total_mj=None, gpu_mj=None)), "no energy counter here"),
     ],
 )
 def test_01_zeus_without_a_device_is_a_reason_and_not_a_zero(load: Any, reason: str) -> None:

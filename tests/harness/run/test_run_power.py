@@ -125,7 +125,7 @@ def test_agent_that_is_killed_voids_the_energy_and_not_the_run(start: Callable[.
     assert log.one("run_stop").metadata["reason"] == "budget"
     assert {"coverage"} <= set(log.value("tta_energy")["void"])
     assert running.errors.count("tta: power: node 0") == 1
-    assert running.errors.count("its time is not touched") == 1
+    assert running.errors.count("its time is not affected") == 1
 
 
 def test_nobody_is_left_when_the_referee_is_killed(start: Callable[..., Running], tmp_path: Path) -> None:

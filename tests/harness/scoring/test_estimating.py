@@ -161,7 +161,7 @@ def test_estimates_fall_with_pace_and_grow_with_nodes(one: float, other: float, 
 def test_no_reference_is_said() -> None:
     """Neither at all, nor at the batch size."""
     assert reference_samples(RULES, 100) == (2000, 3000, 4000)
-    with pytest.raises(UsageError, match="there is no reference at batch size 64; there is at 100"):
+    with pytest.raises(UsageError, match="there is no reference at batch size 64; there is one at 100"):
         reference_samples(RULES, 64)
     with pytest.raises(UsageError, match="no reference convergence points"):
         reference_samples(benchmark_rules(reference_convergence=()), 100)
@@ -216,7 +216,10 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
         (["image_classification", "--sku", P5, "--throughput", "0"], "is not a number above 0"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--from", "x"], "not allowed with"),
         (["image_classification", "--sku", P5, "--from", "/nowhere"], "there is no such file or folder"),
-        (["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"], "there is at 64, 128, 256"),
+        (
+            ["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"],
+            "one at 64, 128, 256",
+        ),
         (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number from 1"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--book", "abc"], "neither a file nor"),
         (["image_clasification", "--sku", P5, "--throughput", "9"], "did you mean 'image_classification'"),
@@ -253,5 +256,5 @@ def test_a_run_that_trained_on_nothing_has_no_pace(tmp_path: Path) -> None:
     honest = run_log.read(write_log(tmp_path / "result_1.txt", events()))
 
     assert paces([nothing, honest]) == paces([honest])
-    with pytest.raises(InputError, match="no run of the result"):
+    with pytest.raises(InputError, match="the speed of no run is known"):
         paces([nothing])

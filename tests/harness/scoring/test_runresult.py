@@ -83,7 +83,7 @@ def test_samples_are_from_none_to_a_thousand_passes_over_a_trillion(tmp_path: Pa
 @pytest.mark.parametrize("samples", [-1, 10**15 + 1, None, "1000"])
 def test_samples_beyond_that_are_an_error(tmp_path: Path, samples: object) -> None:
     """A count is not guessed."""
-    with pytest.raises(LogError, match="the evaluation does not say after how many samples it was"):
+    with pytest.raises(LogError, match="the evaluation has no valid samples_count"):
         said(tmp_path, START, quality(1, 0.5, samples))
 
 
@@ -210,7 +210,7 @@ def test_a_time_beyond_all_measure_is_an_error(tmp_path: Path, stop_s: float, is
     if is_known:
         assert math.isclose(run_result(log, RULES).run_s or 0.0, stop_s)
     else:
-        with pytest.raises(LogError, match=r"a.txt:2: the time stamp of 'run_stop' lies beyond all measure"):
+        with pytest.raises(LogError, match=r"a.txt:2: the time stamp of 'run_stop' is out of range"):
             run_result(log, RULES)
 
 
@@ -255,7 +255,7 @@ def test_statistics_belong_to_the_last_block_that_was_finished(tmp_path: Path) -
 
 
 def test_what_decides_is_among_the_evaluations_that_have_a_quality(tmp_path: Path) -> None:
-    """One that has none is passed over; the samples are those of the evaluation that decided."""
+    """One that has none is passed over; the samples are those of the deciding evaluation."""
     words = Step(1.0, "eval_accuracy", "good", {"samples_count": 500})
     log = log_of(tmp_path, START, words, quality(2, 0.5), quality(3, 0.95, 2000), quality(4, 0.96, 3000))
     confirmed = benchmark_rules(confirm_evaluations=1)

@@ -84,7 +84,7 @@ def test_a_result_without_logs_is_one_where_systems_are_described(
         ('{"factor": 1.5}', None, "scaling_factor is not a number"),
         ("[1.5]", None, "scaling_factor is not a number"),
         ('{"scaling_factor": NaN}', None, "NaN is not a JSON number"),
-        ('{"scaling_factor": 1.5, "scaling_factor": 1}', None, "the key 'scaling_factor' stands twice"),
+        ('{"scaling_factor": 1.5, "scaling_factor": 1}', None, "the key 'scaling_factor' occurs twice"),
         ("", None, "not JSON: Expecting value at column 1"),
     ],
 )

@@ -293,7 +293,7 @@ def test_the_nodes_are_of_the_description_that_lies_next(tmp_path: Path) -> None
     [
         ("[]", "the system description is not a JSON object"),
         ("{", "is not a readable system description: not JSON"),
-        ('{"a": 1, "a": 1}', "is not a readable system description: the key 'a' stands twice"),
+        ('{"a": 1, "a": 1}', "is not a readable system description: the key 'a' occurs twice"),
     ],
 )
 def test_a_description_that_is_none_is_unreadable(tmp_path: Path, text: str, message: str) -> None:

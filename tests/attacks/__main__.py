@@ -1,11 +1,8 @@
-#!/usr/bin/env python3
-"""Changes valid results in every kind there is, and writes what finds each: kinds x detection.
+"""Applies every attack of the catalogue to valid results, and writes which checks and signals find it.
 
-    python -m tests.rules.tamper [--seed N] [--real ROUND=FOLDER ...] [--out docs/reports/tampering.md]
+    python -m tests.attacks [--seed N] [--real ROUND=FOLDER ...] [--out docs/reports/tampering.md]
 
-FOLDER is the folder of one published result, for example 5.1.0=.../Krai/results/<system>/llama2_70b_lora. Ours are a
-fabricated submission and the first one under submissions/reference. Kinds: tests/rules/tamperkinds.py and
-tests/rules/test_tampering.py.
+FOLDER is the folder of one published result, for example 5.1.0=.../Krai/results/<system>/llama2_70b_lora.
 """
 
 from __future__ import annotations
@@ -16,10 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from datetime import date
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be called from anywhere
 
 from harness.checker import engine, registry
 from harness.checker.audit import read
@@ -27,20 +21,20 @@ from harness.checker.audit.facts import Standard
 from harness.errors import InputError
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from tests import foreign
+from tests import fabricate, foreign
+from tests.attacks.forgeries import FORGERIES
+from tests.attacks.results import ATTACKS, Folder
+from tests.attacks.text_edits import TEXT_EDITS
 from tests.auditing import STANDARD, audit, v1
-from tests.rules import tamperkinds
-from tests.rules.box import Box
-from tests.rules.tamperkinds import Folder, difference
-from tests.rules.test_tampering import TAMPERINGS
+from tests.rules.box import TODAY, Box
 
-TODAY = date(2025, 12, 1)
 ROOT = Path(__file__).parents[2]
+REFERENCE = sorted((ROOT / "submissions" / "reference" / "results").glob("*/*/submission.yaml"))[0].parent
 Seen = Counter[tuple[str, str]]
 
 
 def seen(folder: Path, ruleset: RuleSet | None, standard: Standard | None = None) -> Seen:
-    """What checks and audit say of the result in `folder`, by code and file."""
+    """What checks and audit find in the result in `folder`, by code and file."""
     found: Seen = Counter()
     checks = registry.checks().values()
     for path, logs in read.find([folder]):
@@ -55,57 +49,60 @@ def seen(folder: Path, ruleset: RuleSet | None, standard: Standard | None = None
     return found
 
 
+def new_codes(before: Seen, after: Seen) -> list[str]:
+    """The codes that are found more often than before, in any file."""
+    return sorted({code for (code, place), times in after.items() if times > before[code, place]})
+
+
 def on_results(source: Path, ruleset: RuleSet | None, standard: Standard | None, seed: int) -> dict[str, list[str]]:
-    """Each kind of change to a result in MLPerf's manner, and the codes that speak of it."""
+    """Each attack on a result of MLPerf's, and the codes that find it."""
     table = {}
     with tempfile.TemporaryDirectory() as place:
-        before = seen(shutil.copytree(source, Path(place, "sound", *source.parts[-4:])), ruleset, standard)
-        for number, kind in enumerate(tamperkinds.RESULTS):
-            folder = Path(shutil.copytree(source, Path(place, str(number), *source.parts[-4:])))
-            box = Folder(folder, random.Random(seed))
-            kind.act(box)
-            box.write()
-            table[kind.name] = difference(before, seen(folder, ruleset, standard))
+        before = seen(shutil.copytree(source, Path(place, "valid", *source.parts[-4:])), ruleset, standard)
+        for number, attack in enumerate(ATTACKS):
+            folder = Folder(
+                Path(shutil.copytree(source, Path(place, str(number), *source.parts[-4:]))), random.Random(seed)
+            )
+            attack.act(folder)
+            folder.write()
+            table[attack.name] = new_codes(before, seen(folder.path, ruleset, standard))
     return table
 
 
-def on_reference(source: Path, ruleset: RuleSet, seed: int) -> dict[str, list[str]]:
-    """Each kind of change to a submission of ours, edited as text in its tree."""
+def on_reference(seed: int) -> dict[str, list[str]]:
+    """Each edit of a reference submission of `tta`, as text in its tree, and the codes that find it."""
     table = {}
-    submitter = source.parents[2]
+    submitter = REFERENCE.parents[2]
     with tempfile.TemporaryDirectory() as place:
-        sound = Path(shutil.copytree(submitter, Path(place, "sound", submitter.name)))
-        before = seen(sound / source.relative_to(submitter), ruleset)
-        for number, (name, act) in enumerate(tamperkinds.OURS):
+        valid = Path(shutil.copytree(submitter, Path(place, "valid", submitter.name)))
+        before = seen(valid / REFERENCE.relative_to(submitter), v1())
+        for number, edit in enumerate(TEXT_EDITS):
             rng = random.Random(seed)
             tree = Path(shutil.copytree(submitter, Path(place, str(number), submitter.name)))
-            folder = tree / source.relative_to(submitter)
+            folder = tree / REFERENCE.relative_to(submitter)
             log = rng.choice(sorted(folder.glob("result_*.txt")))
-            lines = act(log.read_text().splitlines(), rng)
+            lines = edit.act(log.read_text().splitlines(), rng)
             log.write_text("".join(f"{line}\n" for line in lines))
-            tamperkinds.reseal(folder)
-            table[name] = difference(before, seen(folder, ruleset))
+            fabricate.reseal(folder)
+            table[edit.name] = new_codes(before, seen(folder, v1()))
     return table
 
 
 def on_fabricated() -> dict[str, list[str]]:
-    """The ways of `test_tampering`: naive ones and careful ones."""
+    """Each forgery of a fabricated submission of `tta`, and the codes that find it."""
     table = {}
-    for number, tampering in enumerate(TAMPERINGS):
+    for forgery in FORGERIES:
         with tempfile.TemporaryDirectory() as place:
-            box = Box(Path(place), **tampering.box)
-            tampering.act(box)
+            box = Box(Path(place), **forgery.box)
+            forgery.damage(box)
             if not box.is_written:
                 box.write()
             found: Seen = Counter((item.code, Path(item.path).name) for item in box.judge())
             found.update(
                 (item.finding.code, Path(item.finding.path).name) for item in audit(box.folder, None, box.ruleset)
             )
-            manner = "careful" if tampering.manner == "unseen" else tampering.manner
-            table[f"{tampering.name} ({manner})" if tampering.name in table else tampering.name] = difference(
-                Counter(), found
-            )
-            del number
+        name = f"{forgery.name} (careful)" if forgery.name in table else forgery.name
+        table[name] = new_codes(Counter(), found)
     return table
 
 
@@ -115,7 +112,7 @@ def cell(codes: list[str]) -> str:
 
 
 def named(folder: Path) -> str:
-    """Which result `folder` holds, .../<submitter>/results/<system>/<benchmark>."""
+    """Submitter, system and benchmark of `folder`, .../<submitter>/results/<system>/<benchmark>."""
     submitter, _, system, benchmark = folder.resolve().parts[-4:]
     return f"{submitter}, {system}, {benchmark}"
 
@@ -141,16 +138,13 @@ def main() -> int:
         columns = {"fabricated": on_results(made, None, STANDARD, arguments.seed)}
     for item in arguments.real:
         name, _, folder = item.partition("=")
-        law = load.load_ruleset(catalog.ruleset_folder(f"mlperf_training/{name}"), f"mlperf_training/{name}")
+        ruleset = load.load_ruleset(catalog.ruleset_folder(f"mlperf_training/{name}"), f"mlperf_training/{name}")
         path = Path(folder)
-        columns[f"{name}: {named(path)}"] = on_results(path, law, None, arguments.seed)
-    reference = sorted((ROOT / "submissions" / "reference" / "results").glob("*/*/submission.yaml"))[0].parent
+        columns[f"{name}: {named(path)}"] = on_results(path, ruleset, None, arguments.seed)
     parts = [
         HEAD.format(seed=arguments.seed),
         section("Results in MLPerf's manner", columns),
-        section(
-            "A `tta` submission, edited as text", {named(reference): on_reference(reference, v1(), arguments.seed)}
-        ),
+        section("A `tta` submission, edited as text", {named(REFERENCE): on_reference(arguments.seed)}),
         section("A `tta` submission, forged carefully or carelessly", {"fabricated": on_fabricated()}),
     ]
     text = "\n\n".join([*parts, TAIL]) + "\n"
@@ -164,7 +158,7 @@ def main() -> int:
 HEAD = """\
 # Tampering: kinds of change and what finds them
 
-Made by `python -m tests.rules.tamper --seed {seed}`. Each kind is one change to a valid result; the codes are those of
+Made by `python -m tests.attacks --seed {seed}`. Each kind is one change to a valid result; the codes are those of
 the checks (`tta check`) and signals (`tta audit`) that report something afterwards and did not before. A kind that
 nothing finds is listed as such: it is why results are reproduced."""
 

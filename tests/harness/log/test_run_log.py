@@ -383,7 +383,7 @@ def test_object_with_many_keys_and_one_twice_takes_no_time() -> None:
     line = f'{TOKEN}{{{pairs},"89999":0}}'.encode()
     assert len(line) < MAX_LINE_BYTES
 
-    with pytest.raises(ValueError, match="'89999' stands twice"):
+    with pytest.raises(ValueError, match="'89999' occurs twice"):
         parse_line(line, 1)
 
 

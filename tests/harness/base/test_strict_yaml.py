@@ -22,10 +22,10 @@ def test_every_value_is_a_text() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"a: 1\nb: 2\na: 1\n", "the key 'a' stands twice"),
-        (b"x:\n- {b: 1, 'b': 2}\n", "the key 'b' stands twice"),
-        (b"<<: {a: 1}\n<<: {b: 1}\n", "the key '<<' stands twice"),
-        (b'"\\e[2J": 1\n"\\e[2J": 1\n', r"x1b\[2J' stands twice"),
+        (b"a: 1\nb: 2\na: 1\n", "the key 'a' occurs twice"),
+        (b"x:\n- {b: 1, 'b': 2}\n", "the key 'b' occurs twice"),
+        (b"<<: {a: 1}\n<<: {b: 1}\n", "the key '<<' occurs twice"),
+        (b'"\\e[2J": 1\n"\\e[2J": 1\n', r"x1b\[2J' occurs twice"),
         (b"a: " + b"[" * 20_000, "nested too deeply"),
         (b"a: 1\n---\nb: 2\n", "expected a single document"),
         (b"a: \xff\n", "unacceptable character"),
@@ -55,12 +55,12 @@ def test_a_claim_that_names_two_submitters_is_no_claim(tmp_path: Path) -> None:
     [found] = [item for item in box.judge() if item.code == "PKG007"]
 
     assert found.counts
-    assert found.message == "not YAML: the key 'submitter' stands twice"
+    assert found.message == "not YAML: the key 'submitter' occurs twice"
 
 
 def test_a_bill_that_says_two_things_is_no_bill(tmp_path: Path) -> None:
     """Which of the two was bought nobody knows."""
     (tmp_path / "billing.yaml").write_text("purchase: spot\npurchase: on_demand\nattempts: []\n")
 
-    with pytest.raises(SubmissionError, match="not YAML: the key 'purchase' stands twice"):
+    with pytest.raises(SubmissionError, match="not YAML: the key 'purchase' occurs twice"):
         read_billing(tmp_path / "billing.yaml")

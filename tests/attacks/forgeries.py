@@ -1,8 +1,9 @@
-"""Ways of tampering with a valid submission, and what finds each of them.
+"""Forged submissions of `tta`: what is changed in a valid submission, and which check must find it.
 
 Naive: files are edited as text; chain and manifest are left as they were.
-Careful: the forger writes the log anew with a sound chain, makes count, ledger and throughput agree, and writes
-the manifest anew. What nothing in a submission can show is listed at the end, and is why results are reproduced.
+Careful: the forger writes the log again with a valid chain, makes count, ledger and throughput agree, and writes the
+manifest again. What nothing in a submission can show is at the end, with the reason: it is why results are reproduced.
+An attack whose edit is also a case of a check (tests/rules/fixtures) names that case, and is proved there.
 """
 
 from __future__ import annotations
@@ -12,56 +13,59 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
-from tests.rules.fixtures import cst, hyp, log, pkg, pwr, run, sys, tim
-from tests.rules.fixtures.qua import block
+from tests.rules.fixtures import cst, hyp, log, pkg, pwr, qua, run, sys, tim
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
+FAMILIES = (cst, hyp, log, pkg, pwr, qua, run, sys, tim)
+CASES = {case.damage: case for family in FAMILIES for case in family.CASES}
+Damage = Callable[[Box], None]
 
 
 @dataclass(frozen=True)
-class Tampering:
-    """`expected` must be among the findings; empty means that there are none at all."""
+class Forgery:
+    """A way to forge a submission. `expected` must be among the findings; if it is empty, there are none, and `why`."""
 
     name: str
     manner: str
-    act: Callable[[Box], None]
+    damage: Damage
     expected: tuple[Found, ...]
     box: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
 
 
-TAMPERINGS: list[Tampering] = []
+FORGERIES: list[Forgery] = []
 
 
-def by(
-    manner: str, name: str, *expected: Found, **box: Any
-) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    def add(act: Callable[[Box], None]) -> Callable[[Box], None]:
-        TAMPERINGS.append(Tampering(name, manner, act, expected, box))
-        return act
+def forged(manner: str, name: str, *expected: Found, why: str = "", **box: Any) -> Callable[[Damage], Damage]:
+    def add(damage: Damage) -> Damage:
+        FORGERIES.append(Forgery(name, manner, damage, expected, box, why))
+        return damage
 
     return add
 
 
-def naive(name: str, *expected: Found, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("naive", name, *expected, **box)
+def naive(name: str, *expected: Found, **box: Any) -> Callable[[Damage], Damage]:
+    return forged("naive", name, *expected, **box)
 
 
-def careful(name: str, *expected: Found, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("careful", name, *expected, **box)
+def careful(name: str, *expected: Found, **box: Any) -> Callable[[Damage], Damage]:
+    return forged("careful", name, *expected, **box)
 
 
-def unseen(name: str, **box: Any) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-    return by("unseen", name, **box)
+def unseen(name: str, why: str, **box: Any) -> Callable[[Damage], Damage]:
+    return forged("unseen", name, why=why, **box)
+
+
+def known(name: str, damage: Damage, manner: str = "careful") -> None:
+    """An attack that is a case of a check."""
+    FORGERIES.append(Forgery(name, manner, damage, CASES[damage].expected, CASES[damage].box))
 
 
 def edited(box: Box, key: str, old: str, new: str, nth: int = 0, index: int = 0) -> None:
@@ -110,7 +114,7 @@ def _(box: Box) -> None:
     recount(box.runs[0])
 
 
-@naive("two lines change places", Found("LOG007", 32), Found("LOG006", 32), CHANGED)
+@naive("two lines are swapped", Found("LOG007", 32), Found("LOG006", 32), CHANGED)
 def _(box: Box) -> None:
     box.is_written = True
     lines = box.lines()
@@ -118,7 +122,7 @@ def _(box: Box) -> None:
     box.put_lines(lines)
 
 
-@careful("two evaluations change places, their times with them", Found("LOG016", 41))
+@careful("two evaluations are swapped, with their times", Found("LOG016", 41))
 def _(box: Box) -> None:
     steps = box.runs[0]
     steps[28:31], steps[34:37] = steps[34:37], steps[28:31]
@@ -176,10 +180,7 @@ def _(box: Box) -> None:
     box.put_lines([*lines[:43], TOKEN + json.dumps(line), *lines[43:]])
 
 
-@careful("a second run_start", Found("LOG012", ("run_start", 1)))
-def _(box: Box) -> None:
-    put(box.runs[0], Step(0, "run_start", None, {"samples_count": 3000}, "INTERVAL_START"), "eval_accuracy", 2)
-    recount(box.runs[0])
+known("a second run_start", log.a_second_run_start_makes_the_run_shorter)
 
 
 @naive("wall time is shifted by a day", Found("LOG006", 2), CHANGED)
@@ -290,25 +291,12 @@ def _(box: Box) -> None:
     agree(box.runs[0], box.place)
 
 
-@careful("a quality is deleted", Found("QUA011", ("eval_stop", 1)))
-def _(box: Box) -> None:
-    drop(box.runs[0], "eval_accuracy", 1)
-    recount(box.runs[0])
-
-
-@careful("the target is reached after run_stop", Found("LOG013", ("eval_accuracy", 2)), Found("QUA003", "run_stop"))
-def _(box: Box) -> None:
-    steps = box.runs[0]
-    last = find(steps, "eval_accuracy", 2)
-    steps.remove(last)
-    last.at_s += 3600
-    put(steps, last, "run_stop")
-    last.at_s = 9.9
+known("a quality is deleted", qua.a_quality_was_taken_out)
 
 
 @careful("a run goes on to a better quality", Found("QUA004", ("block_start", 3)))
 def _(box: Box) -> None:
-    block(box.runs[0], 3000, 0.99)
+    qua.block(box.runs[0], 3000, 0.99)
     agree(box.runs[0], box.place)
 
 
@@ -338,7 +326,7 @@ def _(box: Box) -> None:
     find(box.runs[0], "block_stop", 1).metadata["samples_count"] = 500
 
 
-@careful("an evaluation looks at a hundred examples", Found("QUA006", ("eval_accuracy", 2)))
+@careful("an evaluation uses only a hundred examples", Found("QUA006", ("eval_accuracy", 2)))
 def _(box: Box) -> None:
     find(box.runs[0], "eval_accuracy", 2).metadata["num_examples"] = 100
 
@@ -353,7 +341,7 @@ def _(box: Box) -> None:
     find(box.runs[0], "eval_accuracy", 1).value = "NaN"
 
 
-@careful("an accuracy is beyond one", Found("QUA008", ("eval_accuracy", 2)))
+@careful("an accuracy is above one", Found("QUA008", ("eval_accuracy", 2)))
 def _(box: Box) -> None:
     find(box.runs[0], "eval_accuracy", 2).value = 1.5
 
@@ -377,10 +365,7 @@ def _(box: Box) -> None:
         hyperparameters(steps, global_batch_size=1000)
 
 
-@careful("a closed hyperparameter is changed", Found("HYP001", "opt_name"))
-def _(box: Box) -> None:
-    for steps in box.runs:
-        hyperparameters(steps, opt_name="adam")
+known("a closed hyperparameter is changed", hyp.a_fixed_value_is_another)
 
 
 @careful("the worker ran with a larger learning rate", Found("HYP004", "tta_resolved"))
@@ -395,10 +380,7 @@ def _(box: Box) -> None:
     configure(box.runs[3], seed=101)
 
 
-@careful("the precision is lowered", Found("HYP007", "tta_config"))
-def _(box: Box) -> None:
-    for steps in box.runs:
-        configure(steps, precision="fp8")
+known("the precision is lowered", hyp.a_precision_is_not_permitted)
 
 
 @careful("a run was made under looser terms", Found("LOG018", "tta_rules"))
@@ -406,12 +388,12 @@ def _(box: Box) -> None:
     find(box.runs[0], "tta_rules").value["terms_digest"] = "0" * 64
 
 
-@naive("the data are others", Found("LOG006", "cache_clear"), Found("DAT001", "tta_data"), CHANGED)
+@naive("other data are used", Found("LOG006", "cache_clear"), Found("DAT001", "tta_data"), CHANGED)
 def _(box: Box) -> None:
     edited(box, "tta_data", "d" * 64, "e" * 64)
 
 
-@careful("the data are others", Found("DAT001", "tta_data"))
+@careful("other data are used", Found("DAT001", "tta_data"))
 def _(box: Box) -> None:
     for steps in box.runs:
         find(steps, "tta_data").value["digest"] = "e" * 64
@@ -425,9 +407,7 @@ def _(box: Box) -> None:
             find(steps, "eval_accuracy", nth).metadata["num_examples"] = 100
 
 
-@careful("the data were opened before the clock", Found("TIM002", "tta_data_touched_early"))
-def _(box: Box) -> None:
-    find(box.runs[0], "tta_data_touched_early").value = ["train.npz"]
+known("the data were opened before the clock", tim.a_file_was_opened_early)
 
 
 # A module of the open division.
@@ -442,12 +422,7 @@ def opened(box: Box) -> None:
     box.claim(division="open")
 
 
-@careful("a closed result is made with a module", Found("HYP010", "tta_config"))
-def _(box: Box) -> None:
-    opened(box)
-    for steps in box.runs:
-        configure(steps, division="closed")
-    box.claim(division="closed")
+known("a closed result is made with a module", hyp.a_closed_result_was_run_with_a_module)
 
 
 @careful("a result of the open division is called closed", Found("PKG008", 4, CLAIM))
@@ -462,18 +437,8 @@ def _(box: Box) -> None:
     box.module_path.write_text(MODULE.replace("None", "Honest()"))
 
 
-@careful("the module is not shown", Found("PKG014", "tta_config"))
-def _(box: Box) -> None:
-    opened(box)
-    box.module_path.unlink()
-
-
-@careful("the module is a link to what can change", Found("PKG014", "tta_config"))
-def _(box: Box) -> None:
-    opened(box)
-    kept = box.place / "elsewhere.py"
-    box.module_path.rename(kept)
-    box.module_path.symlink_to(kept)
+known("the module is not shown", pkg.the_module_is_gone)
+known("the module is a link to what can change", pkg.the_module_is_a_link)
 
 
 @careful("one run is made with a faster module", Found("RUN013", "tta_config", "result_2.txt"))
@@ -504,21 +469,21 @@ def _(box: Box) -> None:
         configure(steps, module=module_record(MODULE, "../../../systems/box1.json"))
 
 
-@careful("the module is one that is taken for none", Found("LOG021", "tta_config"))
+@careful("the module is an empty record", Found("LOG021", "tta_config"))
 def _(box: Box) -> None:
     opened(box)
     for steps in box.runs:
         configure(steps, module={})
 
 
-@naive("the module is taken out of a log", Found("LOG006", 10), Found("HYP006", "tta_config"), CHANGED)
+@naive("the module is renamed in a log", Found("LOG006", 10), Found("HYP006", "tta_config"), CHANGED)
 def _(box: Box) -> None:
     opened(box)
     box.write()
     edited(box, "tta_config", '"name": "fast.py"', '"name": "slow.py"')
 
 
-# Who, on what, in which division.
+# Submitter, system and division.
 
 
 @careful("the system is relabelled in a log", Found("SYS004", "tta_system"), Found("SYS005", "submission_platform"))
@@ -551,7 +516,7 @@ def _(box: Box) -> None:
     path.write_text(path.read_text().replace('"box1"', '"box9"'))
 
 
-@careful("the submission is another's", Found("PKG008", 1, CLAIM), Found("PKG009", file="toy_mini"))
+@careful("the claim names another submitter", Found("PKG008", 1, CLAIM), Found("PKG009", file="toy_mini"))
 def _(box: Box) -> None:
     box.claim(submitter="globex")
 
@@ -570,19 +535,8 @@ def _(box: Box) -> None:
     configure(box.runs[2], division="open")
 
 
-@careful("the division is relabelled in the claim", Found("PKG008", 4, CLAIM))
-def _(box: Box) -> None:
-    box.claim(division="open")
-
-
-@careful(
-    "the division is misspelt to be checked less", Found("HYP009", "submission_division"), Found("HYP001", "opt_name")
-)
-def _(box: Box) -> None:
-    for steps in box.runs:
-        configure(steps, division="close")
-        hyperparameters(steps, opt_name="adam")
-    box.claim(division="close")
+known("the division is relabelled in the claim", pkg.the_claim_is_of_the_other_division)
+known("the division is misspelt to be checked less", hyp.a_misspelt_division_is_held_to_the_closed_rules)
 
 
 # Runs and files.
@@ -629,12 +583,10 @@ def _(box: Box) -> None:
     compress(box, 2, 0.99)
 
 
-@careful("a run is taken from another result", Found("RUN006", "tta_format", "result_2.txt"))
-def _(box: Box) -> None:
-    find(box.runs[2], "tta_format").value["result_id"] = "cd" * 16
+known("a run is taken from another result", run.a_run_comes_from_another_result)
 
 
-@careful("a reference run is handed in", Found("RUN011", "tta_config"))
+@careful("a reference run is submitted", Found("RUN011", "tta_config"))
 def _(box: Box) -> None:
     for steps in box.runs:
         configure(steps, full_curve=True)
@@ -648,7 +600,7 @@ def _(box: Box) -> None:
     box.log(2).unlink()
 
 
-@careful("a run is removed, and the others are numbered anew", Found("RUN001", file="toy_mini"))
+@careful("a run is removed, and the others are renumbered", Found("RUN001", file="toy_mini"))
 def _(box: Box) -> None:
     box.is_written = True
     find(box.runs[4], "tta_format").value["index"] = 2
@@ -682,16 +634,13 @@ def _(box: Box) -> None:
     box.log(4).symlink_to(kept)
 
 
-@naive("a file is put in", Found("PKG004", file="rcp-bypass"))
+@naive("a file is added", Found("PKG004", file="rcp-bypass"))
 def _(box: Box) -> None:
     box.is_written = True
     (box.folder / "rcp-bypass").write_text("")
 
 
-@naive("the manifest is removed", Found("PKG001", file="toy_mini"))
-def _(box: Box) -> None:
-    box.is_written = True
-    (box.folder / MANIFEST).unlink()
+known("the manifest is removed", pkg.there_is_no_manifest, "naive")
 
 
 @naive("the manifest points outside", Found("PKG006", 7, MANIFEST))
@@ -740,23 +689,14 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-@careful("a costly stretch is cut out of a power log", Found("PWR005", None, "node_0.txt"), options=pwr.LONGER)
+@careful("a stretch of high power is cut out of a power log", Found("PWR005", None, "node_0.txt"), options=pwr.LONGER)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), pwr.without(box, 4.0, 7.0))
     pwr.restate(box)
 
 
-@careful("the log of a frugal node is copied for another", Found("PWR009", None, "node_1.txt"), options=pwr.TWO)
-def _(box: Box) -> None:
-    shutil.copyfile(pwr.power_log(box), pwr.power_log(box, node=1))
-    pwr.edit(pwr.power_log(box, node=1), pwr.header_changed(node="node_1", host="h1", machine="machine-1"))
-    pwr.restate(box, num_nodes=2)
-
-
-@careful("a node is left out of the power logs", Found("PWR008", None, "result_0"), options=pwr.TWO)
-def _(box: Box) -> None:
-    pwr.power_log(box, node=1).unlink()
-    pwr.restate(box, num_nodes=2)
+known("the log of a frugal node is copied for another", pwr.a_log_is_copied_for_a_second_node)
+known("a node is left out of the power logs", pwr.the_log_of_a_node_is_missing)
 
 
 @careful("the readings of a node are moved by ten minutes", Found("PWR004", None, "node_0.txt"), options=pwr.NODE)
@@ -765,12 +705,10 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-@careful("a counter is set back in the middle of a run", Found("PWR012", None, "node_0.txt"), options=pwr.COUNTERS)
-def _(box: Box) -> None:
-    pwr.a_counter_was_reset(box)
+known("a counter is reset in the middle of a run", pwr.a_counter_was_reset)
 
 
-@careful("the class of the meters is claimed higher in the log", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
+@careful("the log claims a better meter class", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
 def _(box: Box) -> None:
     find(box.runs[0], "tta_energy").value["class"] = "A"
 
@@ -782,7 +720,7 @@ def _(box: Box) -> None:
 
 
 @careful(
-    "the power logs of two runs change places",
+    "the power logs of two runs are swapped",
     Found("PWR016", 1, "node_0.txt"),
     Found("PWR003", "tta_energy"),
     options=pwr.NODE,
@@ -793,10 +731,7 @@ def _(box: Box) -> None:
     pwr.power_log(box, 1).write_bytes(first)
 
 
-@careful("the energy of the costly run is left out", Found("PWR020", None), options=pwr.NODE)
-def _(box: Box) -> None:
-    shutil.rmtree(pwr.power_log(box).parent)
-    pwr.restate(box)
+known("the energy of the costly run is left out", pwr.one_run_was_not_metered)
 
 
 def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
@@ -812,112 +747,41 @@ def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
     return change
 
 
-# What is in agreement, and odd: the fixtures of the families have both sides of each.
+# Consistent, and odd.
 
 
-def attacked(name: str, attack: Callable[[Box], None], *expected: Found, **box: Any) -> None:
-    careful(name, *expected, **box)(attack)
-
-
-attacked(
-    "a batch size is written so that convergence is not compared",
-    log.a_batch_size_that_equals_one_and_is_none,
-    Found("LOG021", "global_batch_size", "result_1.txt"),
+known("a batch size is written so that convergence is not compared", log.a_batch_size_that_equals_one_and_is_none)
+known("two nodes are described as one, and the ranks name no host", log.two_nodes_that_name_no_host_are_one)
+known("no process is listed, so that none contradicts the number of nodes", sys.nobody_trained)
+known("an accelerator is called a kind of processor", sys.a_device_that_begins_like_a_processor)
+known("one run is made with a faster library", run.one_run_was_made_with_another_library)
+known("all runs are made with a newer framework than is described", sys.the_framework_was_newer)
+known("the statistics of a block that waited for data are dropped", tim.a_block_has_no_statistics)
+known("the best five of fifty runs are renumbered", run.the_best_five_of_fifty)
+known("the seeds are two spellings of one", run.seeds_that_no_run_takes)
+known(
+    "a run is copied with another seed, run_id and speed, and two values changed", run.a_copy_has_two_values_of_its_own
 )
-attacked(
-    "two nodes are described as one, and the ranks name no host",
-    log.two_nodes_that_name_no_host_are_one,
-    Found("LOG021", "tta_world"),
-    options={"num_nodes": 2},
-)
-attacked("a world of nobody is on no host", sys.nobody_trained, Found("SYS006", "tta_world"))
-attacked(
-    "an accelerator is called a kind of processor",
-    sys.a_device_that_begins_like_a_processor,
-    Found("SYS007", "tta_world"),
-)
-attacked(
-    "one run is made with a faster library",
-    run.one_run_was_made_with_another_library,
-    Found("RUN015", "tta_world", "result_2.txt"),
-)
-attacked(
-    "all runs are made with a newer framework than is described",
-    sys.the_framework_was_newer,
-    Found("SYS010", "tta_world"),
-)
-attacked(
-    "the statistics of a block that waited for data are dropped",
-    tim.a_block_has_no_statistics,
-    Found("TIM013", "block_stop"),
-)
-attacked(
-    "the best five of fifty runs are numbered anew",
-    run.the_best_five_of_fifty,
-    Found("RUN014", "seed", "result_1.txt"),
-)
-attacked(
-    "the seeds are two spellings of one",
-    run.seeds_that_no_run_takes,
-    Found("RUN014", "seed"),
-)
-attacked(
-    "a run is copied with another seed, run_id and speed, and two values changed",
-    run.a_copy_has_two_values_of_its_own,
-    Found("RUN012", "eval_accuracy", "result_1.txt"),
-)
-attacked(
+known(
     "a run is copied with another seed, run_id and speed, and the last digits of its values changed",
     run.a_copy_has_other_last_digits,
-    Found("RUN012", "eval_accuracy", "result_1.txt"),
 )
-attacked(
-    "an easier suite is trained under the benchmark's name",
-    hyp.another_suite_was_trained,
-    Found("HYP005", "tta_config"),
-)
-attacked(
-    "runs are drawn apart, so that no leader is significantly faster",
+known("an easier suite is trained under the benchmark's name", hyp.another_suite_was_trained)
+known(
+    "runs are stretched apart, so that no leader is significantly faster",
     run.two_runs_take_more_than_four_times_as_long,
-    Found("RUN016", None, "toy_mini"),
 )
-attacked(
-    "it was submitted before it was run",
-    pkg.it_was_submitted_the_day_before,
-    Found("PKG016", 8, CLAIM),
-)
-attacked(
-    "a cheaper price book of long ago is named",
-    cst.a_cheaper_book_of_long_ago_is_named,
-    Found("CST005", "tta_rules"),
-    law=cst.TWO_BOOKS,
-)
-attacked("research is called available", pkg.research_is_available, Found("PKG017", 5, CLAIM))
-attacked("the notes turn the letters of a page around", pkg.notes_turn_letters_around, Found("PKG012", 9, CLAIM))
-attacked(
-    "one accelerator of two is metered",
-    pwr.one_of_two_accelerators_was_metered,
-    Found("PWR022", None, "node_0.txt"),
-    options=pwr.COUNTERS,
-)
-attacked(
-    "the run is laid over the hour before it by the clock in its log",
+known("the result was submitted before it was run", pkg.it_was_submitted_the_day_before)
+known("a cheaper price book of long ago is named", cst.a_cheaper_book_of_long_ago_is_named)
+known("research is called available", pkg.research_is_available)
+known("the notes reverse the text of a page", pkg.notes_turn_letters_around)
+known("one accelerator of two is metered", pwr.one_of_two_accelerators_was_metered)
+known(
+    "the run is moved over the idle time before it by the clock in its log",
     pwr.the_run_is_moved_over_the_idle_time,
-    Found("PWR023", None, "node_0.txt"),
-    options=pwr.NODE,
 )
-attacked(
-    "the run is laid over the hour before it by a clock offset",
-    pwr.the_nodes_clock_is_said_to_be_behind,
-    Found("PWR023", None, "node_0.txt"),
-    options=pwr.NODE,
-)
-attacked(
-    "power logs are made for runs that were not metered",
-    pwr.runs_that_were_not_metered_have_readings,
-    Found("PWR024", None, "node_0.txt"),
-    options=pwr.NODE,
-)
+known("the run is moved over the idle time before it by a clock offset", pwr.the_nodes_clock_is_said_to_be_behind)
+known("power logs are made for runs that were not metered", pwr.runs_that_were_not_metered_have_readings)
 
 
 @careful("hours of work are done before initialisation", Found("TIM012", "init_start"))
@@ -928,7 +792,7 @@ def _(box: Box) -> None:
 
 
 @careful(
-    "the batch is so large that no reference is there to compare with",
+    "the batch is too large for any reference to compare with",
     Found("CNV002", None, "toy_mini"),
     options={"batch_size": 200},
 )
@@ -937,32 +801,33 @@ def _(box: Box) -> None:
         cut_short(steps, box)
 
 
-# What a submission cannot show of itself. Whoever writes a whole submission anew, each number in agreement with all
-# others, has written a valid one: running it again finds them, and a witness that receives events as they happen.
+# What a submission cannot show of itself.
+
+CONSISTENT = "every number agrees with all others: a second run finds it, or a witness of the events as they happen"
 
 
-@unseen("a quality that decides nothing is changed")
+@unseen("a quality that decides nothing is changed", CONSISTENT)
 def _(box: Box) -> None:
     find(box.runs[0], "eval_accuracy", 1).value = 0.7
 
 
-@unseen("one run of five is cut short by a raised accuracy")
+@unseen("one run of five is cut short by a raised accuracy", CONSISTENT)
 def _(box: Box) -> None:
     cut_short(box.runs[0], box)
 
 
-@unseen("all runs are made ten times as fast, everything in agreement")
+@unseen("all runs are made ten times as fast, everything in agreement", CONSISTENT)
 def _(box: Box) -> None:
     for index in range(5):
         compress(box, index, 10.0)
 
 
-@unseen("the whole result is moved to the day before")
+@unseen("the whole result is moved to the day before", CONSISTENT)
 def _(box: Box) -> None:
     box.wall_starts_ms = [start_ms - 86_400_000 for start_ms in box.wall_starts_ms]
 
 
-@unseen("the module and what the logs say of it are exchanged for a harmless one")
+@unseen("the module and its record in the logs are replaced by a harmless one", CONSISTENT)
 def _(box: Box) -> None:
     opened(box)
     for steps in box.runs:
@@ -970,25 +835,25 @@ def _(box: Box) -> None:
     box.module_path.write_text("def build_model(): ...")
 
 
-@unseen("the log names permitted hyperparameters, whatever the worker used")
+@unseen("the log names permitted hyperparameters, but the worker used others", CONSISTENT)
 def _(box: Box) -> None:
     for steps in box.runs:
         hyperparameters(steps, opt_base_learning_rate=0.5)
 
 
-@unseen("another machine is described from the beginning")
+@unseen("another machine is described from the start", CONSISTENT)
 def _(box: Box) -> None:
     box.describe(host_processor_model_name="Example 1000")
 
 
-@unseen("a run of another result is taken with its result_id changed")
+@unseen("a run of another result is taken with its result_id changed", CONSISTENT)
 def _(box: Box) -> None:
     """A run that was made outside of this result, in between, with another seed."""
     find(box.runs[2], "tta_format").value["run_id"] = "9" * 32
     configure(box.runs[2], seed=987_654)
 
 
-@unseen("two runs are swapped, their numbers with them, and seeds that were drawn")
+@unseen("two runs with drawn seeds are swapped, with their numbers", CONSISTENT)
 def _(box: Box) -> None:
     """It changes no number of the result."""
     for index in range(5):
@@ -998,35 +863,34 @@ def _(box: Box) -> None:
         find(box.runs[index], "tta_format").value["index"] = index
 
 
-# Of energy: power logs are texts, and whoever has the node that writes them can write what they like. A witness finds
-# it (another meter at the same node, or the same machine metered again), and what such machines are known to draw.
+METERED_ALONE = "who owns the node writes its power log: a second meter at it finds it, or what such machines draw"
 
 
-@unseen("the readings of a power log are scaled, and the energy with them", options=pwr.NODE)
+@unseen("the readings of a power log are scaled, and the energy with them", METERED_ALONE, options=pwr.NODE)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
     pwr.restate(box)
 
 
-@unseen("a counter counts half of what it counted", options=pwr.COUNTERS)
+@unseen("a counter counts half of what it counted", METERED_ALONE, options=pwr.COUNTERS)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), pwr.scaled(0.5))
     pwr.restate(box)
 
 
-@unseen("a node's own sensor is declared an analyser", options=pwr.NODE)
+@unseen("a node's own sensor is declared an analyser", METERED_ALONE, options=pwr.NODE)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), pwr.spec_changed(meter_class="A"))
     pwr.restate(box)
 
 
-@unseen("a meter is declared more accurate than it is", options=pwr.NODE)
+@unseen("a meter is declared more accurate than it is", METERED_ALONE, options=pwr.NODE)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), pwr.spec_changed(accuracy_pct=0.1))
     pwr.restate(box)
 
 
-@unseen("an accelerator is left out of the meters, and out of the description", options=pwr.COUNTERS)
+@unseen("an accelerator is left out of the meters, and out of the description", METERED_ALONE, options=pwr.COUNTERS)
 def _(box: Box) -> None:
     """The scope says what was metered, and the description how many there are."""
     for index in range(5):
@@ -1035,13 +899,13 @@ def _(box: Box) -> None:
         pwr.restate(box, index)
 
 
-@unseen("the readings of a node are moved by half a second", options=pwr.NODE)
+@unseen("the readings of a node are moved by half a second", METERED_ALONE, options=pwr.NODE)
 def _(box: Box) -> None:
     pwr.edit(pwr.power_log(box), moved(0.5))
     pwr.restate(box)
 
 
-@unseen("the power log of another run is given this one's name and time", options=pwr.NODE)
+@unseen("the power log of another run is given this one's name and time", METERED_ALONE, options=pwr.NODE)
 def _(box: Box) -> None:
     """A little of it, too: the very same readings twice would be seen only within one run."""
     own = find(box.runs[0], "tta_format").value["run_id"]
@@ -1051,33 +915,9 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-@unseen("a modelled energy is declared a meter's", options={"power": "model"})
+@unseen("a modelled energy is declared as measured", METERED_ALONE, options={"power": "model"})
 def _(box: Box) -> None:
     for index in range(5):
         changes = {"meter_class": "B", "accuracy_pct": 1.0, "scope": "ac"}
         pwr.edit(pwr.power_log(box, index), pwr.spec_changed(**changes))
         pwr.restate(box, index)
-
-
-@pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda item: f"{item.manner}: {item.name}")
-def test_a_tampering_is_found(tampering: Tampering, tmp_path: Path) -> None:
-    """By the check that is named, with file and line; or honestly by none."""
-    box = Box(tmp_path, **tampering.box)
-    tampering.act(box)
-    if not box.is_written:
-        box.write()
-
-    found = {(finding.code, Path(finding.path).name, finding.line) for finding in box.judge()}
-
-    if tampering.manner == "unseen":
-        assert found == set()
-    else:
-        assert {item.at(box) for item in tampering.expected} <= found
-    if tampering.manner == "careful":
-        assert not {"LOG006", "LOG007", "PKG003"} & {code for code, _, _ in found}
-
-
-def test_there_are_many_ways() -> None:
-    """At least 24 kinds, each of which is found."""
-    assert len({item.name for item in TAMPERINGS if item.manner != "unseen"}) >= 24
-    assert all(item.expected for item in TAMPERINGS if item.manner != "unseen")

@@ -105,7 +105,7 @@ def test_recorder_that_cannot_end_is_said_and_its_logs_are_read(tmp_path: Path, 
 
     assert len(power.end()) == 1
     assert said == [
-        f"power: {error}; node 0: its log cannot be written; the energy of this run is void, its time is not touched"
+        f"power: {error}; node 0: its log cannot be written; the energy of this run is void, its time is not affected"
     ]
 
 
@@ -118,7 +118,7 @@ def test_logs_that_cannot_be_read_back_are_said(tmp_path: Path) -> None:
     assert power.end() == ()
     (sentence,) = said
     assert sentence.startswith(f"power: {tmp_path}/power: cannot be read: No such file")
-    assert sentence.endswith("the energy of this run is void, its time is not touched")
+    assert sentence.endswith("the energy of this run is void, its time is not affected")
 
 
 def test_run_without_a_meter_is_silent() -> None:

@@ -99,7 +99,7 @@ def test_device_that_tells_nothing_is_a_reason() -> None:
     """No counter and no power: it cannot be left out in silence."""
     meter = NvmlMeter(Nvml(Device(A), Device(B, energy_mj=None, power_mw=None)), visible="0,1")
 
-    assert meter.probe() == f"{B} tells neither energy nor power"
+    assert meter.probe() == f"{B} reports neither energy nor power"
 
 
 def test_reading_that_fails_is_none() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.findings import Finding, Severity, alike, record, sort_key
+from harness.findings import Finding, Severity, group_object, grouped, sort_key
 
 SHAPES = ("seq is {}", "took {}.5 s; the limit is {} s", "no number")
 
@@ -37,10 +37,10 @@ def kind(item: Finding) -> tuple[object, ...]:
 @given(findings())
 def test_the_counts_add_up_and_every_kind_is_there(found: list[Finding]) -> None:
     """Per code, severity, file, waiver and message: as many as there were, in one record."""
-    records = [record(group) for group in alike(found)]
+    records = [group_object(group) for group in grouped(found)]
 
-    assert sum(record["count"] for record in records) == len(found)
-    assert {kind(group.first): group.count for group in alike(found)} == Counter(map(kind, found))
+    assert sum(group_object["count"] for group_object in records) == len(found)
+    assert {kind(group.first): group.count for group in grouped(found)} == Counter(map(kind, found))
     for entry in records:
         members = [item for item in found if (item.code, item.waived) == (entry["code"], entry["waived"])]
         assert entry["severity"] in {item.severity.value for item in members}
@@ -49,7 +49,7 @@ def test_the_counts_add_up_and_every_kind_is_there(found: list[Finding]) -> None
 @given(findings())
 def test_the_order_is_that_of_the_findings(found: list[Finding]) -> None:
     """Groups stand where their first findings do, errors first; a member never comes before its first."""
-    groups = alike(found)
+    groups = grouped(found)
 
     assert [group.first for group in groups] == sorted((group.first for group in groups), key=sort_key)
     assert all(group.first == min(group.findings, key=sort_key) for group in groups)
@@ -58,7 +58,7 @@ def test_the_order_is_that_of_the_findings(found: list[Finding]) -> None:
 @given(findings())
 def test_the_lines_are_the_first_ones_and_the_last(found: list[Finding]) -> None:
     """By number, each once, at most twenty-one; all of them where they fit."""
-    for group in alike(found):
+    for group in grouped(found):
         lines = sorted({item.line for item in group.findings if item.line is not None})
         named = group.named_lines()
 
@@ -68,6 +68,6 @@ def test_the_lines_are_the_first_ones_and_the_last(found: list[Finding]) -> None
 @given(findings())
 def test_grouping_what_is_grouped_changes_nothing(found: list[Finding]) -> None:
     """Two groups are never alike."""
-    firsts = [group.first for group in alike(found)]
+    firsts = [group.first for group in grouped(found)]
 
-    assert [group.findings for group in alike(firsts)] == [(first,) for first in firsts]
+    assert [group.findings for group in grouped(firsts)] == [(first,) for first in firsts]

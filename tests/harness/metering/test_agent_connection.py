@@ -19,8 +19,8 @@ from harness.base.clock import MonotonicClock
 from harness.errors import OutputError, TtaError
 from harness.log import power_log
 from harness.log.power_format import MeterSpec
-from harness.metering import node as metering_node
-from harness.metering.node import AgentConnection
+from harness.metering import agent_connection
+from harness.metering.agent_connection import AgentConnection
 from tests.killing import until
 from tests.powertrace import gpu, package, spec
 
@@ -94,7 +94,7 @@ class Line:
 def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     """A node and its agent, with time enough for a busy machine."""
     for name in ("OPEN_S", "ROUND_TRIP_S", "ANSWER_S"):
-        monkeypatch.setattr(metering_node, name, 30.0)
+        monkeypatch.setattr(agent_connection, name, 30.0)
     ours, theirs = socket.socketpair()
     agent = Agent(theirs)
     node = AgentConnection(ours, ours.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
@@ -138,12 +138,12 @@ def test_agent_is_asked_for_meters_and_says_why_not(line: Line) -> None:
 @pytest.mark.parametrize(
     ("opened", "message"),
     [
-        ({}, "declares a meter wrongly: 'meters'"),
-        ({"meters": []}, "declares a meter wrongly: 'reasons'"),
-        ({"meters": 5, "reasons": {}}, "declares a meter wrongly"),
-        ({"meters": [{"id": "x"}], "reasons": {}}, "declares a meter wrongly: the meter has no 'component'"),
-        ({"meters": [], "reasons": [5]}, "declares a meter wrongly"),
-        (5, r"node 0 \(n\\x1b17\) gave no answer"),
+        ({}, "declares a meter incorrectly: 'meters'"),
+        ({"meters": []}, "declares a meter incorrectly: 'reasons'"),
+        ({"meters": 5, "reasons": {}}, "declares a meter incorrectly"),
+        ({"meters": [{"id": "x"}], "reasons": {}}, "declares a meter incorrectly: the meter has no 'component'"),
+        ({"meters": [], "reasons": [5]}, "declares a meter incorrectly"),
+        (5, r"node 0 \(n\\x1b17\) did not answer"),
     ],
 )
 def test_agent_that_declares_nonsense_is_one_sentence(line: Line, opened: Any, message: str) -> None:
@@ -158,12 +158,12 @@ def test_agent_that_says_nothing_of_its_meters_is_not_waited_for_for_ever(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither one that is silent nor one that is gone; a late word about something else is no answer."""
-    monkeypatch.setattr(metering_node, "OPEN_S", 0.3)
+    monkeypatch.setattr(agent_connection, "OPEN_S", 0.3)
     line.agent.say({"clock": {"id": 1, "mono_ns": 5}})
-    with pytest.raises(TtaError, match="gave no answer"):
+    with pytest.raises(TtaError, match="did not answer"):
         line.node.opened()
     line.agent.go()
-    with pytest.raises(TtaError, match="gave no answer"):
+    with pytest.raises(TtaError, match="did not answer"):
         line.node.opened()
 
 
@@ -183,13 +183,13 @@ def test_agent_that_gives_no_answer_leaves_a_log_without_a_stop(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hangs: the run's end waits for it no longer than it must, and says why."""
-    monkeypatch.setattr(metering_node, "ANSWER_S", 0.3)
+    monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
     line.open(WALL)
     path = line.begin(tmp_path)
     del line.agent.answers["stop"]
     line.stop()
 
-    assert line.node.fault == "its agent gives no answer"
+    assert line.node.fault == "its agent does not answer"
     assert set(power_log.read(path).defect_counts) == {"stop_missing"}
     line.stop()  # a second time there is nothing to close
     assert line.agent.asked.count("stop") == 1
@@ -230,7 +230,7 @@ def test_agent_that_does_not_tell_its_clock_has_no_offset(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run begins all the same; whoever adds up the energy sees that the clocks were never compared."""
-    monkeypatch.setattr(metering_node, "ROUND_TRIP_S", 0.1)
+    monkeypatch.setattr(agent_connection, "ROUND_TRIP_S", 0.1)
     line.open(WALL)
     del line.agent.answers["clock"]
     path = line.begin(tmp_path)
@@ -328,7 +328,7 @@ def test_disk_that_is_full_ends_the_log_and_nothing_else(
     """Watts are still shown and the run goes on; the reason is told, also where the agent is silent after that."""
     stream = FillsUp(num_lines=5)
     monkeypatch.setattr(Path, "open", lambda self, *arguments, **options: stream)
-    monkeypatch.setattr(metering_node, "ANSWER_S", 0.3)
+    monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
     line.open(WALL)
     line.begin(tmp_path)
     lines = [(WALL, 1_000_000_000 + number, 300.0 + number) for number in range(3)]

@@ -1,4 +1,4 @@
-"""The line between referee and worker: whole messages, bounded, and never longer than the time that was given."""
+"""One JSON object per line over a socket: whole messages, bounded in size and in time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.json_socket import MAX_MESSAGE_BYTES, JsonSocket, SocketClosed
-from harness.errors import WorkerError
+from harness.base.json_socket import MAX_MESSAGE_BYTES, BadMessage, JsonSocket, SocketClosed
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[JsonSocket, socket.socket]]:
-    """A channel and the bare socket at its other end."""
+    """One end, and the bare socket at the other."""
     left, right = socket.socketpair()
     channel = JsonSocket(left)
     yield channel, right
@@ -84,12 +83,12 @@ def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[JsonSocket, sock
 @pytest.mark.parametrize(
     "line", [b"", b"x", b"[]", b"5", b"null", b'"x"', b"\xff", b"{", b"[" * 100_000, b'{"a": ' + b"1" * 5000 + b"}"]
 )
-def test_line_that_is_no_message_is_the_workers_error(ends: tuple[JsonSocket, socket.socket], line: bytes) -> None:
+def test_a_line_that_is_not_a_message_is_refused(ends: tuple[JsonSocket, socket.socket], line: bytes) -> None:
     """What submitted code sends is read as JSON objects, never as anything else."""
     channel, peer = ends
     peer.sendall(line + b"\n")
 
-    with pytest.raises(WorkerError, match="no message"):
+    with pytest.raises(BadMessage, match="not a message"):
         channel.receive(1.0)
 
 
@@ -105,7 +104,7 @@ def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[JsonSocket,
 
     sender = threading.Thread(target=flood)
     sender.start()
-    with pytest.raises(WorkerError, match="more than"):
+    with pytest.raises(BadMessage, match="more than"):
         channel.receive(10.0)
     channel.close()
     sender.join()

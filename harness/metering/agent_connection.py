@@ -1,7 +1,7 @@
-"""One node's power agent as the referee sees it: what it is asked, and the log that what it says goes into.
+"""The referee's side of one node's power agent: requests to it, and the power log that its readings go into.
 
-A thread of its own listens, so that a reading is on its way to the disk when it comes. What comes was not written by
-us: a message that is none ends the line, and the log stops there.
+A separate thread listens, so that a reading goes to disk as soon as it arrives. What arrives is not trusted: an invalid
+message ends the connection, and the log stops there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.log import power_format
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 
 MAX_MESSAGE_BYTES = 1 << 20
-OPEN_S = 60.0  # a controller that hangs is asked for 5 s, an accelerator's library may take longer to load
+OPEN_S = 60.0  # a controller that hangs takes 5 s, and an accelerator's library may take longer to load
 ROUND_TRIP_S = 2.0
 ANSWER_S = 10.0
 NUM_ROUND_TRIPS = 8
@@ -47,7 +47,7 @@ class AgentConnection:
     """One agent, and the thread that listens to it.
 
     specs, reasons: what it can read, and why not the rest. is_lost: it is gone for good. fault: why the log of this run
-    is not whole.
+    is incomplete.
     """
 
     def __init__(self, connection: socket.socket, stream: IO[bytes], hello: Mapping[str, Any]) -> None:
@@ -74,40 +74,40 @@ class AgentConnection:
 
     @property
     def why_not(self) -> str:
-        """Why meters that were asked for are not there."""
+        """Why requested meters are unavailable."""
         return "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items()) or "has no meter"
 
     def ask_open(self, meters: Sequence[str], sources: Sequence[Mapping[str, Any]], system: Mapping[str, Any]) -> None:
-        """Has the agent open its meters; `opened` waits for it."""
+        """Have the agent open its meters; `opened` waits for it."""
         self._send({"do": "open", "meters": list(meters), "sources": list(sources), "system": dict(system)})
 
     def opened(self) -> None:
-        """Takes what the agent says of its meters: `specs` and `reasons`.
+        """Wait for the agent's `specs` and `reasons`.
 
         Raises:
-            TtaError: it gives no answer, or one that declares meters wrongly.
+            TtaError: it gives no answer, or declares a meter incorrectly.
         """
         if (answer := self._answer("opened", None, OPEN_S)) is None:
-            raise TtaError(f"the power agent of {self.place} gave no answer")
+            raise TtaError(f"the power agent of {self.place} did not answer")
         try:
             specs = [power_format.spec_of(item) for item in answer[0]["meters"][:MAX_METERS]]
             reasons = dict(answer[0]["reasons"])
         except (ValueError, TypeError, KeyError) as error:
             why = printable(error, 200)
-            raise TtaError(f"the power agent of {self.place} declares a meter wrongly: {why}") from None
+            raise TtaError(f"the power agent of {self.place} declares a meter incorrectly: {why}") from None
         self.specs = {spec.id: spec for spec in specs}
         self.reasons = {printable(name): printable(reason, 500) for name, reason in reasons.items()}
 
     def begin(self, path: Path, clock: Clock, run_id: str, period_s: float | None) -> None:
-        """Opens the log and starts the readings.
+        """Open the log and start the readings.
 
         Raises:
             OutputError: the log cannot be written.
         """
         self.fault, now_ms = None, clock.time_ms(clock.elapsed_ns())
         lines = [power_format.opening_line(now_ms, node=path.stem, host=self.host, machine=self.machine, run_id=run_id)]
-        asked = (replace(spec, period_s=period_s or spec.period_s) for spec in self.specs.values())
-        lines += (power_format.meter_line(now_ms, spec) for spec in asked)
+        specs = (replace(spec, period_s=period_s or spec.period_s) for spec in self.specs.values())
+        lines += (power_format.meter_line(now_ms, spec) for spec in specs)
         try:
             with contextlib.ExitStack() as undo:
                 stream = undo.enter_context(path.open("x", encoding="utf-8", buffering=1))
@@ -125,24 +125,24 @@ class AgentConnection:
 
     @property
     def is_reading(self) -> bool:
-        """Whether every meter has had a reading since `begin`, or none will come."""
+        """Whether every meter has a reading since `begin`, or none will come."""
         writing = self._writing
         return self.is_lost or writing is None or all(meter in writing.seq for meter in self.specs)
 
     def compare_clocks(self) -> ClockOffset | None:
-        """The node's clock against the referee's, from the quickest of some round trips; written into the log."""
+        """Measure the node's clock against the referee's by the fastest of some round trips, and log the offset."""
         writing = self._writing
         if writing is None:
             return None
         best: ClockOffset | None = None
         for _ in range(NUM_ROUND_TRIPS):
-            asked_ns = writing.clock.origin_ns + writing.clock.elapsed_ns()
+            sent_ns = writing.clock.origin_ns + writing.clock.elapsed_ns()
             answer = self._answer("clock", self._send({"do": "clock"}), ROUND_TRIP_S)
             if answer is None:
                 break
             theirs_ns, arrived_ns = answer[0]["mono_ns"], answer[1]
-            ours_ns = (asked_ns + arrived_ns) // 2
-            offset = ClockOffset(theirs_ns, theirs_ns - ours_ns, arrived_ns - asked_ns)
+            own_ns = (sent_ns + arrived_ns) // 2
+            offset = ClockOffset(theirs_ns, theirs_ns - own_ns, arrived_ns - sent_ns)
             if best is None or offset.round_trip_ns < best.round_trip_ns:
                 best = offset
         if best is not None:
@@ -152,11 +152,11 @@ class AgentConnection:
         return best
 
     def ask_stop(self) -> None:
-        """Has the agent read once more; `stopped` waits for it."""
+        """Have the agent read once more; `stopped` waits for it."""
         self._stop_id = None if self._writing is None else self._send({"do": "stop"})
 
     def stopped(self) -> None:
-        """Closes the log. An agent that gives no answer leaves it without a stop."""
+        """Close the log. If the agent does not answer, the log has no stop."""
         answer = None if self._stop_id is None else self._answer("stopped", self._stop_id, ANSWER_S)
         with self._lock:
             writing = self._writing
@@ -168,11 +168,11 @@ class AgentConnection:
                 self._put(power_format.sampler_line(at_ms, stopped_ns, cpu_s))
                 self._put(power_format.stop_line(at_ms, stopped_ns))
             elif self.fault is None:
-                self.fault = "its agent is gone" if self.is_lost else "its agent gives no answer"
+                self.fault = "its agent is gone" if self.is_lost else "its agent does not answer"
             self._close_log()
 
     def watts(self) -> float | None:
-        """What the node draws now, as far as it is metered: its own sensors if it has them, else its components."""
+        """What the node draws now, as far as it is metered: by its own sensors, else by its components."""
         with self._lock:
             last = (
                 {}
@@ -185,12 +185,12 @@ class AgentConnection:
             if watts is not None:
                 spec = self.specs[meter_id]
                 of_device = found.setdefault("node" if spec.component in ("node", "pdu") else "parts", {})
-                of_device.setdefault(spec.device or spec.id, watts)  # a counter and its sampled power are one device
+                of_device.setdefault(spec.device or spec.id, watts)  # a counter and sampled power of one device
         chosen = found.get("node") or found.get("parts")
         return None if not chosen else sum(chosen.values())
 
     def close(self) -> None:
-        """Lets the agent go."""
+        """Close the agent and the log."""
         self._send({"do": "close"})
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
@@ -201,7 +201,7 @@ class AgentConnection:
             self._close_log()
 
     def _send(self, message: Mapping[str, Any]) -> int:
-        """Sends it with a number that its answer will bear, and returns that."""
+        """Send a request with a new id, which its answer will have; return the id."""
         self._last_id += 1
         try:
             self._connection.sendall(json.dumps({**message, "id": self._last_id}).encode() + b"\n")
@@ -210,7 +210,7 @@ class AgentConnection:
         return self._last_id
 
     def _answer(self, kind: str, number: int | None, timeout_s: float) -> tuple[Any, int] | None:
-        """The answer to that question, and when it came (the referee's monotonic nanoseconds); None if none comes."""
+        """The answer to that request, and its arrival on the referee's monotonic clock, in ns; None if none arrives."""
         deadline = time.monotonic() + timeout_s
         while not self.is_lost or not self._answers.empty():
             try:
@@ -224,7 +224,7 @@ class AgentConnection:
         return None
 
     def _listen(self) -> None:
-        """Until the agent is gone. What it sends was not written by us: a message that is none ends it."""
+        """Listen until the agent is gone, or sends an invalid message."""
         while True:
             try:
                 line = self._stream.readline(MAX_MESSAGE_BYTES)
@@ -262,7 +262,7 @@ class AgentConnection:
             self._put(power_format.reading_line(self._time_ms(writing, sample.mono_ns), spec, sample, seq))
 
     def _put(self, line: str) -> None:
-        """Writes a line, if the log is open and sound; a disk that is full ends the log, and nothing else."""
+        """Write a line if the log is open and intact; a full disk ends the log, and nothing else."""
         writing = self._writing
         if writing is None or self.fault is not None:
             return
@@ -297,5 +297,5 @@ def _watts(spec: MeterSpec, samples: Sequence[Sample]) -> float | None:
 
 def _nanoseconds(value: object) -> int:
     if not is_whole(value) or not 0 <= value < 1 << 63:
-        raise ValueError("no time")
+        raise ValueError("not a time")
     return value

@@ -1,7 +1,7 @@
-"""Kinds of change to valid results, made with a seed: what each does, and what finds it.
+"""Attacks on a result of one of MLPerf's rounds: one change to its folder of logs, at a place that a seed chooses.
 
-`RESULTS` are changes to a folder of logs in MLPerf's manner, `OURS` to a submission of this harness as it lies in a
-tree, edited as text with the manifest written anew. What a careful forger does to one of ours is in `test_tampering`.
+Each names the checks and the audit's signals that must find it: the checks in a valid result of RetinaNet of round 5.1,
+the signals in a fabricated result that no ruleset judges.
 """
 
 from __future__ import annotations
@@ -9,29 +9,27 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.checker.audit.facts import MIN_TIME_MS
 from harness.log.events import TOKEN
-from tests import fabricate
 
 Record = dict[str, Any]
 PLACES = frozenset({"samples_count", "epoch_num"})
+TARGETS = {"llama2_70b_lora": 0.925, "resnet": 0.759, "bert": 0.72, "retinanet": 0.34}
 COURSE = ("block_start", "block_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop")
 
 
 @dataclass
 class Log:
-    """A log to be changed: other programs' lines as they are, ours as records with what stands before them."""
+    """A log to change: MLPerf's lines as records with the text before them, other programs' lines unchanged."""
 
     path: Path
     lines: list[tuple[str, Record | None]] = field(default_factory=list)
-    separators: tuple[str, str] | None = None  # of JSON, where not the usual ones
+    separators: tuple[str, str] | None = None  # of JSON, if not the usual ones
 
     def __post_init__(self) -> None:
         for line in self.path.read_bytes().decode("latin-1").splitlines():
@@ -77,7 +75,7 @@ class Log:
 
 @dataclass
 class Folder:
-    """A result whose logs are changed. `log` is the one that is chosen by the seed."""
+    """A result whose logs are changed; `log` and `other` are two that the seed chooses."""
 
     path: Path
     rng: random.Random
@@ -97,17 +95,31 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Attack:
+    """A change to a result, and the codes of the checks and of the audit's signals that must find it.
+
+    Without a code of a check (MLP, MLR, RUN, SYS), no check finds it; without one of the audit (AUD), no signal does.
+    """
+
     name: str
     act: Callable[[Folder], None]
+    codes: tuple[str, ...]
+
+    @property
+    def checks(self) -> set[str]:
+        return {code for code in self.codes if not code.startswith("AUD")}
+
+    @property
+    def signals(self) -> set[str]:
+        return {code for code in self.codes if code.startswith("AUD")}
 
 
-RESULTS: list[Kind] = []
+ATTACKS: list[Attack] = []
 
 
-def kind(name: str) -> Callable[[Callable[[Folder], None]], Callable[[Folder], None]]:
+def attack(name: str, *codes: str) -> Callable[[Callable[[Folder], None]], Callable[[Folder], None]]:
     def add(act: Callable[[Folder], None]) -> Callable[[Folder], None]:
-        RESULTS.append(Kind(name, act))
+        ATTACKS.append(Attack(name, act, codes))
         return act
 
     return add
@@ -125,112 +137,112 @@ def scaled(log: Log, factor: float) -> None:
 # Times.
 
 
-@kind("run_stop is moved to half the time")
+@attack("run_stop is moved to half the time", "MLP024", "MLP025", "AUD001", "AUD031")
 def _(box: Folder) -> None:
     start, stop = box.log.span
     box.log.one("run_stop")["time_ms"] = round((start + stop) / 2)
 
 
-@kind("run_stop comes before run_start")
+@attack("run_stop comes before run_start", "MLP021", "MLP024", "MLP025", "AUD001")
 def _(box: Folder) -> None:
     box.log.one("run_stop")["time_ms"] = box.log.span[0] - 60_000
 
 
-@kind("a second run_start shortly before run_stop")
+@attack("a second run_start shortly before run_stop", "MLP005", "MLP022", "AUD001")
 def _(box: Folder) -> None:
     record = {**box.log.one("run_start"), "time_ms": box.log.span[1] - 10_000}
     box.log.put(record, box.log.evaluations[-1])
 
 
-@kind("run_start is moved to a later time")
+@attack("run_start is moved to a later time", "AUD001")
 def _(box: Folder) -> None:
     start, stop = box.log.span
     box.log.one("run_start")["time_ms"] = round(start + box.rng.uniform(0.1, 0.5) * (stop - start))
 
 
-@kind("all times of a run are divided by ten")
+@attack("all times of a run are divided by ten", "MLP034", "AUD007", "AUD031", "AUD032", "AUD035")
 def _(box: Folder) -> None:
     scaled(box.log, 0.1)
 
 
-@kind("all times of all runs are divided by ten")
+@attack("all times of all runs are divided by ten", "MLP034", "AUD007", "AUD031")
 def _(box: Folder) -> None:
     for log in box.logs:
         scaled(log, 0.1)
 
 
-@kind("all times of a run are a fifth shorter")
+@attack("all times of a run are a fifth shorter", "AUD007", "AUD032")
 def _(box: Folder) -> None:
     scaled(box.log, 0.8)
 
 
-@kind("all times of all runs are a fifth shorter")
+@attack("all times of all runs are a fifth shorter", "AUD007")
 def _(box: Folder) -> None:
     for log in box.logs:
         scaled(log, 0.8)
 
 
-@kind("all times of all runs are a fifth shorter, and written with more spaces")
+@attack("all times of all runs are a fifth shorter, and written with more spaces", "AUD007")
 def _(box: Folder) -> None:
-    """As JSON permits."""
+    """JSON permits them."""
     for log in box.logs:
         scaled(log, 0.8)
         log.separators = (" ,  ", " :  ")
 
 
-@kind("five hours pass between init_stop and run_start")
+@attack("five hours pass between init_stop and run_start", "MLP029", "AUD003")
 def _(box: Folder) -> None:
     start = box.log.span[0]
     box.log.move(lambda record: record["time_ms"] >= start, lambda time: time + 18_000_000)
 
 
-@kind("initialisation takes an hour longer")
+@attack("initialisation takes an hour longer", "MLP009", "MLR003", "AUD004")
 def _(box: Folder) -> None:
     stop = box.log.one("init_stop")["time_ms"]
     box.log.move(lambda record: record["time_ms"] >= stop, lambda time: time + 3_600_000)
 
 
-@kind("an hour passes in the middle of the run")
+@attack("an hour passes in the middle of the run", "AUD002", "AUD007", "AUD008", "AUD030", "AUD032", "AUD042")
 def _(box: Folder) -> None:
     middle = box.log.evaluations[len(box.log.evaluations) // 2]["time_ms"]
     box.log.move(lambda record: record["time_ms"] >= middle, lambda time: time + 3_600_000)
 
 
-@kind("the pauses between evaluations of one half are taken out")
+@attack("the pauses between evaluations of one half are taken out", "AUD007", "AUD030", "AUD031", "AUD032", "AUD035")
 def _(box: Folder) -> None:
     middle = box.log.evaluations[len(box.log.evaluations) // 2]["time_ms"]
     box.log.move(lambda record: record["time_ms"] > middle, lambda time: middle + (time - middle) / 10)
 
 
-@kind("all times are whole seconds")
+@attack("all times are whole seconds", "AUD005")
 def _(box: Folder) -> None:
     box.log.move(lambda record: True, lambda time: time // 1000 * 1000)
 
 
-@kind("a header line has the time zero")
+@attack("a header line has the time zero", "AUD006")
 def _(box: Folder) -> None:
     box.log.one("submission_division")["time_ms"] = 0
 
 
-@kind("a made-up monotonic clock makes the runs last a second")
+@attack("a made-up monotonic clock makes the runs last a second", "MLP036", "SYS001", "AUD045", "AUD061")
 def _(box: Folder) -> None:
     for log in box.logs:
         log.one("run_start")["metadata"]["elapsed_ns"] = 0
         log.one("run_stop")["metadata"]["elapsed_ns"] = 1_000_000_000
 
 
-@kind("a run lies ten years ahead")
+@attack("a run is dated ten years ahead", "AUD006", "AUD041")
 def _(box: Folder) -> None:
     box.log.move(lambda record: True, lambda time: time + 10 * 365 * 86_400_000)
 
 
-@kind("a run is moved into the time of another")
+@attack("a run is moved to overlap with another", "AUD007", "AUD042")
 def _(box: Folder) -> None:
     apart = box.other.span[0] - box.log.span[0] + 1_234
     box.log.move(lambda record: True, lambda time: time + apart)
 
 
-@kind("lines of blocks and evaluations are shuffled")
+@attack("lines of blocks and evaluations are shuffled", "MLP025", "MLP026", "AUD001", "AUD007", "AUD031", "AUD035")
 def _(box: Folder) -> None:
     places = [place for place, (_, item) in enumerate(box.log.lines) if item is not None and item["key"] in COURSE]
     items = [box.log.lines[place] for place in places]
@@ -242,48 +254,48 @@ def _(box: Folder) -> None:
 # Evaluations.
 
 
-@kind("all evaluations but the last are deleted")
+@attack("all evaluations but the last are deleted", "MLP027", "AUD014", "AUD016", "AUD017")
 def _(box: Folder) -> None:
     last = box.log.evaluations[-1]
     box.log.keep(lambda record: record["key"] != "eval_accuracy" or record is last)
 
 
-@kind("all evaluations but the last are deleted, with their edges")
+@attack("all evaluations but the last are deleted, with their eval_start and eval_stop", "MLP027", "AUD014", "AUD017")
 def _(box: Folder) -> None:
     keep = [box.log.records(key)[-1] for key in ("eval_start", "eval_accuracy", "eval_stop") if box.log.records(key)]
     keys = ("eval_start", "eval_accuracy", "eval_stop")
     box.log.keep(lambda record: record["key"] not in keys or any(record is item for item in keep))
 
 
-@kind("an evaluation in the middle is deleted")
+@attack("an evaluation in the middle is deleted", "AUD014")
 def _(box: Folder) -> None:
     doomed = box.log.evaluations[len(box.log.evaluations) // 2]
     box.log.keep(lambda record: record is not doomed)
 
 
-@kind("the first evaluations of a run are deleted")
+@attack("the first evaluations of a run are deleted", "MLP027", "AUD014", "AUD016")
 def _(box: Folder) -> None:
     doomed = box.log.evaluations[: max(1, len(box.log.evaluations) // 2)]
     box.log.keep(lambda record: not any(record is item for item in doomed))
 
 
-@kind("every evaluation has the same value")
+@attack("every evaluation has the same value", "MLP028", "MLP039", "AUD010", "AUD012", "AUD017")
 def _(box: Folder) -> None:
     for record in box.log.evaluations:
         record["value"] = box.log.evaluations[-1]["value"]
 
 
-@kind("an evaluation has a value that none ever had")
+@attack("an evaluation has five times its value", "AUD012", "AUD013")
 def _(box: Folder) -> None:
     box.log.evaluations[1]["value"] *= 5
 
 
-@kind("the last value is exactly the target")
+@attack("the last value is exactly the target", "AUD018")
 def _(box: Folder) -> None:
     box.log.evaluations[-1]["value"] = TARGETS.get(str(box.log.one("submission_benchmark")["value"]), 0.9)
 
 
-@kind("the run is cut short at an evaluation that is given the last value")
+@attack("the run is cut short at an evaluation that is given the last value", "AUD007", "AUD012", "AUD031")
 def _(box: Folder) -> None:
     early, last = box.log.evaluations[1], box.log.evaluations[-1]
     early["value"] = last["value"]
@@ -293,30 +305,30 @@ def _(box: Folder) -> None:
     stop["time_ms"] = early["time_ms"] + 5
 
 
-@kind("the target is reached after run_stop only")
+@attack("the target is reached only after run_stop", "MLP024", "AUD002", "AUD030", "AUD032")
 def _(box: Folder) -> None:
     last = box.log.evaluations[-1]
     box.log.keep(lambda record: record is not last)
     box.log.put({**last, "time_ms": box.log.span[1] + 3_600_000}, box.log.one("run_stop"))
 
 
-@kind("the last value is a text")
+@attack("the last value is a text", "MLP007", "MLP037")
 def _(box: Folder) -> None:
     box.log.evaluations[-1]["value"] = str(box.log.evaluations[-1]["value"])
 
 
-@kind("the last value is NaN")
+@attack("the last value is NaN", "MLP001", "MLP007", "MLR003", "AUD009")
 def _(box: Folder) -> None:
     box.log.evaluations[-1]["value"] = math.nan
 
 
-@kind("an evaluation stands twice, with a better value")
+@attack("an evaluation is repeated with a better value", "MLP039", "AUD015")
 def _(box: Folder) -> None:
     record = box.log.evaluations[-2]
     box.log.put({**record, "value": box.log.evaluations[-1]["value"]}, record)
 
 
-@kind("an evaluation at a moment of its own is put in")
+@attack("an evaluation is inserted between two others", "AUD014", "AUD033")
 def _(box: Folder) -> None:
     before, after = box.log.evaluations[-3:-1]
     record = json.loads(json.dumps(before))
@@ -337,19 +349,19 @@ def farther(record: Record, **changes: Any) -> Record:
     return {**record, "metadata": metadata, **changes}
 
 
-@kind("an evaluation of no value lies farther on, in all runs")
+@attack("an evaluation without a value is added farther on, in all runs", "MLP037", "MLP039")
 def _(box: Folder) -> None:
     for log in box.whole:
         log.put(farther(log.evaluations[-1], value=None), log.evaluations[-1])
 
 
-@kind("an eval_error of no value lies farther on, in all runs")
+@attack("an eval_error without a value is added farther on, in all runs", "MLP037", "MLP039")
 def _(box: Folder) -> None:
     for log in box.whole:
         log.put(farther(log.evaluations[-1], key="eval_error", value=None), log.evaluations[-1])
 
 
-@kind("an evaluation farther on follows the one that hits, in all runs")
+@attack("an evaluation is added after the one that reaches the target, in all runs", "MLP039")
 def _(box: Folder) -> None:
     for log in box.whole:
         before, last = log.evaluations[-2:]
@@ -361,9 +373,9 @@ def _(box: Folder) -> None:
         log.put(record, last)
 
 
-@kind("the last evaluation is counted a little farther on, in all runs")
+@attack("the last evaluation is counted a little farther on, in all runs", "AUD014")
 def _(box: Folder) -> None:
-    """By a batch, or by a tenth of an epoch's part where epochs are counted: the mean to target is larger."""
+    """By a batch, or by 0.28 of an interval where epochs are counted: the mean to target grows."""
     for log in box.whole:
         batch, last = log.one("global_batch_size")["value"], log.evaluations[-1]["metadata"]
         for name in sorted(PLACES & set(last)):
@@ -371,7 +383,7 @@ def _(box: Folder) -> None:
             last[name] += batch if last[name] >= batch else 0.28 * (last[name] - before)
 
 
-@kind("evaluations take a tenth of their time, in all runs")
+@attack("evaluations take a tenth of their time, in all runs", "AUD035")
 def _(box: Folder) -> None:
     for log in box.whole:
         for start, stop in zip(log.records("eval_start"), log.records("eval_stop"), strict=False):
@@ -384,15 +396,15 @@ def _(box: Folder) -> None:
             )
 
 
-@kind("the place of the last evaluation is null")
+@attack("the place of the last evaluation is null", "MLP037")
 def _(box: Folder) -> None:
     for name in PLACES & box.log.evaluations[-1]["metadata"].keys():
         box.log.evaluations[-1]["metadata"][name] = None
 
 
-@kind("run_stop comes half an evaluation before the last, in all runs")
+@attack("run_stop comes half an interval before the last evaluation, in all runs", "MLP024")
 def _(box: Folder) -> None:
-    """The line, and its time: at most fifty seconds, as much as a late writer could be behind."""
+    """The line and its time: at most 50 s, by which a late writer could be behind."""
     for log in box.whole:
         (before, last), stop = log.evaluations[-2:], log.one("run_stop")
         stop["time_ms"] = last["time_ms"] - min(50_000, (last["time_ms"] - before["time_ms"]) // 2)
@@ -402,9 +414,9 @@ def _(box: Folder) -> None:
         log.lines.insert(later[0], line)
 
 
-@kind("work before the first evaluation is called initialisation, in all runs")
+@attack("work before the first evaluation is called initialisation, in all runs", "AUD007", "AUD030")
 def _(box: Folder) -> None:
-    """init_stop, run_start and what follows are a second before it: half an hour is nobody's."""
+    """init_stop, run_start and what follows move to a second before it; the time between is on no clock."""
     for log in box.whole:
         begin = log.one("run_start")["time_ms"]
         end = min(log.evaluations[0]["time_ms"] - 1000, log.one("init_start")["time_ms"] + 1_100_000)
@@ -418,7 +430,7 @@ def _(box: Folder) -> None:
 # Samples, batches, throughput.
 
 
-@kind("samples of all runs are counted as a tenth more")
+@attack("a tenth more samples are counted in all runs")
 def _(box: Folder) -> None:
     for log in box.logs:
         batch = log.one("global_batch_size")["value"]
@@ -431,14 +443,14 @@ def _(box: Folder) -> None:
                     record["metadata"][name] = round(place * 1.1, 2)
 
 
-@kind("a second batch size is stated below the first, in all runs")
+@attack("a second batch size is stated below the first, in all runs", "MLP004", "MLR003")
 def _(box: Folder) -> None:
     for log in box.logs:
         record = log.one("global_batch_size")
         log.put({**record, "value": record["value"] * 2}, record)
 
 
-@kind("samples are counted down")
+@attack("samples are counted down", "MLP026", "AUD012", "AUD014", "AUD015", "AUD032", "AUD035")
 def _(box: Folder) -> None:
     records = box.log.evaluations
     for name in ("samples_count", "epoch_num"):
@@ -448,7 +460,7 @@ def _(box: Folder) -> None:
                 record["metadata"][name] = value
 
 
-@kind("samples of a run are counted as half")
+@attack("half the samples of a run are counted", "AUD012", "AUD014", "AUD031", "AUD032")
 def _(box: Folder) -> None:
     for record in box.log.records():
         for name in ("samples_count", "epoch_num"):
@@ -456,7 +468,7 @@ def _(box: Folder) -> None:
                 record["metadata"][name] //= 2
 
 
-@kind("samples of all runs are counted as half")
+@attack("half the samples of all runs are counted", "MLR011", "AUD014", "AUD031", "AUD046")
 def _(box: Folder) -> None:
     for log in box.logs:
         for record in log.records():
@@ -465,29 +477,29 @@ def _(box: Folder) -> None:
                     record["metadata"][name] //= 2
 
 
-@kind("the batch size is a thousand million")
+@attack("the batch size is a billion", "MLP030", "MLR004", "MLR012", "AUD033", "AUD034")
 def _(box: Folder) -> None:
     box.log.one("global_batch_size")["value"] = 10**9
 
 
-@kind("the batch size of a run is doubled")
+@attack("the batch size of a run is doubled", "MLR004", "MLR012", "AUD034")
 def _(box: Folder) -> None:
     box.log.one("global_batch_size")["value"] *= 2
 
 
-@kind("train_samples is a word")
+@attack("train_samples is a word", "MLP030", "AUD034")
 def _(box: Folder) -> None:
     box.log.one("train_samples")["value"] = "banana"
 
 
-@kind("the throughput is ten times as high")
+@attack("the throughput is ten times as high", "MLP034", "AUD031")
 def _(box: Folder) -> None:
     for record in box.log.records("tracked_stats"):
         if isinstance(record["value"], dict) and "throughput" in record["value"]:
             record["value"]["throughput"] *= 10
 
 
-@kind("the learning rate of a run is another")
+@attack("the learning rate of a run is changed", "MLR005")
 def _(box: Folder) -> None:
     for record in box.log.records("opt_base_learning_rate"):
         record["value"] = record["value"] * 3
@@ -496,79 +508,79 @@ def _(box: Folder) -> None:
 # Names.
 
 
-@kind("the seed of a run is deleted")
+@attack("the seed of a run is deleted", "MLP033", "MLR007")
 def _(box: Folder) -> None:
     box.log.keep(lambda record: record["key"] != "seed")
 
 
-@kind("a run has the seed of another")
+@attack("a run has the seed of another", "MLR006", "AUD022", "AUD023")
 def _(box: Folder) -> None:
     for record in box.log.records("seed"):
         record["value"] = box.other.one("seed")["value"]
 
 
-@kind("the seed in the log is another than the program's")
+@attack("the seed in the log differs from the program's", "AUD023")
 def _(box: Folder) -> None:
     for record in box.log.records("seed"):
         record["value"] = box.rng.randrange(10**6, 10**7)
 
 
-@kind("a run is of another organisation")
+@attack("a run names another organisation", "MLP032", "MLR004", "AUD043")
 def _(box: Folder) -> None:
     box.log.one("submission_org")["value"] = "PLACEHOLDER"
 
 
-@kind("a run is of another platform")
+@attack("a run names another platform", "MLR004", "AUD043")
 def _(box: Folder) -> None:
     box.log.one("submission_platform")["value"] = "a-larger-box"
 
 
-@kind("all runs are of another accelerator")
+@attack("all runs name another accelerator", "MLR021", "AUD036")
 def _(box: Folder) -> None:
     for log in box.logs:
         log.one("submission_platform")["value"] = "8xZX9000"
 
 
-@kind("a run is of the open division")
+@attack("a run names the open division", "MLR004", "MLR009", "AUD043")
 def _(box: Folder) -> None:
     box.log.one("submission_division")["value"] = "open"
 
 
-@kind("a run is of another benchmark")
+@attack("a run names another benchmark", "MLP002", "MLR003", "MLR004", "AUD013", "AUD043")
 def _(box: Folder) -> None:
     box.log.one("submission_benchmark")["value"] = "bert"
 
 
-@kind("the division is misspelt in all runs")
+@attack("the division is misspelt in all runs", "MLP002", "MLR003")
 def _(box: Folder) -> None:
     for log in box.logs:
         log.one("submission_division")["value"] = "close"
 
 
-@kind("a run is of another program")
+@attack("a run names another program", "AUD043")
 def _(box: Folder) -> None:
     for record in box.log.records("run_start", "run_stop"):
         record["metadata"]["file"] = "/home/mallory/other/train.py"
 
 
-@kind("the status is a word of no meaning")
+@attack("the status is a meaningless word", "MLP023")
 def _(box: Folder) -> None:
     box.log.one("run_stop")["metadata"]["status"] = "banana"
 
 
-@kind("the status is aborted")
+@attack("the status is aborted", "MLP023")
 def _(box: Folder) -> None:
     box.log.one("run_stop")["metadata"]["status"] = "aborted"
 
 
-@kind("cache_clear comes after run_stop")
+@attack("cache_clear comes after run_stop", "MLP031")
 def _(box: Folder) -> None:
     record = box.log.one("cache_clear")
     box.log.keep(lambda other: other["key"] != "cache_clear")
     box.log.put({**record, "time_ms": box.log.span[1] + 1000}, box.log.one("run_stop"))
 
 
-@kind("energy is typed into the log")
+@attack("an energy is typed into the log", "AUD053")
 def _(box: Folder) -> None:
     stop = box.log.one("run_stop")
     box.log.put({**stop, "event_type": "POINT_IN_TIME", "key": "energy_joules", "value": 12_345.0}, stop)
@@ -577,62 +589,57 @@ def _(box: Folder) -> None:
 # Lines and files.
 
 
-@kind("the framework's output is deleted from a log")
+@attack("the framework's output is deleted from a log", "MLP035", "AUD044")
 def _(box: Folder) -> None:
     box.log.lines = [line for line in box.log.lines if line[1] is not None]
 
 
-@kind("the framework's output is deleted from all logs")
+@attack("the framework's output is deleted from all logs", "MLP035", "AUD044")
 def _(box: Folder) -> None:
     for log in box.logs:
         log.lines = [line for line in log.lines if line[1] is not None]
 
 
-@kind("a log is emptied")
+@attack("a log is emptied", "MLR003", "AUD040")
 def _(box: Folder) -> None:
     box.log.lines = []
 
 
-@kind("run_stop is deleted")
+@attack("run_stop is deleted", "MLP003", "AUD024")
 def _(box: Folder) -> None:
     box.log.keep(lambda record: record["key"] != "run_stop")
 
 
-@kind("init_start is deleted")
+@attack("init_start is deleted", "MLP003", "MLP008", "MLR003")
 def _(box: Folder) -> None:
     box.log.keep(lambda record: record["key"] != "init_start")
 
 
-@kind("the log is cut off in the middle")
+@attack("the log is cut off in the middle", "MLP003", "MLP007", "AUD024")
 def _(box: Folder) -> None:
     box.log.lines = box.log.lines[: len(box.log.lines) // 2]
 
 
-@kind("a line of ours is no JSON")
+@attack("an MLPerf line is not JSON", "MLP001", "MLP007", "MLR003", "AUD009")
 def _(box: Folder) -> None:
     last = box.log.evaluations[-1]
     place = next(place for place, (_, item) in enumerate(box.log.lines) if item is last)
     box.log.lines[place] = (f'{TOKEN}{{"key": "eval_accuracy", "value": ', None)
 
 
-@kind("a log is empty")
-def _(box: Folder) -> None:
-    box.log.lines = []
-
-
-@kind("a log is the copy of another")
+@attack("a log is a copy of another", "MLR006", "RUN004", "AUD020", "AUD022")
 def _(box: Folder) -> None:
     copied(box.log, box.other)
 
 
-@kind("a copy with other line numbers")
+@attack("a copy with other line numbers", "AUD021", "AUD022", "AUD042")
 def _(box: Folder) -> None:
     copied(box.log, box.other)
     for record in box.log.records():
         record["metadata"]["lineno"] = int(record["metadata"].get("lineno", 0)) + 7
 
 
-@kind("a copy with another seed")
+@attack("a copy with another seed", "AUD021", "AUD023", "AUD042")
 def _(box: Folder) -> None:
     seeds = [record["value"] for record in box.log.records("seed")]
     copied(box.log, box.other)
@@ -640,7 +647,7 @@ def _(box: Folder) -> None:
         record["value"] = seed
 
 
-@kind("a copy a day later, with another seed")
+@attack("a copy a day later, with another seed", "AUD021", "AUD023", "AUD041")
 def _(box: Folder) -> None:
     seeds = [record["value"] for record in box.log.records("seed")]
     copied(box.log, box.other)
@@ -649,15 +656,15 @@ def _(box: Folder) -> None:
     box.log.move(lambda record: True, lambda time: time + 86_400_000)
 
 
-@kind("a copy whose times waver by milliseconds")
+@attack("a copy whose times vary by milliseconds", "MLR006", "AUD021", "AUD022", "AUD042")
 def _(box: Folder) -> None:
     copied(box.log, box.other)
     box.log.move(lambda record: True, lambda time: time + box.rng.randrange(0, 9))
 
 
-@kind("all runs are copies of the first, a little blurred")
+@attack("all runs are copies of the first with a little noise", "AUD007", "AUD021", "AUD023")
 def _(box: Folder) -> None:
-    """Values by a billionth, times by half a per cent; each keeps its seed and the moment at which it began."""
+    """Values vary by a billionth, times by half a percent; each run keeps its seed and its start."""
     source = box.whole[0]
     for log in box.whole[1:]:
         seeds = [record["value"] for record in log.records("seed")]
@@ -671,18 +678,18 @@ def _(box: Folder) -> None:
         scaled(log, 1 + box.rng.uniform(-0.005, 0.005))
 
 
-@kind("a run has the curve of another")
+@attack("a run has the curve of another", "AUD021")
 def _(box: Folder) -> None:
     for record, other in zip(box.log.evaluations, box.other.evaluations, strict=False):
         record["value"] = other["value"]
 
 
-@kind("a run is taken out of the middle")
+@attack("a run in the middle is removed", "MLR001", "MLR002", "AUD040", "AUD041")
 def _(box: Folder) -> None:
     box.logs[len(box.logs) // 2].path.unlink()
 
 
-@kind("all runs have the same length")
+@attack("all runs have the same length", "AUD045")
 def _(box: Folder) -> None:
     first = box.logs[0].span
     for log in box.logs:
@@ -696,121 +703,28 @@ def _(box: Folder) -> None:
             )
 
 
-@kind("a factor of 0.01 lies beside the logs")
+@attack("a scaling factor of 0.01 is put next to the logs", "MLR013", "AUD070")
 def _(box: Folder) -> None:
     (box.path / "scaling.json").write_text('{"scaling_factor": 0.01}')
 
 
-@kind("another description of the system lies beside the logs")
+@attack("another system description is put next to the logs", "MLR017", "MLR019")
 def _(box: Folder) -> None:
     (box.path / "system.json").write_text('{"number_of_nodes": "1"}')
 
 
-@kind("a copy with another seed, its values a billionth off, half a percent faster")
+@attack("a copy with another seed, its values a billionth off, half a percent faster", "AUD021", "AUD023", "AUD042")
 def _(box: Folder) -> None:
     seeds = [record["value"] for record in box.log.records("seed")]
     copied(box.log, box.other)
     for record, seed in zip(box.log.records("seed"), seeds, strict=False):
         record["value"] = seed
     for record in box.log.evaluations:
-        record["value"] = shaken(record["value"], box.rng)
+        record["value"] *= 1 + box.rng.uniform(-1e-9, 1e-9)
     start = min(int(record["time_ms"]) for record in box.log.records())
     box.log.move(lambda record: True, lambda time: start + (time - start) * 0.995)
 
 
-def shaken(value: Any, rng: random.Random) -> Any:
-    return value * (1 + rng.uniform(-1e-9, 1e-9)) if isinstance(value, float) else value
-
-
-@kind("a file that switches checks off lies beside the logs")
+@attack("a file that disables checks is put next to the logs", "MLR014", "AUD070")
 def _(box: Folder) -> None:
     (box.path / "package_checker_params").write_text("seed-checker-bypass")
-
-
-TARGETS = {"llama2_70b_lora": 0.925, "resnet": 0.759, "bert": 0.72, "retinanet": 0.34}
-
-
-# Ours, as text, with the manifest written anew.
-OURS: list[tuple[str, Callable[[list[str], random.Random], list[str]]]] = []
-
-
-def ours(name: str) -> Callable[[Callable[..., list[str]]], Callable[..., list[str]]]:
-    def add(act: Callable[..., list[str]]) -> Callable[..., list[str]]:
-        OURS.append((name, act))
-        return act
-
-    return add
-
-
-def changed(lines: Iterable[str], key: str, old: str, new: str) -> list[str]:
-    return [re.sub(old, new, line, count=1) if f'"key": "{key}"' in line else line for line in lines]
-
-
-@ours("any line is deleted")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    place = rng.randrange(1, len(lines) - 1)
-    return lines[:place] + lines[place + 1 :]
-
-
-@ours("any line stands twice")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    place = rng.randrange(len(lines))
-    return lines[: place + 1] + lines[place:]
-
-
-@ours("any two lines change places")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    one, other = sorted(rng.sample(range(len(lines)), 2))
-    lines[one], lines[other] = lines[other], lines[one]
-    return lines
-
-
-@ours("any digit is changed")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    place = rng.randrange(len(lines))
-    digits = [match.start() for match in re.finditer(r"\d", lines[place])]
-    spot = rng.choice(digits)
-    digit = str((int(lines[place][spot]) + rng.randrange(1, 10)) % 10)
-    lines[place] = lines[place][:spot] + digit + lines[place][spot + 1 :]
-    return lines
-
-
-@ours("any tail of the log is cut off")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    return lines[: rng.randrange(1, len(lines) - 1)]
-
-
-@ours("a line of another program stands between")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    place = rng.randrange(1, len(lines))
-    line = {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "note", "value": 1, "metadata": {}}
-    return [*lines[:place], f"{TOKEN}{json.dumps(line)}", *lines[place:]]
-
-
-@ours("the seed is changed")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    return changed(lines, "seed", r'"value": \d+', f'"value": {rng.randrange(10**6)}')
-
-
-@ours("an accuracy is raised")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    return changed(lines, "eval_accuracy", r'"value": 0\.\d+', '"value": 0.9999')
-
-
-@ours("run_stop is earlier")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    return changed(lines, "run_stop", r'"elapsed_ns": (\d+)\d', r'"elapsed_ns": \1')
-
-
-@ours("energy is typed in")
-def _(lines: list[str], rng: random.Random) -> list[str]:
-    return changed(lines, "tta_energy", r'"energy_j": [^,}]+', '"energy_j": 12.0')
-
-
-def difference(before: Counter[tuple[str, str]], after: Counter[tuple[str, str]]) -> list[str]:
-    """The codes that speak more often than before, anywhere."""
-    return sorted({code for (code, place), times in after.items() if times > before[code, place]})
-
-
-def reseal(folder: Path) -> None:
-    fabricate.reseal(folder)

@@ -63,7 +63,7 @@ def test_remote_controller_never_shows_a_password() -> None:
     [
         (raising(FileNotFoundError(2, "No such file")), "ipmitool is not installed"),
         (raising(PermissionError(13, "Permission denied")), "cannot be started: Permission denied"),
-        (raising(subprocess.TimeoutExpired("ipmitool", 5)), "no answer within 5 s"),
+        (raising(subprocess.TimeoutExpired("ipmitool", 5)), "did not answer within 5 s"),
         (
             raising(subprocess.CalledProcessError(1, "ipmitool", b"", b"Could not open device\n")),
             "Could not open device",
@@ -201,5 +201,5 @@ def test_address_that_is_none_is_refused(url: str) -> None:
 
 def test_password_travels_encrypted_only() -> None:
     """But on this very machine."""
-    with pytest.raises(UsageError, match="by https only"):
+    with pytest.raises(UsageError, match="over https only"):
         RedfishMeter("http://bmc/redfish/v1/x", "reader", "secret")

@@ -21,7 +21,7 @@ def test_log_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     path = tmp_path / "result_0.txt"
     path.write_text("another run")
 
-    with pytest.raises(OutputError, match=r"result_0\.txt: exists already; a run never writes over another"):
+    with pytest.raises(OutputError, match=r"result_0\.txt: exists already; a run never overwrites another"):
         LogWriter(path, FakeClock())
 
     assert path.read_text() == "another run"
@@ -29,7 +29,7 @@ def test_log_that_is_there_is_never_written_over(tmp_path: Path) -> None:
 
 def test_log_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     """Before anything is trained: the folder is gone."""
-    with pytest.raises(OutputError, match=r"gone/result_0\.txt: cannot be made: No such file or directory"):
+    with pytest.raises(OutputError, match=r"gone/result_0\.txt: cannot be created: No such file or directory"):
         LogWriter(tmp_path / "gone" / "result_0.txt", FakeClock())
 
 
@@ -62,7 +62,7 @@ def test_disk_that_fills_up_in_mid_line_leaves_whole_lines(tmp_path: Path, monke
         return 20
 
     monkeypatch.setattr(os, "write", fills_up)
-    with pytest.raises(OutputError, match="cannot be written: No space left on device; the run is not finished"):
+    with pytest.raises(OutputError, match="cannot be written: No space left on device; the run is not complete"):
         writer.event("seed", 2)
     monkeypatch.undo()
     writer.close()
@@ -82,7 +82,7 @@ def test_log_that_does_not_reach_the_disk_is_said_and_let_go(tmp_path: Path, mon
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(OutputError, match="cannot be brought to the disk: Input/output error"):
+    with pytest.raises(OutputError, match="cannot be flushed to the disk: Input/output error"):
         writer.close()
     writer.close()
 

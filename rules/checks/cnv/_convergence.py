@@ -1,0 +1,24 @@
+"""The verdict on a closed result's convergence, which the checks of this family share."""
+
+from __future__ import annotations
+
+from harness.log import keys
+from harness.ruleset.model import BenchmarkRules
+from harness.scoring import timeline
+from harness.scoring.convergence import Verdict, judge_convergence
+from harness.submission.result import Result
+
+
+def verdict_of(result: Result, rules: BenchmarkRules) -> Verdict | None:
+    """The samples to target of a closed result against the reference.
+
+    None for a single log, for the open division, and if the runs do not have one batch size (HYP008).
+    """
+    sizes = {timeline.batch_size(log) for log in result.runs}
+    is_open = any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs)
+    if result.kind == "log" or is_open or len(sizes) != 1 or None in sizes:
+        return None
+    batch_size = sizes.pop()
+    assert batch_size is not None
+    samples = [timeline.samples_to_target(log, rules) for log in result.runs]
+    return judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)

@@ -1,0 +1,19 @@
+"""What the checks of this family ask about the runs of a result: how many there are, and which are copies."""
+
+from __future__ import annotations
+
+from harness.log import keys
+from harness.log.run_log import RunLog
+from harness.submission.layout import RESULT_PATTERN
+from harness.submission.result import Result
+
+
+def num_runs(result: Result) -> int:
+    """The number of logs of a result, including those that cannot be read."""
+    return len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
+
+
+def is_copy(log: RunLog, other: RunLog) -> bool:
+    """Whether RUN004 reports the two: the same bytes, or the same run_id."""
+    run_id = log.field(keys.TTA_FORMAT, "run_id")
+    return log.sha256 == other.sha256 or (isinstance(run_id, str) and run_id == other.field(keys.TTA_FORMAT, "run_id"))
