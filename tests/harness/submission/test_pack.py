@@ -244,7 +244,7 @@ def test_crash_between_steps_leaves_no_result_and_the_next_try_succeeds(
     with monkeypatch.context() as patch:
         # The seams of the outside world: what the operating system does for us.
         if step == "staged":
-            patch.setattr(pack, "place", crash)
+            patch.setattr(pack, "add_to_tree", crash)
         elif step == "sync":
             patch.setattr(os, "fsync", crash)
         elif step == "system":
