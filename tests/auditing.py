@@ -1,4 +1,4 @@
-"""An audit of a folder in a test, with a standard of its own."""
+"""An audit of a folder in a test, against a given standard."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def audit(
     ruleset: RuleSet | None = None,
     mirror: tuple[MirrorRun, ...] = (),
 ) -> list[Suspicion]:
-    """Everything suspicious about the results at or below `place`; `standard` None: that of the ruleset."""
+    """All suspicions about the results at or below `place`; `standard` None: that of the ruleset."""
     tree, found = Tree(), []
     for path, logs in read.find([place]):
         subject = read.subject(read.read(path, logs), ruleset, rules().bands, TODAY, mirror)
@@ -60,6 +60,6 @@ def codes(found: list[Suspicion]) -> set[str]:
 
 
 def v1(**benchmarks: Any) -> RuleSet:
-    """The ruleset v1, with `benchmarks` beside its own."""
+    """The ruleset v1, with `benchmarks` added."""
     found = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
     return dataclasses.replace(found, benchmarks={**found.benchmarks, **benchmarks})

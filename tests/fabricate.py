@@ -1,7 +1,7 @@
-"""Makes valid logs, results and submissions in no time, and damages them on request.
+"""Makes valid logs, results and submissions quickly, and damages them on request.
 
 `events()` is the list that the referee would have written for a run; a test changes the list (or the
-text) and writes it with `write_log`, which chains it anew, as a careful forger would.
+text) and writes it with `write_log`, which chains it again, as a careful forger would.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ MODULE = "def build_model(suite):\n    return None\n"
 
 
 def module_record(text: str, name: str = MODULE_NAME) -> dict[str, Any]:
-    """What a log says of a module with this text."""
+    """A log's record of a module with this text."""
     return {"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest(), "parts": ["build_model"]}
 
 
@@ -262,7 +262,7 @@ def find(steps: list[Step], key: str, nth: int = 0) -> Step:
 
 
 def text_of(steps: Iterable[Step], wall_start_ms: int = WALL_START_MS) -> str:
-    """The log's text, with a sound chain."""
+    """The log's text, with a valid chain."""
     lines, prev = [], CHAIN_START
     for seq, step in enumerate(steps):
         elapsed_ns = round(step.at_s * 1e9)
@@ -324,7 +324,7 @@ def meters(kind: str, node: int = 0) -> list[MeterSpec]:
 
 
 def watts_at(at_s: float, index: int, node: int) -> float:
-    """Some 300 W that waver a little; no two runs and no two nodes alike."""
+    """About 300 W that vary a little; no two runs and no two nodes are alike."""
     return 300.0 + index + 10 * node + 5 * math.sin(3 * at_s + node)
 
 
@@ -380,7 +380,7 @@ def power_text(
 def write_power(
     path: Path, steps: list[Step], kind: str, num_nodes: int = 1, wall_start_ms: int = WALL_START_MS
 ) -> None:
-    """Writes the power logs of a run beside `path`, the run's log, and what they come to into its `tta_energy`."""
+    """Writes the power logs of a run next to `path`, the run's log, and their total into its `tta_energy`."""
     index = find(steps, "tta_format").value["index"]
     folder = path.parent / POWER_FOLDER / path.stem
     folder.mkdir(parents=True, exist_ok=True)
@@ -400,14 +400,14 @@ def write_power(
 
 
 def restate_energy(path: Path, steps: list[Step], wall_start_ms: int = WALL_START_MS, num_nodes: int = 1) -> None:
-    """Makes `tta_energy` say what the power logs beside `path` come to, as the referee (or a careful forger) does."""
+    """Makes `tta_energy` state the total of the power logs next to `path`, as the referee or a careful forger does."""
     log = power_files.with_power(run_log.read(write_log(path, steps, wall_start_ms)))
     find(steps, "tta_energy").value = energy_value(energy_of(log, EnergyLimits(), num_nodes))
     write_log(path, steps, wall_start_ms)
 
 
 def write_idle(folder: Path, kind: str, num_nodes: int = 1) -> None:
-    """Writes the idle baseline of a result: 80 W and some a node."""
+    """Writes the idle baseline of a result: a little over 80 W per node."""
     idle = folder / POWER_FOLDER / IDLE_FOLDER
     idle.mkdir(parents=True, exist_ok=True)
     for node in range(num_nodes):
@@ -429,7 +429,7 @@ def write_result(
     power: str | None = None,
     **options: Any,
 ) -> Path:
-    """A folder as `tta run` leaves it; `change(index, steps)` returns the steps of a run as they shall be.
+    """A folder as `tta run` leaves it; `change(index, steps)` returns the steps of a run to write.
 
     The runs start a minute apart and differ a little in speed and curve. power: which of `meters` each node has; None
     for a result that was not metered.
@@ -457,7 +457,7 @@ def write_result(
 
 
 def reseal(folder: Path) -> None:
-    """Writes the manifest anew over what lies in `folder`, as a careful forger would."""
+    """Writes the manifest again over the files in `folder`, as a careful forger would."""
     files = {
         path.relative_to(folder).as_posix(): FileEntry("file", path.stat().st_size, sha256_of(path))
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""A result as programs of MLPerf's leave it: logs without monotonic time, between the framework's own lines."""
+"""A result as MLPerf programs leave it: logs without monotonic time, between the framework's own lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ZONE_S = -7 * 3600  # of the framework's clock
 
 @dataclass
 class Row:
-    """One line: an event of MLPerf's at a time, or another program's line, in which {now} is its clock."""
+    """One line: an MLPerf event at a time, or another program's line, in which {now} is its clock."""
 
     at_s: float
     key: str = ""
@@ -48,7 +48,7 @@ class Row:
 
 
 def rows(index: int = 0) -> list[Row]:
-    """A run that reaches its target at the eighth evaluation; no two of them alike."""
+    """A run that reaches its target at the eighth evaluation; no two are alike."""
     seed = 4711 + 997 * index
     wave = math.sin(7 * index + 1)  # from one run to the next, a little
     found = [
@@ -121,5 +121,5 @@ def write(
 
 
 def result(tree: Path, num_runs: int = 5) -> Path:
-    """Where a result lies in a submission of MLPerf's: not made yet."""
+    """The place of a result in an MLPerf submission, not created yet."""
     return tree / "Toy" / "results" / "toybox" / "toy"

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, and what a killer needs: a workload that does as it is told, and who is left."""
+"""Commands in processes of their own, a workload that fails on demand, and a search for the processes left behind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ suites:
       fault: {free: true, default: none}
       pause_s: {free: true, default: 0.05}
 """
-# One phase of the session, `<phase>:<what>`, goes wrong as it is told.
+# `fault` is `<phase>:<what>`: that phase of the session fails in that way.
 TOY_WORKLOAD = """
 import os
 import signal
@@ -132,7 +132,7 @@ WORKLOAD = Toy()
 
 
 def toy_tree(folder: Path) -> Path:
-    """A source tree whose only workload is the toy, with its ruleset in `toy_rules`."""
+    """Create a source tree whose only workload is the toy, with its ruleset in `toy_rules`."""
     folder.mkdir(exist_ok=True)
     for name in ("harness", "rules"):
         (folder / name).symlink_to(ROOT / name)
@@ -148,7 +148,7 @@ def toy_tree(folder: Path) -> Path:
 
 @dataclass
 class Running:
-    """A `tta` command in a process of its own; what it starts carries its mark."""
+    """A `tta` command in a process of its own; its descendants have its mark in their environment."""
 
     arguments: list[str]
     folder: Path
@@ -170,38 +170,38 @@ class Running:
         self.errors = ""
 
     def relatives(self) -> list[psutil.Process]:
-        """Every living process that carries the mark, the command itself excepted."""
+        """Return every living process with the mark, except the command itself."""
         found = []
         for process in psutil.process_iter():
             try:
-                is_ours = process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE
+                is_marked = process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-            if is_ours and process.pid != self.process.pid:
+            if is_marked and process.pid != self.process.pid:
                 found.append(process)
         return found
 
     def find(self, what: str) -> psutil.Process | None:
-        """The living "launcher" or "worker"."""
+        """Return the living "launcher" or "worker"."""
         for process in self.relatives():
             try:
                 words = process.cmdline()
             except psutil.NoSuchProcess:
                 continue
             is_launcher = "accelerate.commands.launch" in words
-            # Before exec a new process still has the words of the one that made it.
+            # Before exec, a new process still has the command line of its parent.
             is_worker = "harness.run.worker" in words and not is_launcher
             if {"launcher": is_launcher, "worker": is_worker}[what]:
                 return process
         return None
 
     def wait(self, timeout_s: float = 120.0) -> int:
-        """The exit status; `errors` then has what was said on standard error."""
+        """Return the exit status; `errors` then has the text of standard error."""
         _, self.errors = self.process.communicate(timeout=timeout_s)
         return self.process.returncode
 
     def end(self) -> None:
-        """Ends what a failed test left."""
+        """Kill what a failed test left."""
         for process in [*self.relatives(), psutil.Process(self.process.pid)] if self.process.poll() is None else []:
             process.kill()
         for process in self.relatives():
@@ -210,7 +210,7 @@ class Running:
 
 
 def until(condition: Callable[[], object], timeout_s: float = 60.0, every_s: float = 0.02) -> bool:
-    """Waits for something to become true; whether it did."""
+    """Wait for a condition; return whether it became true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -220,12 +220,12 @@ def until(condition: Callable[[], object], timeout_s: float = 60.0, every_s: flo
 
 
 def has_event(log: Path, key: str, times: int = 1) -> bool:
-    """Whether the log has `key` so often by now."""
+    """Return whether the log has `key` at least `times` times."""
     return log.exists() and log.read_text().count(f'"key": "{key}"') >= times
 
 
 def kill(process: psutil.Process | None, number: int = signal.SIGKILL) -> bool:
-    """Sends a signal; whether anybody was there to get it."""
+    """Send a signal; return whether the process existed."""
     if process is None:
         return False
     try:

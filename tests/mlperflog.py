@@ -1,4 +1,4 @@
-"""A log as MLPerf's programs leave it, of RetinaNet in round 5.1: valid, small, and easy to falsify."""
+"""A log as MLPerf programs leave it, of RetinaNet in round 5.1: valid, small, and easy to falsify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START, STOP, POINT = "INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"
 
 @dataclass
 class Entry:
-    """A line: an event of MLPerf's, or, with a text, another program's."""
+    """A line: an MLPerf event or, with a text, another program's."""
 
     at_s: float
     key: str = ""
@@ -93,7 +93,7 @@ def find(log: list[Entry], key: str, nth: int = 0) -> Entry:
 
 
 def drop(log: list[Entry], key: str, nth: int | None = None) -> None:
-    """Takes out the nth event of `key`, or all of them."""
+    """Removes the nth event of `key`, or all of them."""
     doomed = [entry for entry in log if entry.key == key]
     doomed = doomed if nth is None else [doomed[nth]]
     log[:] = [entry for entry in log if not any(entry is other for other in doomed)]

@@ -1,4 +1,4 @@
-"""Makes meters, readings and nodes in memory, and power logs of MLPerf's kind on disk."""
+"""Meters, readings and nodes in memory, and power logs in MLPerf's format on disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def node(
     offsets: Iterable[ClockOffset] = (ClockOffset(0, 0, 100_000), ClockOffset(120 * SECOND_NS, 0, 100_000)),
     **changes: Any,
 ) -> NodePower:
-    """A node with these meters; without any, a wall meter at 300 W and `number` milliwatts."""
+    """A node with these meters; by default, a wall meter at 300 W plus `number` milliwatts."""
     meters = meters or {spec(device=f"meter-{number}"): power(300.0 + number / 1000)}
     fields: dict[str, Any] = {
         "node": f"node_{number}",
@@ -106,13 +106,13 @@ def node(
 
 
 def switch(power_w: float, number: int = 0) -> NodePower:
-    """A switch whose power is estimated."""
+    """A switch with an estimated power."""
     name = f"sw_{number}"
     return NodePower(name, Path(f"power/result_0/{name}.txt"), None, {}, {}, interconnect_w=power_w, dialect="mlperf")
 
 
 def mlperf_line(time_ms: Any, key: str, value: Any, metadata: Any = "", event_type: str | None = None) -> str:
-    """A line as the published power logs have them: metadata is an empty text."""
+    """A line as in the published power logs: metadata is an empty string."""
     kinds = {"power_measurement_start": "INTERVAL_START", "power_measurement_stop": "INTERVAL_END"}
     kind = event_type or kinds.get(key, "POINT_IN_TIME")
     record = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value, "metadata": metadata}
@@ -127,7 +127,7 @@ def mlperf_log(
     null: Any = None,
     metadata: Any = None,
 ) -> Path:
-    """A power log of MLPerf's kind; start and stop bear the times of the first and the last reading if not told."""
+    """A power log in MLPerf's format; start and stop default to the times of the first and the last reading."""
     metadata = {} if metadata is None else metadata
     start_ms = readings[0][0] if start_ms is None else start_ms
     stop_ms = readings[-1][0] if stop_ms is None else stop_ms

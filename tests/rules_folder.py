@@ -14,7 +14,7 @@ from tests.fabricate import benchmark_rules
 
 
 def write_ruleset(folder: Path, rules: BenchmarkRules | None = None) -> Path:
-    """The law of v1 (its codes and timing) with `rules` as its only benchmark."""
+    """The ruleset v1 (its codes and timing) with `rules` as its only benchmark."""
     rules = rules or benchmark_rules()
     folder.mkdir(parents=True, exist_ok=True)
     source = catalog.ruleset_folder("v1")

@@ -1,4 +1,4 @@
-"""Doubles for the referee's seams: a clock that is told the time, a worker that follows a script, scripted watts."""
+"""Doubles for the seams of the referee: a clock that is set by hand, and a worker and meters that follow a script."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "v
 
 
 class FakeClock:
-    """Monotonic time that moves only when it is told to."""
+    """Monotonic time that moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.origin_ns = 5_000_000_000_000  # some hours after the machine was started
+        self.origin_ns = 5_000_000_000_000  # some hours after boot
 
     def elapsed_ns(self) -> int:
         return self.now_ns
@@ -37,10 +37,10 @@ class FakeClock:
 
 @dataclass
 class ScriptedWorker:
-    """Answers like a worker whose evaluations give `qualities`, one after the other (the last one for ever).
+    """Answers like a worker whose evaluations give `qualities` in turn, and the last one from then on.
 
-    answers: replaces the nth answer to a command: {("train", 1): {...}}; a callable is called instead.
-    seconds: how long each command takes.
+    answers: replaces the nth answer to a command: {("train", 1): {...}}; a callable is called.
+    seconds: the duration of each command.
     """
 
     clock: FakeClock
@@ -97,7 +97,7 @@ class ScriptedWorker:
 
 
 class SilentView:
-    """Watches and says nothing; keeps the outcome."""
+    """Shows nothing; keeps the outcome."""
 
     outcome: Any = None
 
@@ -111,9 +111,9 @@ class SilentView:
 
 @dataclass
 class ScriptedPower:
-    """Nodes that draw `watts_each`, a reading ten times a second from `begin` to `end`, or to `lost_at_s` of the clock.
+    """Nodes that draw `watts_each`, read ten times a second from `begin` to `end`, or to `lost_at_s` on the clock.
 
-    calls: what the referee asked, in order.
+    calls: the calls of the referee, in order.
     """
 
     watts_each: list[float]
@@ -148,7 +148,7 @@ class ScriptedPower:
 
 
 def scripted_node(number: int, watts: float, from_ns: int, to_ns: int) -> NodePower:
-    """A node's own sensor that reads `watts` every tenth of a second; each node its own instants."""
+    """Return the log of a node's sensor that reads `watts` every tenth of a second, offset by node."""
     spec = MeterSpec(f"ipmi:bmc{number}", "node", "ac", "B", "power_w", 0.1, "scripted", device=f"bmc{number}")
     samples = tuple(Sample(at_ns + number, watts) for at_ns in range(from_ns, to_ns + 1, 100_000_000))
     path = Path(f"power/result_0/node_{number}.txt")

@@ -1,4 +1,4 @@
-"""Real data that lie beside a checkout and are no part of it: found, or the test is skipped."""
+"""Real data next to a checkout and not part of it: found, or the test is skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def shared(name: str) -> Path:
-    """The file `name` of the shared folder beside the checkout, or of the folder that TTA_SHARED names."""
+    """The file `name` of the shared folder next to the checkout, or of the folder that TTA_SHARED names."""
     place = os.environ.get("TTA_SHARED")
     path = (Path(place) if place else ROOT.parent / "shared") / name
     if not path.exists():
@@ -21,7 +21,7 @@ def shared(name: str) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """The files of a tar archive into `folder`; nothing outside it."""
+    """Extracts the files of a tar archive into `folder`, and nothing outside it."""
     with tarfile.open(archive) as stream:
         for member in stream:
             target = (folder / member.name).resolve()

@@ -1,4 +1,4 @@
-"""The base install, from a wheel, in an environment of its own: it judges and shows without any training library."""
+"""The base installation, from a wheel in a new environment, judges and shows results without a training library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def tta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `tta` command of a new environment into which the wheel of this checkout was installed."""
+    """The `tta` command of a new environment with the wheel of this checkout."""
     place = tmp_path_factory.mktemp("base")
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", place / "wheels", ROOT)
     run(sys.executable, "-m", "venv", place / "venv")
@@ -29,7 +29,7 @@ def run(*command: object, cwd: Path | None = None, status: int = 0) -> str:
 
 
 def test_no_training_library_is_installed(tta: Path) -> None:
-    """The wheel asks for nothing that trains."""
+    """The wheel does not require one."""
     listed = run(tta.parent / "python", "-m", "pip", "list", "--format", "freeze").lower()
 
     for name in ("torch", "mlflow", "accelerate", "transformers", "scikit-learn"):
@@ -49,16 +49,16 @@ def test_no_training_library_is_installed(tta: Path) -> None:
     ids=lambda arguments: arguments[0],
 )
 def test_verbs_that_judge_and_show_work(tta: Path, tmp_path: Path, arguments: list[object]) -> None:
-    """Rules, checks, templates and styles are in the wheel, and nothing of the training stack is missed."""
-    said = run(tta, *arguments, cwd=tmp_path)
+    """Rules, checks, templates and styles are in the wheel, and no training library is needed."""
+    output = run(tta, *arguments, cwd=tmp_path)
 
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("verb", [["run", "image_classification"], ["sync", ROOT / "submissions/reference/results"]])
-def test_verbs_that_train_say_what_is_missing(tta: Path, tmp_path: Path, verb: list[object]) -> None:
+def test_verbs_that_train_name_what_is_missing(tta: Path, tmp_path: Path, verb: list[object]) -> None:
     """One sentence that names the library and the extra, exit status 2."""
-    said = run(tta, *verb, cwd=tmp_path, status=2)
+    output = run(tta, *verb, cwd=tmp_path, status=2)
 
-    assert "tta-harness[train]" in said
-    assert "Traceback" not in said
+    assert "tta-harness[train]" in output
+    assert "Traceback" not in output

@@ -1,4 +1,4 @@
-"""The documents: they build, every page is found, and what they name is there."""
+"""The documents build, every page is in the navigation, and everything that they name exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relati
 
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
-    """The module that makes the reference pages."""
+    """The module that generates the reference pages."""
     spec = importlib.util.spec_from_file_location("reference", DOCS / "_hooks" / "reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -38,7 +38,7 @@ def hook() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def names(hook: ModuleType) -> set[str]:
-    """Every page of the site, those that are generated among them."""
+    """Every page of the site, including the generated ones."""
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     return written | set(hook.rulebook_pages()) | {hook.CHANGES}
 
@@ -54,7 +54,7 @@ def navigation(entries: object) -> Iterator[str]:
 
 
 def test_the_navigation_lists_every_page(hook: ModuleType, names: set[str]) -> None:
-    """No page that cannot be found, and none listed twice; the rulebook is one entry."""
+    """Each page once; the rulebook is one entry."""
     listed = list(navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
 
     assert sorted(listed) == sorted({name for name in names if not name.startswith(f"{hook.RULES}/")} | {hook.RULES})
@@ -62,7 +62,7 @@ def test_the_navigation_lists_every_page(hook: ModuleType, names: set[str]) -> N
 
 @every_page
 def test_links_lead_somewhere(page: Path, names: set[str]) -> None:
-    """To a page of the site, or out of it."""
+    """To a page of the site, or outside of it."""
     for target in _LINK.findall(page.read_text()):
         path = target.partition("#")[0]
         if path and "://" not in path:
@@ -71,7 +71,7 @@ def test_links_lead_somewhere(page: Path, names: set[str]) -> None:
 
 
 @every_page
-def test_files_and_programs_that_a_page_names_are_there(page: Path) -> None:
+def test_files_and_programs_that_a_page_names_exist(page: Path) -> None:
     """A page that names a file that was moved is out of date."""
     text = page.read_text()
     modules = [name.replace(".", "/") for name in _MODULE.findall(text)]
@@ -82,21 +82,21 @@ def test_files_and_programs_that_a_page_names_are_there(page: Path) -> None:
 
 @every_page
 def test_verbs_that_a_page_names_exist(page: Path, hook: ModuleType) -> None:
-    """As the parser knows them."""
+    """The parser of the command line has them."""
     known = {name.split()[1] for name, _ in hook._verbs(hook.command_line_parser())}
 
     assert set(_VERB.findall(page.read_text())) - known == set()
 
 
 def test_every_mark_has_a_generator_and_every_generator_a_mark(hook: ModuleType) -> None:
-    """Nothing is generated for no page."""
+    """No generated text is left out."""
     marks = [mark for page in DOCS.rglob("*.md") for mark in hook._MARK.findall(page.read_text())]
 
     assert sorted(marks) == sorted(hook.GENERATORS)
 
 
 def test_the_rulebook_has_every_check_once(hook: ModuleType) -> None:
-    """On the page of its family, with its document; and in the index."""
+    """On the page of its family, with its document, and in the index."""
     pages = hook.rulebook_pages()
     known = {**hook.checks(), **hook.signals()}
     index = pages[f"{hook.RULES}/index.md"]
@@ -109,13 +109,13 @@ def test_the_rulebook_has_every_check_once(hook: ModuleType) -> None:
 
 
 def test_every_field_of_a_verb_and_every_key_of_a_log_is_explained(hook: ModuleType) -> None:
-    """An empty cell in these tables is something left unsaid."""
+    """No cell of these tables is empty."""
     for text in (hook.exit_codes(), hook.log_keys(), hook.power_log_keys()):
         assert "|  |" not in text
 
 
 class _Fetched(HTMLParser):
-    """Addresses that a browser fetches for a page."""
+    """The addresses that a browser fetches for a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class _Fetched(HTMLParser):
 
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
-    """No warning of MkDocs: no page left out, no link or anchor that leads nowhere; and all of it works offline."""
+    """MkDocs warns of no missing page, dead link or dead anchor, and the pages work offline."""
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

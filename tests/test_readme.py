@@ -1,4 +1,4 @@
-"""What the README shows works: its module of the open division is run as it stands there."""
+"""The example of the README works: its module of the open division, run as printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def example() -> tuple[str, list[str]]:
 
 
 def easy_rules(folder: Path) -> Path:
-    """The law of v1 with one workload, whose target one evaluation after a thousand samples reaches."""
+    """The rules of v1 for one workload, with a target that its first evaluation reaches."""
     folder.mkdir()
     source = catalog.ruleset_folder("v1")
     for name in ("ruleset.yaml", "prices.yaml"):
@@ -43,7 +43,7 @@ def easy_rules(folder: Path) -> Path:
 
 
 def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
-    """By its text: two parts."""
+    """Its text defines two parts."""
     text, arguments = example()
     path = tmp_path / arguments[arguments.index("--module") + 1]
     path.write_text(text)
@@ -57,7 +57,7 @@ def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
 def test_module_of_the_readme_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Through the real referee and worker, to a valid result (but for a description that nobody has filled in)."""
+    """A real run gives a valid result, apart from a system description that is not filled in."""
     text, arguments = example()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TTA_DATA", str(tmp_path / "data"))

@@ -253,7 +253,7 @@ def log_header(log: RunLog) -> LogHeader:
 
     note("harness", log.field("tta_format", "harness"))
     note("run", log.field("tta_format", "run_id"))
-    note("ruleset named", log.field("tta_rules", "ruleset"))
+    note("ruleset", log.field("tta_rules", "ruleset"))
     note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
     note("digest of the data", log.field("tta_data", "digest"))
     note("cache cleared", log.value("cache_clear"))

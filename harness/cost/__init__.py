@@ -1,1 +1,1 @@
-"""The organiser's price books and the arithmetic on them."""
+"""The organiser's price books, and the arithmetic on prices."""

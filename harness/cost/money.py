@@ -7,17 +7,17 @@ from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
 
 from harness.errors import InputError
 
-USD_QUANTUM = Decimal("0.000001")  # a mini run of ten seconds on two cores costs some 0.0003 USD
+USD_QUANTUM = Decimal("0.000001")  # a mini run of ten seconds on two cores costs about 0.0003 USD
 MAX_SECONDS = 1e12
 EXACT = Context(prec=60)
 _HOUR_S = Decimal(3600)
 
 
 def cost_usd(seconds: float, usd_per_hour: Decimal) -> Decimal:
-    """USD for `seconds`, billed to the second's fraction, without a provider's minimum.
+    """Return the USD for exactly `seconds`, without a provider's granularity or minimum.
 
-    Decimal throughout; rounded once, at the end, to a millionth of a dollar, halves away from zero. The
-    seconds enter by their shortest decimal form: 0.1 s is exactly a tenth.
+    Decimal throughout; rounded once, at the end, to a millionth of a dollar, halves away from zero. The seconds enter
+    in their shortest decimal form: 0.1 s is exactly a tenth.
 
     Raises:
         InputError: `seconds` is not from 0 to MAX_SECONDS, or the price is negative or not finite.
@@ -26,16 +26,16 @@ def cost_usd(seconds: float, usd_per_hour: Decimal) -> Decimal:
 
 
 def mean_cost_usd(seconds: Sequence[float], usd_per_hour: Decimal, factor: float = 1.0) -> Decimal:
-    """The mean of what each of `seconds` costs, times `factor`: rounded once, as in `cost_usd`.
+    """Return the mean cost of the durations `seconds`, times `factor`, rounded once as in `cost_usd`.
 
     Raises:
-        InputError: as `cost_usd`; also where no seconds are given.
+        InputError: as `cost_usd`, or no durations are given.
     """
     for value in seconds or [float("nan")]:
-        if not 0 <= value <= MAX_SECONDS:  # not a number is neither
-            raise InputError(f"cost: {value} s is no duration")
+        if not 0 <= value <= MAX_SECONDS:  # NaN is neither
+            raise InputError(f"cost: {value} s is not a duration")
     if not usd_per_hour.is_finite() or usd_per_hour < 0:
-        raise InputError(f"cost: {usd_per_hour} USD an hour is no price")
+        raise InputError(f"cost: {usd_per_hour} USD per hour is not a price")
     total_s = Decimal(0)
     for value in seconds:
         total_s = EXACT.add(total_s, Decimal(str(value)))
@@ -44,11 +44,11 @@ def mean_cost_usd(seconds: Sequence[float], usd_per_hour: Decimal, factor: float
 
 
 def rounded(usd: Decimal) -> Decimal:
-    """To a millionth of a dollar, halves away from zero."""
+    """Return `usd` rounded to a millionth of a dollar, halves away from zero."""
     return usd.quantize(USD_QUANTUM, rounding=ROUND_HALF_UP, context=EXACT)
 
 
 def billed_seconds(seconds: Decimal, granularity_s: int, minimum_s: int) -> Decimal:
-    """What a provider bills for `seconds` of one node: at least the minimum, rounded up to the granularity."""
+    """Return the seconds that a provider bills for `seconds` of one node: at least the minimum, rounded up to steps."""
     steps = EXACT.divide(max(seconds, Decimal(minimum_s)), Decimal(granularity_s))
     return EXACT.multiply(steps.to_integral_value(ROUND_CEILING, EXACT), Decimal(granularity_s))

@@ -1,24 +1,24 @@
-"""What an hour of a company's own machine costs, from a form that its owner fills in. Pure.
+"""The price of an hour of a company's own machine, from a form that its owner fills in. Pure.
 
     provider: acme                    the row's id in a price book: provider/sku/region/on_prem
     sku: dgx-1
     region: basement
     currency: USD
     capital_cost: "250000"            one node with its share of switches and cables, without tax
-    residual_fraction: "0.10"         what it is still worth at the end, as a share of capital_cost
+    residual_fraction: "0.10"         its value at the end of its life, as a fraction of capital_cost
     lifetime_years: "5"               a year is 365 days of 24 h
-    utilisation_fraction: "0.60"      the share of those hours in which it works; below 1
+    utilisation_fraction: "0.60"      the fraction of those hours in which it is used; below 1
     share_per_hour: "1.20"            administration, space, network: per hour in use
     kwh_price: "0.14"
     pue: "1.3"                        facility energy over IT energy
     pue_class: measured               measured, declared or default
-    as_of: "2026-11-01"               the day of these figures
+    as_of: "2026-11-01"               the date of these figures
     source: "invoice 4711, tariff of 2026"
-    accelerator: H100                 null where it has none
+    accelerator: H100                 null if it has none
     num_accelerators: 8
 
-hourly = capital_cost x (1 - residual_fraction) / (lifetime_h x utilisation_fraction) + share_per_hour. Energy is not
-in it: kWh x PUE x price of a kWh is added, apart, where a run's energy was measured.
+hourly = capital_cost x (1 - residual_fraction) / (lifetime_h x utilisation_fraction) + share_per_hour. This does not
+include energy: kWh x PUE x price per kWh is added separately if a run's energy was measured.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from harness.cost.money import EXACT
 from harness.cost.price_book import Electricity, Exchange, Price
 from harness.errors import InputError, printable, unknown_name
 
-HOURS_A_YEAR = 365 * 24
+HOURS_PER_YEAR = 365 * 24
 PUE_CLASSES = ("measured", "declared", "default")
 _QUANTUM = Decimal("0.000001")
 _TEXTS = ("provider", "sku", "region", "currency", "pue_class", "as_of", "source")
-# From, and up to: with the upper end in brackets not included.
+# Intervals: a square bracket includes its end, a parenthesis does not.
 _NUMBERS = {
     "capital_cost": "(0, 1000000000]",
     "residual_fraction": "[0, 1)",
@@ -64,7 +64,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The form. Money is in `currency`; exchange: its dated rate, None for US dollars."""
+    """The form. Money is in `currency`; exchange is its dated rate, None for US dollars."""
 
     provider: str
     sku: str
@@ -86,17 +86,17 @@ class Ownership:
 
     @property
     def hours_in_use(self) -> Decimal:
-        """Hours of its life in which it works."""
-        return EXACT.multiply(EXACT.multiply(self.lifetime_years, Decimal(HOURS_A_YEAR)), self.utilisation_fraction)
+        """Hours of its life in which it is used."""
+        return EXACT.multiply(EXACT.multiply(self.lifetime_years, Decimal(HOURS_PER_YEAR)), self.utilisation_fraction)
 
     @property
     def depreciation(self) -> Decimal:
-        """What it loses in value, in `currency`."""
+        """Its loss of value, in `currency`."""
         return EXACT.multiply(self.capital_cost, 1 - self.residual_fraction)
 
     @property
     def hourly(self) -> Decimal:
-        """An hour in use, without energy, in `currency`; not rounded."""
+        """The price of an hour in use, without energy, in `currency`; not rounded."""
         return EXACT.add(EXACT.divide(self.depreciation, self.hours_in_use), self.share_per_hour)
 
     @property
@@ -104,7 +104,7 @@ class Ownership:
         return Decimal(1) if self.exchange is None else self.exchange.usd
 
     def price(self) -> Price:
-        """The row for a price book: rounded once, to a millionth of the currency."""
+        """Return the row for a price book, rounded once, to a millionth of the currency."""
         hourly = self.hourly.quantize(_QUANTUM, ROUND_HALF_UP, EXACT)
         return Price(
             provider=self.provider,
@@ -127,34 +127,35 @@ class Ownership:
         )
 
     def worked(self) -> list[str]:
-        """The arithmetic, one step a line."""
+        """Return the arithmetic, one step per line."""
         unit, hours = self.currency, f"{self.hours_in_use.normalize():f}"
         lines = [
             f"loss of value   {self.capital_cost:f} x (1 - {self.residual_fraction:f}) = {self.depreciation:f} {unit}",
-            f"hours in use    {self.lifetime_years:f} a x {HOURS_A_YEAR} h x {self.utilisation_fraction:f} = {hours} h",
+            f"hours in use    {self.lifetime_years:f} a x {HOURS_PER_YEAR} h x {self.utilisation_fraction:f} "
+            f"= {hours} h",
             f"capital         {self.depreciation:f} / {hours} = "
-            f"{EXACT.divide(self.depreciation, self.hours_in_use):.6f} {unit} an hour",
-            f"share           {self.share_per_hour:f} {unit} an hour",
-            f"hourly          {self.hourly:.6f} {unit} an hour in use, without energy",
+            f"{EXACT.divide(self.depreciation, self.hours_in_use):.6f} {unit} per hour",
+            f"share           {self.share_per_hour:f} {unit} per hour",
+            f"hourly          {self.hourly:.6f} {unit} per hour in use, without energy",
         ]
         if self.exchange is not None:
             lines.append(
                 f"in US dollars   x {self.exchange.usd:f} ({self.exchange.date}, {self.exchange.source}) = "
-                f"{self.price().usd_per_hour:.6f} USD an hour"
+                f"{self.price().usd_per_hour:.6f} USD per hour"
             )
         per_kwh = EXACT.multiply(self.kwh_price, self.pue).normalize()
         return [
             *lines,
-            f"energy, apart   {self.kwh_price:f} x PUE {self.pue:f} ({self.pue_class}) = {per_kwh:f} {unit} a measured "
-            "kWh; nothing where energy was not measured",
+            f"energy, extra   {self.kwh_price:f} x PUE {self.pue:f} ({self.pue_class}) = {per_kwh:f} {unit} per "
+            "measured kWh; nothing if energy was not measured",
         ]
 
 
 def read_ownership(content: Mapping[str, Any], place: str) -> Ownership:
-    """The form in a file's content.
+    """Return the form in a file's content.
 
     Raises:
-        InputError: an unknown or missing key, or a value out of range; names `place`.
+        InputError: a key is unknown or missing, or a value is out of range; names `place`.
     """
     _refuse_unknown(content, _KEYS, place)
     texts: dict[str, Any] = {name: _text(content, name, place) for name in _TEXTS}
@@ -171,7 +172,7 @@ def read_ownership(content: Mapping[str, Any], place: str) -> Ownership:
     if (texts["currency"] == "USD") is not (rate is None):
         raise InputError(
             f"{place}: exchange gives US dollars for one {texts['currency']}, with date and source; it must be there "
-            "exactly where the currency is not USD"
+            "if and only if the currency is not USD"
         )
     if rate is not None:
         where = f"{place}: exchange"
@@ -199,7 +200,7 @@ def _text(content: Mapping[str, Any], name: str, place: str) -> str:
         try:
             date.fromisoformat(value)
         except ValueError:
-            raise InputError(f"{place}: {name} is {value!r}, a day that is in no calendar") from None
+            raise InputError(f"{place}: {name} is {value!r}, which is not a date") from None
     return value
 
 
@@ -214,6 +215,6 @@ def _number(content: Mapping[str, Any], name: str, bounds: str, place: str) -> D
     above = number > low if bounds[0] == "(" else number >= low
     below = number < high if bounds[-1] == ")" else number <= high
     if not (above and below):
-        hint = "; no machine works in every hour of its life" if name == "utilisation_fraction" else ""
+        hint = "; no machine is used in every hour of its life" if name == "utilisation_fraction" else ""
         raise InputError(f"{place}: {name} is {value}; it must lie in {bounds}{hint}")
     return number

@@ -1,7 +1,7 @@
 """Dated list prices and the arithmetic on them. Pure; `harness.cost.price_file` reads a book.
 
-A system description may name its price by id in `tta_price_sku`; nobody types a price. Unknown is None.
-What ranks is the on-demand list price: a spot, reserved or prepaid price stands beside it as information.
+A system description may name its price by id in `tta_price_sku`; prices are never typed in. An unknown value is None.
+Ranking is by the on-demand list price; a spot, reserved or prepaid price is shown next to it for information.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from harness.base.values import positive_int
 from harness.cost.money import EXACT, cost_usd, rounded
 from harness.errors import RulesError, UsageError, printable, unknown_name
 
-PRICE_KEY = "tta_price_sku"  # of a system description: the id of its list price
-
-
+PRICE_KEY = "tta_price_sku"  # in a system description: the id of its list price
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "capacity_block", "on_prem")
-RANKED_PURCHASES = ("on_demand", "on_prem")  # a machine of one's own has no other list price
+RANKED_PURCHASES = ("on_demand", "on_prem")  # an owned machine has no other list price
 UNITS = ("instance-h", "gpu-h", "host-h", "gb-h", "gb")
 TIME_UNITS = ("instance-h", "gpu-h", "host-h")
 CONFIDENCES = ("A", "B", "C")
@@ -29,9 +27,9 @@ Missing = Literal["unnamed", "unknown", "unlisted", "undated", "uncounted", "boo
 
 @dataclass(frozen=True, slots=True)
 class Electricity:
-    """What a kilowatt-hour costs where a company's own machine stands.
+    """The price of a kilowatt-hour at the site of a company's own machine.
 
-    pue: facility energy over IT energy, at least 1. per_kwh: as the source has it, in the row's currency.
+    pue: facility energy over IT energy, at least 1. per_kwh: as in the source, in the row's currency.
     """
 
     usd_per_kwh: Decimal
@@ -41,17 +39,17 @@ class Electricity:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a unit of something costs.
+    """One row of a price book: the price of a unit.
 
-    purchase: one of PURCHASES. usd_per_hour: US dollars a unit (an hour, or for storage and traffic one of UNITS).
-    effective: the day since when it holds, as the source says; None where it does not. retrieved: the day on which
-    the source had it; None where it bears no date. confidence: "A" dated and transcribed from the provider's page or
-    interface, "B" undated or derived, "C" a constant in somebody's program.
+    purchase: one of PURCHASES. usd_per_hour: US dollars per unit (an hour, or for storage and traffic one of UNITS).
+    effective: the day from which the price holds, as the source states it; None if it does not. retrieved: the day on
+    which the source had the price; None if that is not known. confidence: "A" dated and transcribed from the
+    provider's page or interface, "B" undated or derived, "C" a constant in someone's program.
     unit: one of UNITS; "gpu-h" is one accelerator for an hour, "host-h" a node without its accelerators.
-    price, currency: as the source has it; None is `usd_per_hour` itself.
-    accelerator, num_accelerators: in one unit; None is not known, 0 none.
-    gpu_sku: of a host without its accelerators, the row of the same provider, region and purchase that prices one.
-    granularity_s, minimum_s: how time is billed; None is not known.
+    price, currency: as in the source; a price of None means `usd_per_hour`.
+    accelerator, num_accelerators: in one unit; None is unknown, 0 is none.
+    gpu_sku: for a host without its accelerators, the row of the same provider, region and purchase that prices one.
+    granularity_s, minimum_s: how time is billed; None is unknown.
     """
 
     provider: str
@@ -81,13 +79,13 @@ class Price:
 
     @property
     def as_of(self) -> str | None:
-        """The day for which the price is known; None where it bears no date at all."""
+        """The day for which the price is known; None if it has no date."""
         return self.retrieved or self.effective
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What one unit of a currency is in US dollars, on what day, and who says so."""
+    """A rate: US dollars for one unit of a currency, with its day and source."""
 
     currency: str
     usd: Decimal
@@ -97,9 +95,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class NoPrice:
-    """There is no price. kind: "unnamed" (none was asked for), "unknown" (no such row), "unlisted" (no on-demand price
-    of a whole node), "undated", "uncounted" (nodes or accelerators are no number), "book" (no such book). why: a
-    sentence.
+    """The reason why there is no price, as a kind and as a sentence (`why`).
+
+    kind: "unnamed" (the system names no price), "unknown" (no such row), "unlisted" (no on-demand price of a whole
+    node), "undated", "uncounted" (the number of nodes or accelerators is unknown), "book" (no such book).
     """
 
     kind: Missing
@@ -108,7 +107,7 @@ class NoPrice:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What an hour of one node costs. row: as asked for. listed: what ranks. parts: the rows that are in the sum."""
+    """The price of an hour of one node. row: as named. listed: the one that ranks. parts: the rows that are summed."""
 
     row: Price
     listed: Price
@@ -118,10 +117,10 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a time costs on a system, compute only: no storage, traffic, licences or failed attempts.
+    """The cost of a duration on a system, compute only: no storage, traffic, licences or failed attempts.
 
-    price_digest: SHA-256 of the price book, by which an old cost can be computed again.
-    as_of: the day on which the price's source had it.
+    price_digest: SHA-256 of the price book, with which an old cost can be recomputed.
+    as_of: the day for which the price is known.
     """
 
     usd: Decimal
@@ -133,7 +132,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PriceBook:
-    """Prices by id, and the SHA-256 of the file they stand in. date: the day since when the book is in force.
+    """Prices by id, and the SHA-256 of their file. date: the day from which the book is in force.
 
     Raises:
         RulesError: two prices have the same id, or a price of time is not above zero.
@@ -148,20 +147,23 @@ class PriceBook:
     def __post_init__(self) -> None:
         for price in self.prices:
             if price.id in self._by_id:
-                raise RulesError(f"{price.id!r} stands twice")
+                raise RulesError(f"{price.id!r} occurs twice")
             if price.usd_per_hour < 0 or (price.unit in TIME_UNITS and price.usd_per_hour == 0):
-                raise RulesError(f"{price.id!r} costs {price.usd_per_hour} USD an hour; what is free has no list price")
+                raise RulesError(
+                    f"{price.id!r} costs {price.usd_per_hour} USD; a price is not negative, and time not free"
+                )
             self._by_id[price.id] = price
 
     def row(self, name: object) -> Price | None:
-        """The row of that id; None if there is none."""
+        """Return the row with that id; None if there is none."""
         return self._by_id.get(name) if isinstance(name, str) else None
 
     def quote(self, name: object, gpus_per_node: int | None = None, *, is_ranked: bool = True) -> Quote | NoPrice:
-        """What an hour of one node costs by the row `name`.
+        """Return the price of an hour of one node, by the row `name`.
 
-        Without `is_ranked` the row itself is taken, dated or not: for an estimate, or to show what was paid.
-        gpus_per_node: needed where the row is of one accelerator.
+        is_ranked: whether it must be a dated list price; False takes the row itself, for an estimate or to show what
+            was paid.
+        gpus_per_node: needed if the row is for one accelerator.
         """
         row = self.row(name)
         if row is None:
@@ -171,30 +173,32 @@ class PriceBook:
         if is_ranked and row.purchase not in RANKED_PURCHASES:
             listed = self.row(f"{row.provider}/{row.sku}/{row.region}/on_demand")
         if listed is None:
-            return NoPrice("unlisted", f"{row.id!r} is no list price, and the book has none on demand for it")
+            return NoPrice("unlisted", f"{row.id!r} is not a list price, and the book has no on-demand price for it")
         if listed.unit not in TIME_UNITS or not listed.includes_host:
-            return NoPrice("unlisted", f"{listed.id!r} is no price of a whole node")
+            return NoPrice("unlisted", f"{listed.id!r} is not the price of a whole node")
         parts: tuple[Price, ...] = (listed,)
         counts: tuple[int, ...] = (1,)
         if listed.unit == "gpu-h":
             if gpus_per_node is None or gpus_per_node < 1:
-                return NoPrice("uncounted", f"{listed.id!r} is of one accelerator, and the node's number is not known")
+                return NoPrice(
+                    "uncounted", f"{listed.id!r} is for one accelerator, and the number per node is not known"
+                )
             counts = (gpus_per_node,)
         elif listed.gpu_sku is not None:
             gpu = self.row(f"{listed.provider}/{listed.gpu_sku}/{listed.region}/{listed.purchase}")
             if gpu is None or listed.num_accelerators is None:
-                return NoPrice("unlisted", f"{listed.id!r} is a host without its accelerators, which have no price")
+                return NoPrice("unlisted", f"{listed.id!r} is for a host without its accelerators, which have no price")
             parts, counts = (listed, gpu), (1, listed.num_accelerators)
         undated = [part.id for part in parts if part.as_of is None]
         if is_ranked and undated:
-            return NoPrice("undated", f"{undated[0]!r} bears no date")
+            return NoPrice("undated", f"{undated[0]!r} has no date")
         usd_per_hour = Decimal(0)
         for part, count in zip(parts, counts, strict=True):
             usd_per_hour = EXACT.add(usd_per_hour, EXACT.multiply(part.usd_per_hour, Decimal(count)))
         return Quote(row, listed, parts, usd_per_hour)
 
     def quote_of(self, system: Mapping[str, Any], *, is_ranked: bool = True) -> Quote | NoPrice:
-        """What an hour of one node of the system costs; see `quote`."""
+        """Return the price of an hour of one node of the system; see `quote`."""
         name = system.get(PRICE_KEY)
         if name is None:
             return NoPrice("unnamed", f"the system description has no {PRICE_KEY}")
@@ -204,20 +208,20 @@ class PriceBook:
         return found
 
     def price(self, system: Mapping[str, Any]) -> Price | None:
-        """The list price of one node of the system; None if it names none, or one that is not known."""
+        """Return the list price of one node of the system; None if it names none or an unknown one."""
         found = self.quote_of(system)
         return None if isinstance(found, NoPrice) else replace(found.listed, usd_per_hour=found.usd_per_hour)
 
     def usd_per_hour(self, system: Mapping[str, Any]) -> Decimal | None:
-        """USD per hour of all nodes of the system together; None if its price or number of nodes is not known."""
+        """Return the USD per hour of all nodes of the system; None if its price or number of nodes is not known."""
         if (price := self.price(system)) is None:
             return None
         nodes = positive_int(system.get("number_of_nodes"))
-        assert nodes is not None  # or there is no quote
+        assert nodes is not None  # otherwise there is no quote
         return EXACT.multiply(price.usd_per_hour, Decimal(nodes))
 
     def cost(self, system: Mapping[str, Any], seconds: float) -> Cost | None:
-        """What `seconds` cost on the system; None if its price is not known.
+        """Return the cost of `seconds` on the system; None if its price is not known.
 
         Raises:
             InputError: `seconds` is not from 0 to MAX_SECONDS.
@@ -231,10 +235,10 @@ class PriceBook:
 
 @dataclass(frozen=True, slots=True)
 class PriceBooks:
-    """The organiser's books, earliest first. A book once in force stays, so that a result keeps its prices.
+    """The organiser's books, oldest first. Books are never removed, so that a result keeps its prices.
 
     Raises:
-        RulesError: there is none, one has no date, or two have the same.
+        RulesError: there is none, one has no date, or two have the same date.
     """
 
     books: tuple[PriceBook, ...]
@@ -242,26 +246,26 @@ class PriceBooks:
     def __post_init__(self) -> None:
         dates = [book.date for book in self.books]
         if not dates or None in dates or len(set(dates)) < len(dates):
-            raise RulesError(f"price books need a date each, no two the same; these have {dates}")
+            raise RulesError(f"each price book needs a date of its own; these have {dates}")
         object.__setattr__(self, "books", tuple(sorted(self.books, key=lambda book: book.date or "")))
 
     @property
     def current(self) -> PriceBook:
-        """The newest: what a run that begins now names."""
+        """The newest book, which a run that begins now names in its log."""
         return self.books[-1]
 
     @property
     def first(self) -> PriceBook:
-        """The oldest: what prices the logs that were made before a log named its book."""
+        """The oldest book, which prices the logs that do not name one."""
         return self.books[0]
 
     @property
     def digest(self) -> str:
-        """That of the newest."""
+        """The digest of the newest book."""
         return self.current.digest
 
     def matching(self, prefix: str) -> PriceBook:
-        """The one book whose digest begins so, or that is of this date.
+        """Return the one book whose digest begins with `prefix` or whose date it is.
 
         Raises:
             UsageError: there is none, or more than one.
@@ -270,19 +274,19 @@ class PriceBooks:
         if len(found) != 1:
             there = ", ".join(f"{book.digest[:12]} ({book.date})" for book in self.books)
             raise UsageError(
-                f"{printable(prefix)!r} is neither a file nor one book's digest or date; there are: {there}"
+                f"{printable(prefix)!r} is neither a file nor the digest or date of one book; there are: {there}"
             )
         return found[0]
 
     def named(self, digest: object) -> PriceBook | None:
-        """The book of that digest; None if it is not among these."""
+        """Return the book with that digest; None if there is none."""
         return next((book for book in self.books if book.digest == digest), None)
 
 
 def electricity_usd(price: Price, joules: float | None, source: str) -> Decimal | None:
-    """What the energy of a run cost on a company's own machine: kWh x PUE x price of a kWh, rounded once.
+    """Return the cost of a run's energy on a company's own machine: kWh x PUE x price per kWh, rounded once.
 
-    None unless the energy was measured, and on whatever is rented: there it is in the price.
+    None unless the energy was measured, and None for rented machines, whose price includes it.
     """
     if price.purchase != "on_prem" or price.electricity is None or joules is None or source != "measured":
         return None

@@ -1,6 +1,6 @@
-"""A price book's file: what every value must look like, and how a new book is written. Pure: mappings and texts.
+"""The file of a price book: the form of every value, and how a new book is written. Pure: mappings and texts.
 
-date: "2026-11-21"                  the day since when the book is in force
+date: "2026-11-21"                  the day from which the book is in force
 exchange:                           only if a row is not in US dollars
   - {currency: EUR, usd: "1.08", date: "2026-11-20", source: "..."}
 prices:
@@ -21,7 +21,7 @@ from harness.cost.money import EXACT
 from harness.cost.price_book import CONFIDENCES, PURCHASES, UNITS, Electricity, Exchange, Price, PriceBook, PriceBooks
 from harness.errors import RulesError, printable, unknown_name
 
-# An id has no slash inside a part and no stray white space.
+# The parts of an id have no slash and no stray white space.
 _NAME = r"[^\s/]+( [^\s/]+)*"
 _AMOUNT = r"[0-9]{1,9}(\.[0-9]{1,12})?"
 _TEXT = r"\S.*"
@@ -50,11 +50,11 @@ _MOST_OF_A_COUNT = 10_000_000
 
 
 def read_book(content: Mapping[str, Any], digest: str, place: str) -> PriceBook:
-    """The price book in a file's content.
+    """Return the price book in a file's content.
 
     Raises:
-        RulesError: an unknown or missing key, a value that is not of the right form, a currency without a dated
-            rate, or two prices of one id; names `place`.
+        RulesError: a key is unknown or missing, a value has the wrong form, a currency has no dated rate, or two
+            prices have the same id; names `place`.
     """
     for name in content:
         if name not in ("date", "exchange", "prices"):
@@ -62,11 +62,11 @@ def read_book(content: Mapping[str, Any], digest: str, place: str) -> PriceBook:
     day, rows, rates = content.get("date"), content.get("prices"), content.get("exchange") or []
     _refuse_other({"date": day}, {"date": _DATE}, place)
     if not isinstance(rows, list) or not isinstance(rates, list):
-        raise RulesError(f"{place}: 'prices' must be a list, and 'exchange' too where there is one")
+        raise RulesError(f"{place}: 'prices' must be a list, and so must 'exchange' if present")
     exchange = tuple(_exchange(item, f"{place}: exchange[{i}]") for i, item in enumerate(rates))
     usd = {item.currency: item.usd for item in exchange}
     if len(usd) < len(exchange) or "USD" in usd:
-        raise RulesError(f"{place}: exchange: one rate a currency, and none for USD")
+        raise RulesError(f"{place}: exchange: one rate per currency, and none for USD")
     prices = tuple(price_of(row, f"{place}: prices[{i}]", usd) for i, row in enumerate(rows))
     try:
         return PriceBook(prices, digest, day, exchange)
@@ -75,10 +75,10 @@ def read_book(content: Mapping[str, Any], digest: str, place: str) -> PriceBook:
 
 
 def gather(books: Sequence[PriceBook], place: str) -> PriceBooks:
-    """The books of one ruleset.
+    """Return the books of one ruleset.
 
     Raises:
-        RulesError: two are of one date; names `place`.
+        RulesError: two have the same date; names `place`.
     """
     try:
         return PriceBooks(tuple(books))
@@ -87,7 +87,7 @@ def gather(books: Sequence[PriceBook], place: str) -> PriceBooks:
 
 
 def price_of(row: object, place: str, usd: Mapping[str, Decimal] | None = None) -> Price:
-    """The price in one row. usd: US dollars for one unit of every other currency.
+    """Return the price in one row. usd: US dollars for one unit of each other currency.
 
     Raises:
         RulesError: see `read_book`.
@@ -128,14 +128,15 @@ def _refuse_contradictions(row: Mapping[str, Any], place: str) -> None:
     has_gpus, is_host = bool(row["num_accelerators"]), row["unit"] == "host-h"
     power = [row.get(name) is not None for name in ("kwh_price", "pue")]
     for why, is_wrong in {
-        "a host-h row names the row of its accelerators in gpu_sku, counts them, and does not include them": is_host
+        "a host-h row must name its accelerators' row in gpu_sku, count them, and not include them": is_host
         and (row["includes_gpu"] or not has_gpus or row.get("gpu_sku") is None),
-        "gpu_sku belongs to a host-h row": not is_host and row.get("gpu_sku") is not None,
-        "a gpu-h row is of one accelerator": row["unit"] == "gpu-h" and row["num_accelerators"] != 1,
-        "energy is in the price of whatever is rented; kwh_price and pue belong to on_prem, both or neither": any(power)
+        "only a host-h row has gpu_sku": not is_host and row.get("gpu_sku") is not None,
+        "a gpu-h row must have one accelerator": row["unit"] == "gpu-h" and row["num_accelerators"] != 1,
+        "only an on_prem row has kwh_price and pue, both or neither; a rent includes energy": any(power)
         and (row["purchase"] != "on_prem" or not all(power)),
-        "a facility draws at least what its machines draw: pue is at least 1": all(power) and Decimal(row["pue"]) < 1,
-        "a price of confidence A is dated": row["confidence"] == "A"
+        "pue must be at least 1: a facility draws at least what its machines draw": all(power)
+        and Decimal(row["pue"]) < 1,
+        "a price of confidence A must have a date": row["confidence"] == "A"
         and row["retrieved"] is None
         and row["effective"] is None,
     }.items():
@@ -151,28 +152,36 @@ def _exchange(item: object, place: str) -> Exchange:
             raise RulesError(f"{place}: {unknown_name('key', str(name), _EXCHANGE_FORMS)}")
     for name in _EXCHANGE_FORMS:
         if item.get(name) is None:
-            raise RulesError(f"{place}: {name!r} is missing; a rate without it is no rate")
+            raise RulesError(f"{place}: {name!r} is missing; a rate must have it")
     _refuse_other(item, _EXCHANGE_FORMS, place)
     if Decimal(item["usd"]) <= 0:
-        raise RulesError(f"{place}: usd is {item['usd']}; a currency is worth something")
+        raise RulesError(f"{place}: usd is {item['usd']}; it must be above zero")
     return Exchange(item["currency"], Decimal(item["usd"]), item["date"], item["source"])
 
 
 def _refuse_other(values: Mapping[str, Any], forms: Mapping[str, str], place: str) -> None:
-    """Refuses what is not a text of the form of its name, and a date that no calendar has."""
+    """Refuse a value that is not a text of its name's form, and a date that does not exist.
+
+    Raises:
+        RulesError: there is such a value.
+    """
     for name, value in values.items():
         if not (isinstance(value, str) and re.fullmatch(forms[name], value)):
-            hint = "; a number is a text in quotes, so that 0.1 is a tenth" if isinstance(value, float | int) else ""
+            hint = (
+                "; write a number as a text in quotes, so that 0.1 is exactly a tenth"
+                if isinstance(value, float | int)
+                else ""
+            )
             raise RulesError(f"{place}: {name} is {printable(value)!r}; it must match {forms[name]}{hint}")
         if forms[name] == _DATE:
             try:
                 date.fromisoformat(value)
             except ValueError:
-                raise RulesError(f"{place}: {name} is {value!r}, a day that is in no calendar") from None
+                raise RulesError(f"{place}: {name} is {value!r}, which is not a date") from None
 
 
 def row_of(price: Price) -> dict[str, Any]:
-    """The row as a book's file has it."""
+    """Return the row as the file of a book has it."""
     row: dict[str, Any] = {name: getattr(price, name) for name in _ROW_KEYS if name not in ("kwh_price", "pue")}
     row["price"] = f"{price.usd_per_hour if price.price is None else price.price:f}"
     if row["gpu_sku"] is None:
@@ -185,7 +194,7 @@ def row_of(price: Price) -> dict[str, Any]:
 
 
 def book_text(day: str, prices: Sequence[Price], exchange: Sequence[Exchange], comment: str) -> str:
-    """A book's file: one row a line, sorted by id. `comment` is put on top."""
+    """Return the file of a book: one row per line, sorted by id. comment: its first lines."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()] + [f"date: {json.dumps(day)}"]
     if exchange:
         lines.append("exchange:")

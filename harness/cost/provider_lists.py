@@ -1,14 +1,14 @@
 """Prices from the providers' public lists: AWS's bulk files and Azure's retail interface. Standard library only.
 
-Both are read without an account. What comes is bounded and distrusted: size, lines, pages, hosts, currency and every
-value; a list that ends early or cannot be understood is an error and no price.
+Both can be read without an account. The answers are untrusted and bounded: size, lines, pages, hosts, currency and
+every value; a list that ends early or cannot be understood is an error and gives no price.
 
 AWS (docs.aws.amazon.com, "Reading the price list files"): region_index.json names the current file of each region.
-Its CSV form has five lines about the file, a line of column names, then a price a line. The file of EC2 in one region
-has hundreds of megabytes, so that it is read as it comes, a line at a time, and nothing of it is kept.
+Its CSV form has five lines about the file, a line of column names, then one price per line. The EC2 file of one region
+has hundreds of megabytes; it is read line by line as it arrives, and is not kept.
 
 Azure (learn.microsoft.com, "Azure Retail Prices overview"): pages of JSON with `Items` and the address of the next page
-in `NextPageLink`; asked with an OData filter for one size in one region.
+in `NextPageLink`; the query is an OData filter for one size in one region.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AWS_LEASES = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One price as a provider lists it: US dollars an hour of one machine. effective: the day since when it holds."""
+    """One price as a provider lists it, in US dollars per hour of a machine. effective: the day from which it holds."""
 
     provider: str
     sku: str
@@ -61,11 +61,11 @@ class Listed:
 
 
 def aws_prices(region: str, skus: Collection[str], index_url: str = AWS_INDEX) -> list[Listed]:
-    """Linux prices of the instance types `skus` in a region: on demand, and reserved without payment in advance.
+    """Return the Linux prices of the instance types `skus` in a region: on demand, and reserved with no upfront cost.
 
     Raises:
-        DataError: no network, a region that is not there, a file that is too large, cut off or not understood, a
-            currency other than USD, or two prices of one thing.
+        DataError: there is no network or no such region; the file is too large, cut off or not understood; a currency
+            is not USD; or a machine has two prices.
     """
     index = _json(index_url)
     regions = index.get("regions")
@@ -81,14 +81,14 @@ def aws_prices(region: str, skus: Collection[str], index_url: str = AWS_INDEX) -
     absent = [name for name in _AWS_COLUMNS if name not in names]
     if published is None or absent:
         what = f"has no column {absent[0]!r}" if absent else "names no publication date"
-        raise DataError(f"{url}: is no price list as AWS documents it: {what}")
+        raise DataError(f"{url}: is not a price list as AWS documents it: {what}")
     place = {name: names.index(name) for name in _AWS_COLUMNS}
     source = f"{url}, published {printable(published, 40)}"
     found: dict[str, Listed] = {}
     try:
         for number, row in enumerate(csv.reader(lines, strict=True), _AWS_PREAMBLE + 2):
             if len(row) != len(names):
-                raise DataError(f"{url}:{number}: has {len(row)} fields where the head has {len(names)}")
+                raise DataError(f"{url}:{number}: has {len(row)} fields; the header has {len(names)}")
             values = {name: row[at] for name, at in place.items()}
             if values["Instance Type"] in skus and (purchase := _aws_purchase(values)) is not None:
                 _keep(found, _aws_listed(values, region, purchase, source, f"{url}:{number}"), f"{url}:{number}")
@@ -98,7 +98,7 @@ def aws_prices(region: str, skus: Collection[str], index_url: str = AWS_INDEX) -
 
 
 def _aws_purchase(values: dict[str, str]) -> str | None:
-    """How the row is bought; None for what is not a plain Linux machine by the hour."""
+    """Return how the row is purchased; None for anything but a plain Linux machine by the hour."""
     plain = (values["Tenancy"], values["Operating System"], values["Pre Installed S/W"], values["CapacityStatus"])
     if plain != ("Shared", "Linux", "NA", "Used") or values["Unit"] not in ("Hrs", "Hours"):
         return None
@@ -111,19 +111,19 @@ def _aws_purchase(values: dict[str, str]) -> str | None:
 
 def _aws_listed(values: dict[str, str], region: str, purchase: str, source: str, place: str) -> Listed:
     if values["Currency"] != "USD":
-        raise DataError(f"{place}: the price is in {printable(values['Currency'], 20)!r}; only USD is taken")
+        raise DataError(f"{place}: the price is in {printable(values['Currency'], 20)!r}; only USD is accepted")
     usd = _amount(values["PricePerUnit"], place)
     return Listed("aws", values["Instance Type"], region, purchase, usd, _day(values["EffectiveDate"], place), source)
 
 
 def azure_prices(region: str, sku: str, url: str = AZURE_PRICES) -> list[Listed]:
-    """Linux prices of the size `sku` in a region: on demand and spot.
+    """Return the Linux prices of the size `sku` in a region: on demand and spot.
 
     Raises:
-        DataError: as `aws_prices`; also where the pages go in a circle or are too many.
+        DataError: as `aws_prices`; or the pages form a loop or are too many.
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]+", sku) or not re.fullmatch(r"[a-z0-9]+", region):
-        raise DataError(f"azure: {printable(sku)!r} in {printable(region)!r} is no size and region to ask for")
+        raise DataError(f"azure: {printable(sku)!r} in {printable(region)!r} is not a size and a region")
     wanted = (
         f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}' "
         f"and armSkuName eq '{sku}'"
@@ -133,12 +133,12 @@ def azure_prices(region: str, sku: str, url: str = AZURE_PRICES) -> list[Listed]
     seen: set[str] = set()
     while page:
         if page in seen or len(seen) >= MAX_PAGES:
-            raise DataError(f"{url}: the pages go in a circle, or are more than {MAX_PAGES}; at {printable(page)}")
+            raise DataError(f"{url}: the pages form a loop or are more than {MAX_PAGES}; at {printable(page)}")
         seen.add(page)
         content = _json(page)
         items, following = content.get("Items"), content.get("NextPageLink")
         if not isinstance(items, list) or not isinstance(following, str | None):
-            raise DataError(f"{printable(page)}: is no page as Azure documents it: it has no list 'Items'")
+            raise DataError(f"{printable(page)}: is not a page as Azure documents it: it has no list 'Items'")
         for item in items:
             listed = _azure_listed(item, region, sku, url, page)
             if listed is not None:
@@ -148,33 +148,39 @@ def azure_prices(region: str, sku: str, url: str = AZURE_PRICES) -> list[Listed]
 
 
 def _azure_listed(item: object, region: str, sku: str, url: str, page: str) -> Listed | None:
-    """The price in an item; None for Windows, low priority, and what was not asked for."""
+    """Return the price in an item; None for Windows, low priority, and anything that was not requested."""
     place = printable(page)
     if not isinstance(item, dict):
-        raise DataError(f"{place}: an item is no mapping")
+        raise DataError(f"{place}: an item is not a mapping")
     texts = {name: item.get(name) for name in ("productName", "skuName", "armSkuName", "armRegionName", "type")}
     if not all(isinstance(value, str) for value in texts.values()):
         raise DataError(f"{place}: an item lacks one of {', '.join(texts)}")
     names = str(texts["productName"]), str(texts["skuName"])
-    is_asked = (texts["armSkuName"], texts["armRegionName"], texts["type"]) == (sku, region, "Consumption")
-    is_asked = is_asked and item.get("isPrimaryMeterRegion") is not False  # the same again, for another region's meter
-    if not is_asked or "Windows" in names[0] or "Low Priority" in names[1] or item.get("unitOfMeasure") != "1 Hour":
+    is_requested = (texts["armSkuName"], texts["armRegionName"], texts["type"]) == (sku, region, "Consumption")
+    is_requested = (
+        is_requested and item.get("isPrimaryMeterRegion") is not False
+    )  # a duplicate, for another region's meter
+    if not is_requested or "Windows" in names[0] or "Low Priority" in names[1] or item.get("unitOfMeasure") != "1 Hour":
         return None
     if item.get("currencyCode") != "USD":
-        raise DataError(f"{place}: the price is in {printable(item.get('currencyCode'), 20)!r}; only USD is taken")
+        raise DataError(f"{place}: the price is in {printable(item.get('currencyCode'), 20)!r}; only USD is accepted")
     purchase = "spot" if names[1].endswith("Spot") else "on_demand"
     usd = _amount(str(item.get("retailPrice")), place)
     return Listed("azure", sku, region, purchase, usd, _day(str(item.get("effectiveStartDate")), place), url)
 
 
 def _keep(found: dict[str, Listed], listed: Listed, place: str) -> None:
-    """Adds a price; zero is the list's way to say that there is none."""
+    """Add a price; zero is how the lists say that there is none.
+
+    Raises:
+        DataError: there is another price for the same machine.
+    """
     before = found.get(listed.id)
     if listed.usd_per_hour == 0:
         return
     if before is not None and before.usd_per_hour != listed.usd_per_hour:
         raise DataError(
-            f"{place}: {listed.id!r} costs {listed.usd_per_hour} here and {before.usd_per_hour} before; which holds?"
+            f"{place}: {listed.id!r} costs {listed.usd_per_hour} here and {before.usd_per_hour} before; which is right?"
         )
     found[listed.id] = listed
 
@@ -192,21 +198,25 @@ def _amount(text: str, place: str) -> Decimal:
 
 def _day(text: str, place: str) -> str:
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T|$)", text):
-        raise DataError(f"{place}: {printable(text, 40)!r} is no date")
+        raise DataError(f"{place}: {printable(text, 40)!r} is not a date")
     return text[:10]
 
 
 def _same_host(base: str, url: str) -> str:
-    """The absolute address of `url`; a list that sends elsewhere is not followed."""
+    """Return the absolute address of `url`, which must have the scheme and host of `base`.
+
+    Raises:
+        DataError: it has others.
+    """
     joined = urljoin(base, url)
     if urlsplit(joined)[:2] != urlsplit(base)[:2]:
-        raise DataError(f"{base}: sends to {printable(joined)}, another place; not followed")
+        raise DataError(f"{base}: points to {printable(joined)} on another host; not followed")
     return joined
 
 
 def _open(url: str) -> HTTPResponse:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DataError(f"{printable(url)}: is no http address")
+        raise DataError(f"{printable(url)}: is not an http address")
     request = urllib.request.Request(url, headers={"User-Agent": "tta-harness"})  # noqa: S310  (http or https, above)
     try:
         response = urllib.request.urlopen(request, timeout=SILENCE_S)  # noqa: S310
@@ -218,7 +228,7 @@ def _open(url: str) -> HTTPResponse:
 
 
 def _lines(url: str) -> Iterator[str]:
-    """The lines of a text as they come; never more of it in memory than one."""
+    """Yield the lines of a text as they arrive; only one is in memory at a time."""
     total = 0
     with _open(url) as response:
         declared = response.headers.get("Content-Length")
@@ -233,24 +243,24 @@ def _lines(url: str) -> Iterator[str]:
         except UnicodeDecodeError:
             raise DataError(f"{url}: is not UTF-8 within the first {total:,} bytes") from None
         except (OSError, HTTPException) as error:
-            raise DataError(f"{url}: broke off after {total:,} bytes: {printable(error)}") from None
+            raise DataError(f"{url}: was interrupted after {total:,} bytes: {printable(error)}") from None
     if declared is not None and declared.isdigit() and total < int(declared):
         raise DataError(f"{url}: was cut off after {total:,} of {int(declared):,} bytes")
 
 
 def _json(url: str) -> dict[str, Any]:
-    """A page of JSON, its numbers exact."""
+    """Return the object in a page of JSON, with exact numbers."""
     with _open(url) as response:
         try:
             data = response.read(MAX_PAGE_BYTES + 1)
         except (OSError, HTTPException) as error:
-            raise DataError(f"{printable(url)}: broke off: {printable(error)}") from None
+            raise DataError(f"{printable(url)}: was interrupted: {printable(error)}") from None
     if len(data) > MAX_PAGE_BYTES:
         raise DataError(f"{printable(url)}: has more than {MAX_PAGE_BYTES:,} bytes")
     try:
         content = json.load(io.BytesIO(data), parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{printable(url)}: is no JSON: {printable(error)}") from None
+        raise DataError(f"{printable(url)}: is not JSON: {printable(error)}") from None
     if not isinstance(content, dict):
-        raise DataError(f"{printable(url)}: is no JSON object")
+        raise DataError(f"{printable(url)}: is not a JSON object")
     return content

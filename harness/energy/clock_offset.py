@@ -1,4 +1,4 @@
-"""A node's clock against the referee's, from round trips: offset, linear drift, and what is left over. Pure."""
+"""A node's clock against the referee's, from round trips: offset, linear drift, and residual error. Pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from harness.log.power_format import ClockOffset
 
-MAX_DRIFT = 500e-6  # what NTP may slew a clock by; a steeper line is no drift but a jump
-UNKNOWN_DRIFT = 100e-6  # of two quartz clocks with one measurement between them: some 50 ppm each
-UNKNOWN_ERROR_S = 0.4  # of a node that logs no offset: the limit of MLPerf's inference power flow for NTP
+MAX_DRIFT = 500e-6  # the most that NTP slews a clock by; a steeper line is a jump, not a drift
+UNKNOWN_DRIFT = 100e-6  # for two quartz clocks compared only once: about 50 ppm each
+UNKNOWN_ERROR_S = 0.4  # for a node that logs no offset: the limit for NTP in MLPerf's inference power flow
 
 
 @dataclass(frozen=True, slots=True)
 class NodeClock:
-    """offset of the node less the referee = offset_ns + drift x (node's time - at_ns).
+    """Node's time - referee's time = offset_ns + drift x (node's time - at_ns).
 
-    error_s: what no line through the measurements can explain, and half the fastest round trip: how far the two
-        clocks may be apart after correction. is_known: whether there was a measurement at all.
+    error_s: how far the two clocks may be apart after correction: what a line through the measurements does not
+        explain, plus half the fastest round trip. is_known: whether there was a measurement at all.
     """
 
     at_ns: int
@@ -34,10 +34,10 @@ class NodeClock:
 
 
 def node_clock(offsets: Sequence[ClockOffset], start_ns: int, stop_ns: int) -> NodeClock:
-    """The clock of a node by its measured offsets, for a run from `start_ns` to `stop_ns` of the referee's clock.
+    """Fit the clock of a node to its measured offsets, for a run from `start_ns` to `stop_ns` of the referee's clock.
 
-    Least squares, a measurement weighing the more the faster its round trip was. Without a measurement the two clocks
-    are taken for one, and the error for UNKNOWN_ERROR_S.
+    Least squares, weighted by the speed of the round trip. Without a measurement, the offset is taken to be 0 and the
+    error to be UNKNOWN_ERROR_S.
     """
     if not offsets:
         return NodeClock(0, 0, 0.0, UNKNOWN_ERROR_S, is_known=False)

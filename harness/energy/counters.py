@@ -1,8 +1,8 @@
-"""Energy counters: readings that wrap, fail, lie or begin anew, into joules since the first. Pure.
+"""Readings of an energy counter, which may wrap, fail, be wrong or be reset, as joules since the first. Pure.
 
-A counter that steps down has wrapped, if what it then has counted is what its device can have drawn; else one of the
-two readings was garbage, if the readings around it go on without it; else it was reset, and what it counted in
-between is lost. Every library has one of the three wrong, and the mistakes are of -260,914 J and +262,143 J.
+A counter that steps down has wrapped if its device can have drawn the resulting difference; else one of the two
+readings was garbage, if the readings around it are consistent without it; else the counter was reset, and what it
+counted in between is lost. Every library gets one of the three wrong, with errors of -260,914 J and +262,143 J.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from harness.log.power_format import Component, MeterSpec
 
-# What no device of today exceeds, in watts, where the meter does not say it: the biggest sockets draw 0.5 kW, their
-# memory 0.1 kW, the biggest accelerator modules 3 kW. Only counters that wrap ask for it.
+# Watts that no current device exceeds, if the meter does not declare a maximum: the biggest sockets draw 0.5 kW, their
+# memory 0.1 kW, the biggest accelerator modules 3 kW. Only used for counters that wrap.
 MAX_POWER_W: dict[Component, float] = {
     "cpu_package": 2_000.0,
     "core": 2_000.0,
@@ -29,10 +29,10 @@ MAX_POWER_ELSE_W = 1_000_000.0  # a row of racks
 class Counted:
     """A counter's readings as joules since the first good one.
 
-    points: (time in nanoseconds, joules), both rising, the joules perhaps not strictly.
+    points: (time in nanoseconds, joules), both increasing, the joules not strictly.
     wraps, resets: (time before, time after) in nanoseconds of each. garbage: times of readings left out because the
         readings around them contradict them.
-    unsure: the intervals in which a further whole wrap fits into what the device can draw, so that nobody knows.
+    unsure: the intervals in which the device can have drawn a further whole wrap.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -43,7 +43,7 @@ class Counted:
 
 
 def unwrap(readings: Sequence[tuple[int, float]], spec: MeterSpec) -> Counted:
-    """`readings`: (nanoseconds, joules) in strictly rising time, failed reads left out."""
+    """Count the joules. readings: (nanoseconds, joules) in strictly increasing time, without failed reads."""
     kept, garbage = _without_garbage(readings, spec)
     points: list[tuple[int, float]] = []
     wraps, resets, unsure = [], [], []
@@ -60,7 +60,7 @@ def unwrap(readings: Sequence[tuple[int, float]], spec: MeterSpec) -> Counted:
                 step_j += spec.wrap_at_j
             elif step_j < 0:
                 resets.append(interval)
-                step_j = 0.0  # at least; the joules are void
+                step_j = 0.0  # the least it can be; the joules are void
             if spec.wrap_at_j is not None and step_j + spec.wrap_at_j <= most_j:
                 unsure.append(interval)
             total_j += step_j
@@ -69,13 +69,13 @@ def unwrap(readings: Sequence[tuple[int, float]], spec: MeterSpec) -> Counted:
 
 
 def _most_j(spec: MeterSpec, from_ns: int, to_ns: int) -> float:
-    """Joules that the device cannot exceed in that time."""
+    """The most joules that the device can draw in that time."""
     max_power_w = spec.max_power_w or MAX_POWER_W.get(spec.component, MAX_POWER_ELSE_W)
     return max_power_w * (to_ns - from_ns) / 1e9
 
 
 def _is_wrap(spec: MeterSpec, before: tuple[int, float], after: tuple[int, float]) -> bool:
-    """Whether a step down is a wrap: both within the range, and no more drawn than the device can."""
+    """Whether a step down is a wrap: both readings are in the range, and the device can have drawn the difference."""
     if spec.wrap_at_j is None or before[1] > spec.wrap_at_j:
         return False
     return after[1] + spec.wrap_at_j - before[1] <= _most_j(spec, before[0], after[0])
@@ -84,14 +84,14 @@ def _is_wrap(spec: MeterSpec, before: tuple[int, float], after: tuple[int, float
 def _without_garbage(
     readings: Sequence[tuple[int, float]], spec: MeterSpec
 ) -> tuple[list[tuple[int, float]], list[int]]:
-    """The readings less single ones that the ones around them contradict: a 0 of a read that failed, a bit flipped."""
+    """The readings without single ones that their neighbours contradict: a 0 from a failed read, a flipped bit."""
     kept: list[tuple[int, float]] = []
     garbage = []
     for index, reading in enumerate(readings):
         if kept and reading[1] < kept[-1][1] and not _is_wrap(spec, kept[-1], reading):
             later = readings[index + 1] if index + 1 < len(readings) else None
             if later is not None and later[1] >= kept[-1][1]:
-                garbage.append(reading[0])  # too low, and the next goes on from the one before
+                garbage.append(reading[0])  # too low, and the next one continues from the one before
                 continue
             if len(kept) > 1 and kept[-2][1] <= reading[1]:
                 garbage.append(kept.pop()[0])  # the one before was too high

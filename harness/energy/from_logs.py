@@ -93,14 +93,14 @@ def _energy(log: RunLog, limits: EnergyLimits, num_nodes: int | None) -> RunEner
         energy = run_energy(_on_one_clock(log), *window, hosts=hosts_of(log), num_nodes=num_nodes, limits=limits)
     except LogError:
         return _unplaced(log.nodes)
-    doubts = {
+    signs = {
         VoidReason.OTHER_RUN: any(is_of_another_run(node, log) for node in log.nodes),
         VoidReason.OUTSIDE_RUN: any(outside_run(node, log, window) is not None for node in log.nodes),
         VoidReason.UNATTRIBUTED: energy.joules is not None
         and any(unattributed(node, log) is not None for node in log.nodes),
     }
     return replace(
-        energy, void=tuple(sorted({*energy.void, *(reason for reason, applies in doubts.items() if applies)}))
+        energy, void=tuple(sorted({*energy.void, *(reason for reason, applies in signs.items() if applies)}))
     )
 
 

@@ -1,21 +1,21 @@
-"""One meter's energy over a time, and how well it is known. Pure.
+"""One meter's energy over a period, and how well it is known. Pure.
 
-Counters by difference, power by the trapezoid, both interpolated linearly onto exactly the start and the stop, on the
-monotonic time of the meter's node. What lies before and after changes nothing. Where the readings begin late or end
-early, the nearest power is held up to the edge: leaving that time out would make a frugal run of a lazy meter. How much
-of it is held is in `coverage`, and what it may be wrong by in `u_gap_j`.
+Counters are subtracted, and power is integrated by the trapezoidal rule; both are interpolated linearly to exactly the
+start and the stop, on the monotonic clock of the meter's node. Readings before and after change nothing. If the
+readings begin late or end early, the nearest power is held up to the edge: without it, a lazy meter would show a
+frugal run. `coverage` says how much is held, and `u_gap_j` how wrong that may be.
 
-Uncertainties are half widths meant to hold 95 %, in joules; they are independent, and add in squares:
+Uncertainties are half widths of 95 % intervals, in joules; they are independent, and add in squares:
 
-    u_meter     accuracy_pct of the joules: the meter as its maker or a calibration states it. Undeclared: 5 %, which
-                MLPerf demands of a meter; of a model 40 % (Fischer, arXiv 2509.22092: they are off by up to that).
+    u_meter     accuracy_pct of the joules, as the maker or a calibration states it. Undeclared: 5 %, which MLPerf
+                requires of a meter; for a model 40 % (Fischer, arXiv 2509.22092: models are off by up to that).
     u_sampling  what the power does between readings. Power: the larger difference between the trapezoid and the two
-                trapezoids over every other reading. A counter misses nothing within; at each edge the energy of the
-                interval that is cut can lie elsewhere in it, by its change of power times its smaller part.
+                trapezoids over every other reading. A counter misses nothing between its readings; at each edge, the
+                energy of the interval that is cut may be elsewhere in it: its change of power times its smaller part.
     u_sync      the clocks: their error at either edge (`sync_s`) times the power there.
-    u_gap       times without readings: held edges, and in power what is over two periods. Half of the span between
-                the least and the largest power seen, times their length, adding in squares. Gaps in a counter cost
-                nothing.
+    u_gap       time without readings: held edges, and for power also steps of over two periods. Half the difference
+                between the least and the greatest power seen, times their length, adding in squares. Gaps in a counter
+                cost nothing.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Points = Sequence[tuple[float, float]]  # (seconds, watts), or (seconds, joules 
 
 @dataclass(frozen=True, slots=True)
 class MeterIntegral:
-    """What one meter says about the time from a start to a stop.
+    """What one meter gives for the time from a start to a stop.
 
-    joules, mean_w: None where fewer than two good readings touch the time, or a counter was reset or may have wrapped
-        unseen within it.
-    right_riemann_j: MLPerf's sum beside it, each reading held back to the one before it, cut at start and stop; of
-        power meters only, and nothing is held beyond the readings.
+    joules, mean_w: None if fewer than two good readings bear on that time, or if a counter was reset or may have
+        wrapped unseen in it.
+    right_riemann_j: MLPerf's sum, with each reading held back to the previous one, cut at start and stop; for power
+        meters only, and nothing is held beyond the readings.
     coverage: share of the time between the first and the last reading, 0 to 1.
     longest_gap_s: longest time without a good reading, edges included. median_step_s: None with fewer than two.
     num_samples: good readings from start to stop, both included. num_failed: reads that gave nothing or garbage.
-    num_duplicates: readings with the very time of the one before, left out. num_backwards: readings earlier than one
-        before them, left out; a clock that steps back makes the rest of the times doubtful.
-    num_wraps, num_resets, num_unsure: of a counter, within the time; unsure: two wraps could hide.
+    num_duplicates: readings with the same time as the previous one, left out. num_backwards: readings earlier than
+        a previous one, left out; a clock that steps back makes all the other times doubtful.
+    num_wraps, num_resets, num_unsure: of a counter, within that time; unsure: a second wrap may be hidden.
     start_w, stop_w: power at the edges.
     """
 
@@ -75,7 +75,7 @@ class MeterIntegral:
 
     @property
     def uncertainty_j(self) -> float | None:
-        """Half width of the 95 % interval; None where there are no joules."""
+        """Half width of the 95 % interval; None without joules."""
         if self.joules is None:
             return None
         return math.hypot(self.u_meter_j, self.u_sampling_j, self.u_sync_j, self.u_gap_j)
@@ -84,10 +84,9 @@ class MeterIntegral:
 def integrate_meter(
     spec: MeterSpec, samples: Sequence[Sample], start_ns: int, stop_ns: int, *, sync_s: float = 0.0
 ) -> MeterIntegral:
-    """The energy that the meter saw from `start_ns` to `stop_ns`.
+    """Return the energy that the meter saw from `start_ns` to `stop_ns`, both on the clock of the samples.
 
-    `start_ns` and `stop_ns` are on the clock of the samples; `sync_s` is how far that may be from the run's clock, in
-    seconds.
+    sync_s: how far that clock may be from the run's clock.
 
     Raises:
         LogError: the stop is not after the start, or a sample is negative or not finite.
@@ -136,7 +135,7 @@ def integrate_meter(
 
 @dataclass(slots=True)
 class _Series:
-    """Readings in strictly rising time, and the times of those that are not among them, in nanoseconds."""
+    """Readings in strictly increasing time, and the times of the ones left out, in nanoseconds."""
 
     good: list[tuple[int, float]]
     failed: list[int]
@@ -165,7 +164,7 @@ def _ordered(spec: MeterSpec, samples: Sequence[Sample]) -> _Series:
 def _with_joules(seen: MeterIntegral, spec: MeterSpec, points: Points, length_s: float, sync_s: float) -> MeterIntegral:
     is_counter = spec.kind == "energy_j"
     powers = _mean_powers(points) if is_counter else [(at_s, power_w) for at_s, power_w in points]
-    # Seconds at either edge that no reading reaches, and the power that is held over them.
+    # Seconds without readings at either edge, and the power that is held over them.
     held = [(max(0.0, points[0][0]), powers[0][1]), (max(0.0, length_s - points[-1][0]), powers[-1][1])]
     joules = (_counted if is_counter else _trapezoid)(points, length_s)
     joules += math.fsum(held_s * power_w for held_s, power_w in held)
@@ -188,7 +187,7 @@ def _with_joules(seen: MeterIntegral, spec: MeterSpec, points: Points, length_s:
         start_w=start_w,
         stop_w=stop_w,
         u_meter_j=joules * (spec.accuracy_pct or undeclared_pct) / 100,
-        u_sampling_j=_edge_doubt(points, length_s) if is_counter else _sampling_doubt(points, length_s),
+        u_sampling_j=_edge_uncertainty(points, length_s) if is_counter else _sampling_uncertainty(points, length_s),
         u_sync_j=sync_s * math.hypot(start_w, stop_w),
         u_gap_j=span_w / 2 * math.hypot(*gaps_s),
     )
@@ -210,12 +209,12 @@ def _right_riemann(points: Points, length_s: float) -> float:
 
 
 def _counted(points: Points, length_s: float) -> float:
-    """The counter at the stop less the counter at the start, as far as it was read."""
+    """The counter at the stop minus the counter at the start, as far as it was read."""
     return _power_at(points, length_s) - _power_at(points, 0.0)
 
 
 def _power_at(points: Points, at_s: float) -> float:
-    """The value at `at_s` on the polygon through `points`; that of the nearest end outside."""
+    """The value at `at_s` on the polygon through `points`; outside, that of the nearest end."""
     if at_s <= points[0][0]:
         return points[0][1]
     for (from_s, from_value), (to_s, to_value) in pairwise(points):
@@ -225,23 +224,23 @@ def _power_at(points: Points, at_s: float) -> float:
 
 
 def _mean_powers(points: Points) -> list[tuple[float, float]]:
-    """(start of the interval, mean watts over it) of every interval of a counter."""
+    """(start, mean watts) of every interval of a counter."""
     return [(from_s, (to_j - from_j) / (to_s - from_s)) for (from_s, from_j), (to_s, to_j) in pairwise(points)]
 
 
-def _sampling_doubt(points: Points, length_s: float) -> float:
+def _sampling_uncertainty(points: Points, length_s: float) -> float:
     whole_j = _trapezoid(points, length_s)
     halves = ([points[0], *points[first:-1:2], points[-1]] for first in (1, 2))
     return max(abs(_trapezoid(half, length_s) - whole_j) for half in halves)
 
 
-def _edge_doubt(points: Points, length_s: float) -> float:
-    """Of a counter: the first and the last interval are cut, and their energy need not lie evenly in them."""
+def _edge_uncertainty(points: Points, length_s: float) -> float:
+    """For a counter: the first and last interval are cut, and their energy may be unevenly distributed in them."""
     powers = [power_w for _, power_w in _mean_powers(points)]
-    doubts = []
+    parts = []
     for edge_s, index, neighbour in ((0.0, 0, 1), (length_s, len(powers) - 1, len(powers) - 2)):
         from_s, to_s = points[index][0], points[index + 1][0]
         smaller_s = max(0.0, min(edge_s - from_s, to_s - edge_s))
         other_w = powers[neighbour] if 0 <= neighbour < len(powers) else 0.0
-        doubts.append(abs(powers[index] - other_w) * smaller_s)
-    return math.hypot(*doubts)
+        parts.append(abs(powers[index] - other_w) * smaller_s)
+    return math.hypot(*parts)

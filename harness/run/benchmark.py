@@ -1,4 +1,4 @@
-"""One benchmark as `tta run` was asked for it: the request, the plan its runs share, and the execution of one run."""
+"""One benchmark, as `tta run` requests it: the request, the plan that its runs share, and the execution of a run."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Prepared data on disk: made once, verified by digest before every result, kept.
+"""Prepared data on disk: created once, verified by digest before every result, and kept.
 
     <cache>/<workload>_<suite>/data/...        what the workload wrote
-    <cache>/<workload>_<suite>/digests.json    size, time stamp and SHA-256 of each file
-    <cache>/<workload>_<suite>/downloads/...   what the workload fetched (`data_dir.parent / "downloads"`); kept, also
-                                               when preparing fails, so that the next attempt goes on from there
-    <cache>/<workload>_<suite>/preparing-*     what is being prepared; tidied away by the next call if it was killed
+    <cache>/<workload>_<suite>/digests.json    size, timestamp and SHA-256 of each file
+    <cache>/<workload>_<suite>/downloads/...   what the workload downloaded (`data_dir.parent / "downloads"`); kept
+                                               even if preparation fails, so that the next attempt resumes
+    <cache>/<workload>_<suite>/preparing-*     a preparation in progress; the next call removes one that was killed
 
-The data set's digest is the SHA-256 over `<sha256>  <path>` lines sorted by path, so that `sha256sum`
-can redo it. A file whose size and time stamp have not moved is not read again. A cache that cannot be written, a shared
-one for example, is used for reading if it has the data; what cannot be noted in it is taken again each time.
+The digest of a data set is the SHA-256 of its `<sha256>  <path>` lines sorted by path, so that `sha256sum` can
+reproduce it. A file whose size and timestamp are unchanged is not read again. A cache that cannot be written, such as
+a shared one, is used read-only if it has the data; digests that cannot be stored there are computed each time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ METADATA_NAME = "metadata.json"
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A prepared data set. digest: SHA-256 over all files. metadata: what a workload may know beforehand."""
+    """A prepared data set. digest: SHA-256 of all files. metadata: what a workload may know before the clock starts."""
 
     path: Path
     digest: str
@@ -43,20 +43,20 @@ class DataSet:
 
 
 def default_cache() -> Path:
-    """`$TTA_DATA`, else `tta` in the user's cache folder."""
+    """Return `$TTA_DATA`, or `tta` in the user's cache folder."""
     if place := os.environ.get("TTA_DATA"):
         return Path(place)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tta"
 
 
 def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = None) -> DataSet:
-    """The data set of a suite, made now if it is not there.
+    """Return the data set of a suite; prepare it if it is missing.
 
-    A preparation that fails leaves nothing behind but what was downloaded; two at the same time wait for each other.
+    A preparation that fails leaves only its downloads behind; simultaneous ones wait for each other.
 
     Raises:
-        DataError: the data cannot be had, or what is there is damaged.
-        OutputError: the cache cannot be written, and the data are not in it.
+        DataError: the data are not available, or damaged.
+        OutputError: the cache cannot be written and does not have the data.
     """
     folder = cache / f"{workload.name}_{suite}"
     data = folder / "data"
@@ -67,10 +67,10 @@ def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = N
         except OSError:
             if not data.is_dir():
                 raise
-            return read(data, is_noted=False)  # complete, because it was renamed into its place
+            return read(data, is_noted=False)  # complete, because it was renamed into place
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for left in folder.glob("preparing-*"):  # of one that was killed: whoever holds the lock is alone here
+            for left in folder.glob("preparing-*"):  # of a call that was killed: no other call has the lock
                 shutil.rmtree(left, ignore_errors=True)
             if not data.is_dir():
                 temporary = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder))
@@ -86,9 +86,9 @@ def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = N
 
 
 def read(data: Path, is_noted: bool = True) -> DataSet:
-    """The data set in the folder `data`, its digest taken now.
+    """Return the data set in the folder `data`, with its current digest.
 
-    is_noted: write the digests down for the next time; only under the lock.
+    is_noted: store the digests for the next call; only under the lock.
 
     Raises:
         DataError: it has no metadata.json, or a file cannot be read.
@@ -98,9 +98,9 @@ def read(data: Path, is_noted: bool = True) -> DataSet:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {data} and prepare again") from None
     if not isinstance(content, dict):
-        raise DataError(f"{data / METADATA_NAME}: is not a JSON object; delete {data} and prepare again")
-    stamps = data.parent / "digests.json"
-    known = _known(stamps)
+        raise DataError(f"{data / METADATA_NAME}: must be a JSON object; delete {data} and prepare again")
+    digests_path = data.parent / "digests.json"
+    known = _known(digests_path)
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(path for path in data.rglob("*") if path.is_file()):
         name, status = path.relative_to(data).as_posix(), path.stat()
@@ -112,8 +112,8 @@ def read(data: Path, is_noted: bool = True) -> DataSet:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     if is_noted and found != known:
-        with suppress(OSError):  # it costs the next call time, and nothing else
-            stamps.write_text(json.dumps(found, indent=1))
+        with suppress(OSError):  # this only costs the next call time
+            digests_path.write_text(json.dumps(found, indent=1))
     lines = "".join(f"{entry['sha256']}  {name}\n" for name, entry in sorted(found.items()))
     return DataSet(
         path=data,
@@ -124,10 +124,10 @@ def read(data: Path, is_noted: bool = True) -> DataSet:
     )
 
 
-def _known(stamps: Path) -> dict[str, dict[str, Any]]:
-    """What was found the last time; nothing if that cannot be read, which costs only time."""
+def _known(digests_path: Path) -> dict[str, dict[str, Any]]:
+    """Return the stored digests; empty if they cannot be read, which only costs time."""
     try:
-        known = json.loads(stamps.read_bytes())
+        known = json.loads(digests_path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(known, dict):
@@ -138,10 +138,10 @@ def _known(stamps: Path) -> dict[str, dict[str, Any]]:
 
 
 def drop_caches(data: Path) -> tuple[bool, dict[str, Any]]:
-    """Asks the operating system to forget the data files, so that a run reads them from the disk.
+    """Ask the operating system to drop the data files from its cache, so that a run reads them from the disk.
 
-    `posix_fadvise` needs no privilege and touches nobody else's files; it says nothing of what the kernel did
-    with the request, nor of caches in storage. Returns whether every file was asked for, and how.
+    `posix_fadvise` needs no privilege and affects no other files. It does not report what the kernel did, and does
+    not reach the caches of the storage. Returns whether the request was made for every file, and how.
     """
     num_files = 0
     paths = [path for path in data.rglob("*") if path.is_file()]

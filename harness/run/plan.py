@@ -1,4 +1,4 @@
-"""What is decided before a run begins, what is seen of it while it goes on, and how it ended."""
+"""The plan of a run, its progress, its outcome, and the protocols of the worker and of the view."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from harness.workload import HyperparameterValue
 class Plan:
     """What is decided before a run begins.
 
-    full_curve: do not stop at the target but at `max_samples`: how reference runs are made, from which
-        targets and convergence points are derived. Such a run is never a result.
-    prices_digest: of the price book in force, by which this run is priced for good; None where the rules have none.
-    module, module_path: what a run of the open division replaces parts of the workload with, and where it lies.
-    energy_limits: what the rules ask of a measurement.
+    full_curve: stop at `max_samples` instead of the target, for reference runs, from which targets and convergence
+        points are derived. Such a run is never a result.
+    prices_digest: the price book in force, which prices this run permanently; None if the rules have none.
+    module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
+    energy_limits: what the rules require of a measurement.
     """
 
     rules: BenchmarkRules
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The run's configuration as the log shows it."""
+        """The configuration of the run as logged."""
         return {
             "benchmark": self.rules.name,
             "workload": self.rules.workload,
@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def run_config(self) -> dict[str, Any]:
-        """The same as the worker gets it: the fields of `RunConfig`."""
+        """The configuration for the worker: the fields of `RunConfig`."""
         return {
             "workload": self.rules.workload,
             "suite": self.rules.suite,
@@ -82,12 +82,12 @@ class Plan:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """The command that opens a session: its configuration, and the module to load before."""
+        """The command that opens a session: its configuration, and the module to load first."""
         module = None if self.module is None else {**self.module.record(), "path": str(self.module_path)}
         return {"do": "open", "config": self.run_config, "module": module}
 
     def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
-        """Key, value and metadata of every event that is written before anything is done."""
+        """Yield key, value and metadata of each event that is written before the worker starts."""
         rules, system = self.rules, self.system
         origin = {
             "version": keys.FORMAT_VERSION,
@@ -117,9 +117,9 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """What the live view shows; rewritten in place as the run goes on.
+    """What the live view shows, updated in place during the run.
 
-    power_source: "none" where no meter was asked for. power_w: None while it is not known.
+    power_source: "none" without a meter. power_w: None while it is unknown.
     """
 
     phase: str = "starting"
@@ -133,7 +133,7 @@ class Progress:
 
 
 class View(Protocol):
-    """Who watches a run."""
+    """What shows a run to the user."""
 
     def begin(self, plan: Plan, progress: Progress) -> None: ...
     def tick(self, elapsed_ns: int) -> None: ...
@@ -157,8 +157,8 @@ class Outcome:
         return self.status == "success"
 
 
-class WorkerLost(WorkerError):  # noqa: N818  (an event in the life of a run)
-    """The worker went away. `reason` is a run's reason: "crashed" or "oom"."""
+class WorkerLost(WorkerError):  # noqa: N818  (an event of a run, not an error in tta)
+    """The worker ended on its own. reason: that of the run, "crashed" or "oom"."""
 
     def __init__(self, message: str, reason: str = "crashed") -> None:
         super().__init__(message)
@@ -166,11 +166,11 @@ class WorkerLost(WorkerError):  # noqa: N818  (an event in the life of a run)
 
 
 class WorkerTimeout(WorkerError):  # noqa: N818
-    """The worker gave no answer in time."""
+    """The worker did not answer in time."""
 
 
 class Worker(Protocol):
-    """What the referee needs of the other side; a scripted one stands in for it in tests."""
+    """What the referee needs of the training processes; tests use a scripted one."""
 
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...

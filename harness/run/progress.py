@@ -1,7 +1,7 @@
-"""What a person sees of a run while it goes on: a live panel in a terminal, plain lines elsewhere, or nothing.
+"""What the user sees during a run: a live panel in a terminal, plain lines elsewhere, or nothing.
 
-Everything goes to standard error. Without a terminal there is one line per evaluation and one a minute,
-because a run of five hours that says nothing for five hours gets killed.
+Everything goes to standard error. Without a terminal there is one line per evaluation and at least one per minute,
+because a run that prints nothing for five hours gets killed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _MINUTE_NS = 60_000_000_000
-_FRAME_NS = 500_000_000  # two frames a second: a frame costs some milliseconds of one core
+_FRAME_NS = 500_000_000  # two frames a second: a frame costs a few milliseconds of one core
 _BAR_CELLS = 32
 
 
 class QuietView:
-    """Says nothing until something ends without its target."""
+    """Prints nothing, except for a run that ended without reaching its target."""
 
     def begin(self, plan: Plan, progress: Progress) -> None:
         self._plan = plan
@@ -44,7 +44,7 @@ class QuietView:
 
 
 class LineView:
-    """One plain line an evaluation, and one a minute."""
+    """One plain line per evaluation, and one per minute in between."""
 
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
         self._stream = TolerantStream(stream)
@@ -53,26 +53,26 @@ class LineView:
 
     def begin(self, plan: Plan, progress: Progress) -> None:
         self._plan, self._progress, self._last_ns = plan, progress, 0
-        self._say(f"{plan.rules.name}, seed {plan.seed}: starting the worker")
+        self._print(f"{plan.rules.name}, seed {plan.seed}: starting the worker")
 
     def tick(self, elapsed_ns: int) -> None:
         if elapsed_ns - self._last_ns >= _MINUTE_NS:
             self._last_ns = elapsed_ns
-            self._say(f"{self._progress.phase}; {_state(self._plan, self._progress, elapsed_ns, self._usd_per_hour)}")
+            self._print(f"{self._progress.phase}; {_state(self._plan, self._progress, elapsed_ns, self._usd_per_hour)}")
 
     def evaluation(self, elapsed_ns: int) -> None:
         self._last_ns = elapsed_ns
-        self._say(_state(self._plan, self._progress, elapsed_ns, self._usd_per_hour))
+        self._print(_state(self._plan, self._progress, elapsed_ns, self._usd_per_hour))
 
     def end(self, outcome: Outcome) -> None:
-        self._say(_ended(outcome))
+        self._print(_ended(outcome))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(f"run {self._plan.index}: {text}", file=self._stream, flush=True)
 
 
 class LiveView:
-    """A panel in the terminal that is redrawn in place; one line stays for every run that ended."""
+    """A panel in the terminal, redrawn in place; one line remains of each run."""
 
     def __init__(self, stream: TextIO, usd_per_hour: Decimal | None) -> None:
         from rich.console import Console
@@ -86,7 +86,7 @@ class LiveView:
         from rich.live import Live
 
         self._plan, self._progress, self._drawn_ns = plan, progress, 0
-        # No refresh thread: frames are drawn from the referee's own ticks.
+        # No refresh thread: the ticks of the referee draw the frames.
         self._live = Live(self._panel(0), console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
@@ -122,14 +122,14 @@ class LiveView:
         speed = "–" if progress.samples_per_s is None else f"{progress.samples_per_s:,.0f} samples/s"
         panel.add_row("speed", Text(f"{speed}, {progress.samples:,} of at most {plan.rules.max_samples:,} samples"))
         seconds = _elapsed_s(progress, elapsed_ns)
-        panel.add_row("time", Text("the clock is not running yet" if seconds is None else f"{seconds:,.1f} s"))
+        panel.add_row("time", Text("the clock has not started" if seconds is None else f"{seconds:,.1f} s"))
         panel.add_row("power", Text(_power(progress)))
         panel.add_row("cost", Text(_cost(seconds, self._usd_per_hour)))
         return panel
 
 
 def open_view(is_quiet: bool, usd_per_hour: Decimal | None, stream: TextIO | None = None) -> View:
-    """The view that suits where standard error goes."""
+    """Return the view that suits standard error."""
     stream = stream or sys.stderr
     if is_quiet:
         return QuietView()
@@ -165,14 +165,14 @@ def _quality(plan: Plan, progress: Progress) -> str:
 
 
 def _bar(plan: Plan, progress: Progress) -> str:
-    """How far the best quality is on the way from the worst possible value to the target."""
+    """Draw the best quality as a fraction of the way from the worst possible value to the target."""
     if progress.best is None:
         return "·" * _BAR_CELLS
     low, high = plan.rules.quality_range
     worst = low if plan.rules.metric.direction == "max" else high
     way = plan.rules.target - worst
-    share = 1.0 if way == 0 else min(1.0, max(0.0, (progress.best - worst) / way))
-    cells = int(share * _BAR_CELLS)
+    fraction = 1.0 if way == 0 else min(1.0, max(0.0, (progress.best - worst) / way))
+    cells = int(fraction * _BAR_CELLS)
     return "█" * cells + "·" * (_BAR_CELLS - cells)
 
 

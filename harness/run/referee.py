@@ -1,15 +1,15 @@
 """One run, from the first line of the log to the last: clock, power, stop decision.
 
 header                                          everything that was decided beforehand
-tta_clock                                       where this clock's zero is; the meters begin
-world                                           every rank says who it is; a wrong world is refused
+tta_clock                                       the zero of this clock; the meters start
+world                                           every rank describes itself; a wrong world is refused
 init_start .. init_stop                         prepare()
-run_start                                       the clock runs, and never pauses
+run_start                                       the clock starts, and never pauses
   tta_data_open_start .. _stop                  start(data_dir)
   block_start .. block_stop, tracked_stats      train_block()
   eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
-run_stop                                        success, or aborted with a reason; the meters end
-tta_energy, tta_ledger, tta_end                 what the referee adds up; nobody has to believe it
+run_stop                                        success, or aborted with a reason; the meters stop
+tta_energy, tta_ledger, tta_end                 totals of the referee, which judges compute again
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from harness.run.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
 WATTS_EVERY_NS = 1_000_000_000
-_MAX_COUNT = 10**15  # what is counted here fits in a float and in a log
+_MAX_COUNT = 10**15  # counts up to this are exact in a float and in a log
 
 
-class _End(Exception):  # noqa: N818  (a way out of nested calls, not an error)
+class _End(Exception):  # noqa: N818  (leaves nested calls, not an error)
     """The run is over."""
 
     def __init__(self, status: str, reason: str, evidence: str) -> None:
@@ -47,10 +47,10 @@ class _End(Exception):  # noqa: N818  (a way out of nested calls, not an error)
 
 @dataclass
 class Referee:
-    """Runs a plan against a worker and writes the log.
+    """Runs a plan with a worker and writes the log.
 
-    is_interrupted: asked at every tick; true ends the run as aborted, interrupted.
-    drop_caches: makes the operating system forget the data files and returns what was done, for `cache_clear`.
+    is_interrupted: called at every tick; true ends the run as aborted, interrupted.
+    drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
     """
 
     plan: Plan
@@ -66,10 +66,10 @@ class Referee:
     _next_watts_ns: int = 0
 
     def run(self) -> Outcome:
-        """Carries the plan out; the log is closed and no process is left when this returns or raises.
+        """Execute the plan. When this returns or raises, the log is closed and no process is left.
 
         Raises:
-            OutputError: the log cannot be written. Interrupted: after the log was closed as aborted.
+            OutputError: the log cannot be written. Interrupted: the log was closed as aborted.
             UsageError, DataError: the workload refused its configuration or its data.
         """
         raised: TtaError | None = None
@@ -104,7 +104,7 @@ class Referee:
         return outcome
 
     def _dismiss(self) -> None:
-        """Lets a worker that is well close what it has opened; the run is over and nothing can change it."""
+        """Let a healthy worker close its files; the run is over, and nothing can change it."""
         with contextlib.suppress(WorkerError):
             self.worker.ask({"do": "close"}, lambda: None, CLOSE_LIMIT_S)
             self.worker.stop(CLOSE_LIMIT_S)
@@ -119,7 +119,7 @@ class Referee:
     def _run(self) -> None:
         plan = self.plan
         self._progress.power_source = self.power.source
-        self.power.begin(self.clock, plan.run_id)  # before the worker starts: no reading comes late for run_start
+        self.power.begin(self.clock, plan.run_id)  # before the worker: readings must not start after run_start
         world = self.worker.start(self._tick, START_LIMIT_S)
         self.log.event(keys.TTA_WORLD, world)
         self._refuse_wrong_world(world)
@@ -139,7 +139,7 @@ class Referee:
         self._ledger_ns["data"] += self.log.stop(keys.TTA_DATA_OPEN_STOP) - begin_ns
         touched = answer.get("touched_early")
         if not isinstance(touched, list):
-            raise WorkerError("the worker did not say which files it has opened")
+            raise WorkerError("the worker did not list the files it had opened")
         self.log.event(keys.TTA_DATA_TOUCHED_EARLY, touched)
         self._train()
 
@@ -147,7 +147,7 @@ class Referee:
         rules = self.plan.rules
         samples = confirmed = 0
         while True:
-            # The next multiple of the cadence that is still ahead; a large global batch may pass several.
+            # The next multiple of the cadence; a large global batch may pass several.
             due = (samples // rules.eval_every_samples + 1) * rules.eval_every_samples
             samples = self._block(samples, due - samples)
             quality = self._evaluate(samples)
@@ -158,25 +158,25 @@ class Referee:
                 raise _End("success", "target", evidence)
             if samples >= rules.max_samples:
                 if self.plan.full_curve:
-                    raise _End("aborted", "full_curve", f"{evidence}; run on to max_samples as asked")
+                    raise _End("aborted", "full_curve", f"{evidence}; run to max_samples as requested")
                 raise _End("aborted", "budget", f"{evidence}; max_samples is {rules.max_samples:,}")
             if self._elapsed_s() >= rules.max_seconds:
                 raise _End("aborted", "budget", f"{evidence}; max_seconds is {rules.max_seconds:g}")
 
     def _block(self, samples: int, num_samples: int) -> int:
-        """Trains one block and returns the samples seen by its end."""
+        """Train one block and return the samples up to its end."""
         begin_ns = self.log.start(keys.BLOCK_START, {"samples_count": samples})
         answer = self._ask({"do": "train", "num_samples": num_samples}, self._remaining_s())
         trained = _count(answer, "num_samples")
         if trained < num_samples:
-            raise WorkerError(f"a block of {num_samples:,} samples was asked for; the worker trained on {trained:,}")
+            raise WorkerError(f"a block of {num_samples:,} samples was requested; the worker trained on {trained:,}")
         samples += trained
         self._progress.samples = samples
         end_ns = self.log.stop(keys.BLOCK_STOP, {"samples_count": samples})
         loss, wait_s = _number(answer, "mean_loss"), _number(answer, "data_wait_s")
         block_s = (end_ns - begin_ns) / 1e9
         if not 0 <= wait_s <= block_s:
-            raise WorkerError(f"the worker claims to have waited {wait_s:.3f} s for data in a block of {block_s:.3f} s")
+            raise WorkerError(f"the worker reported {wait_s:.3f} s of waiting for data in a block of {block_s:.3f} s")
         self._ledger_ns["data"] += round(wait_s * 1e9)
         self._ledger_ns["train"] += end_ns - begin_ns - round(wait_s * 1e9)
         if not math.isfinite(loss):
@@ -232,15 +232,15 @@ class Referee:
         ranks = [rank.get("rank") for rank in world]
         if ranks != list(range(self.plan.num_devices)):
             raise UsageError(
-                f"{self.plan.num_devices} devices were declared, "
-                f"but {len(world)} worker processes came up (ranks {ranks})"
+                f"{self.plan.num_devices} devices were declared; "
+                f"{len(world)} worker processes started, with the ranks {ranks}"
             )
 
     def _resolved(self, config: object) -> dict[str, Any]:
-        """What the worker says it runs with, in the shape of `Plan.config`."""
-        told = mapping_or_empty(config)
-        told = {name: value for name, value in told.items() if name != "metadata"}
-        return {**told, "benchmark": f"{told.get('workload')}_{told.get('suite')}", "full_curve": self.plan.full_curve}
+        """Return the configuration that the worker reports, in the form of `Plan.config`."""
+        reported = {name: value for name, value in mapping_or_empty(config).items() if name != "metadata"}
+        benchmark = f"{reported.get('workload')}_{reported.get('suite')}"
+        return {**reported, "benchmark": benchmark, "full_curve": self.plan.full_curve}
 
     def _ask(self, command: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         answer = self.worker.ask(command, self._tick, timeout_s)
@@ -263,7 +263,7 @@ class Referee:
             raise Interrupted("interrupted by a signal")
 
     def _energy(self, start_ns: int | None, stop_ns: int) -> RunEnergy | None:
-        """What the meters say of the run; None if it was not metered, or its clock never ran."""
+        """Return the metered energy of the run; None without a meter, or if the clock never started."""
         nodes = self.power.end()
         if start_ns is None or not nodes:
             return None
@@ -272,7 +272,7 @@ class Referee:
             return run_energy(
                 nodes, origin_ns + start_ns, origin_ns + stop_ns, num_nodes=self.power.num_nodes, limits=limits
             )
-        except LogError:  # a run of no length, or readings that are none: whoever reads the power logs says why
+        except LogError:  # a run without length, or no usable reading: the checks of power logs report it
             return None
 
     def _elapsed_s(self) -> float:
@@ -280,22 +280,22 @@ class Referee:
         return (self.clock.elapsed_ns() - self._progress.run_start_ns) / 1e9
 
     def _remaining_s(self) -> float:
-        """How long an answer may take: to the end of the budget and the rules' grace beyond it."""
+        """Return the seconds that an answer may take: the rest of the budget, and the grace of the rules after it."""
         return max(0.0, self.plan.rules.max_seconds + self.plan.timing.answer_grace_s - self._elapsed_s())
 
 
 def _number(answer: Mapping[str, Any], name: str) -> float:
     value = answer.get(name)
     if not is_number(value):
-        raise WorkerError(f"the worker answered without a number as {name}")
+        raise WorkerError(f"the answer of the worker has no number {name}")
     try:
         return float(value)
-    except OverflowError:  # an integer of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         return math.inf
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
     value = answer.get(name)
     if not is_whole(value) or not 0 <= value <= _MAX_COUNT:
-        raise WorkerError(f"the worker answered without a count as {name}")
+        raise WorkerError(f"the answer of the worker has no count {name}")
     return value

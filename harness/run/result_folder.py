@@ -1,4 +1,4 @@
-"""The folder that `tta run` writes into: made new, or gone on with by --resume; never written over."""
+"""The folder that `tta run` writes to: created, or resumed with --resume; never overwritten."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.submission.layout import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME
 
 
 def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, run_log.RunLog]:
-    """Makes `folder` with the system description and the module in it; returns the finished runs that it has already.
+    """Create `folder` with the system description and the module; return the finished runs that it already has.
 
-    plan: what all runs share. module_text: empty without a module. is_resumed: go on in a folder that is there.
+    plan: shared by all runs. module_text: empty without a module. is_resumed: continue in an existing folder.
 
     Raises:
-        OutputError: it is there and not resumed, has runs of another benchmark or module, or cannot be written.
+        OutputError: it exists and is not resumed, has runs of another benchmark or module, or cannot be written.
     """
     done: dict[int, run_log.RunLog] = {}
     try:
@@ -34,7 +34,7 @@ def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) 
         _keep(folder, plan.module, module_text)
     except FileExistsError:
         raise OutputError(
-            f"{folder}: exists already; choose another --out, or add the runs that are missing with --resume"
+            f"{folder}: already exists; choose another --out, or add the missing runs with --resume"
         ) from None
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
@@ -42,9 +42,9 @@ def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) 
 
 
 def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
-    """The finished runs in `folder`; what was broken off is moved to `unfinished/`, never deleted.
+    """Return the finished runs in `folder`; unfinished ones are moved to `unfinished/`, never deleted.
 
-    A file that no run of ours is called by, as a copy that somebody made, stays where it is.
+    A file whose name is not that of a run, such as a copy, stays where it is.
     """
     done = {}
     matches = [RESULT_PATTERN.fullmatch(path.name) for path in sorted(folder.iterdir())]
@@ -59,8 +59,8 @@ def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
                 raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
             if log.field(keys.TTA_CONFIG, "module") != plan.config["module"]:
                 raise OutputError(
-                    f"{path}: was run with {_named(log.field(keys.TTA_CONFIG, 'module'))}, which is not the one given "
-                    f"now, {_named(plan.config['module'])}; give that, or choose another --out"
+                    f"{path}: was run with {_named(log.field(keys.TTA_CONFIG, 'module'))}, but "
+                    f"{_named(plan.config['module'])} is given now; give the same one, or choose another --out"
                 )
             done[int(match[1])] = log
         else:
@@ -71,7 +71,7 @@ def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
 
 
 def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
-    """Moves the power logs of runs that are not finished; the idle baseline stays."""
+    """Move the power logs of unfinished runs; the idle baseline stays."""
     for power in sorted((folder / POWER_FOLDER).glob("result_*")):
         if power.name not in kept:
             (folder / "unfinished").mkdir(exist_ok=True)
@@ -87,12 +87,14 @@ def _named(value: object) -> str:
 
 
 def _keep(folder: Path, module: open_module.Module | None, text: bytes) -> None:
-    """Copies the module into the result, where a run that was broken off has not done so already."""
+    """Copy the module into the result, unless an unfinished run has done so."""
     code = folder / CODE_NAME
     for path in sorted(code.glob("*.py")):
         if module is None or path.name != module.name or sha256_of(path) != module.sha256:
             given = "no module" if module is None else f"the module {module}"
-            raise OutputError(f"{printable(path)}: is not what is given now, {given}; choose another --out")
+            raise OutputError(
+                f"{printable(path)}: is of an earlier run, but {given} is given now; choose another --out"
+            )
     if module is not None:
         code.mkdir(exist_ok=True)
         (code / module.name).write_bytes(text)

@@ -1,8 +1,8 @@
-"""The training process: does what the referee asks, on every rank, and answers with facts.
+"""The training process: executes the commands of the referee on every rank, and answers with facts.
 
-Started by accelerate's launcher, one process a device, as `python -m harness.run.worker SOCKET`. Rank 0 holds
-the line to the referee and passes each command on to the other ranks. The only file of the harness that
-imports torch and accelerate.
+accelerate's launcher starts one process per device, as `python -m harness.run.worker SOCKET`. Rank 0 is connected to
+the referee and passes each command on to the other ranks. The only file of the harness that imports torch and
+accelerate.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate",
 class OpenedFiles:
     """The paths this process opened or listed before the clock started.
 
-    An audit hook sees what Python opens (numpy, pickle, torch.load, os.listdir); a library that opens files in
-    compiled code is not seen.
+    An audit hook sees what Python opens (numpy, pickle, torch.load, os.listdir), but not the files that a library
+    opens in compiled code.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class OpenedFiles:
             if isinstance(place, bytes):
                 place = os.fsdecode(place)
             if isinstance(place, str):
-                self._paths.add(os.path.abspath(place))  # noqa: PTH100  (in an audit hook: no calls that open)
+                self._paths.add(os.path.abspath(place))  # noqa: PTH100  (in an audit hook: no calls that open files)
 
     def below(self, folder: Path) -> list[str]:
-        """The paths seen in or below `folder`, relative to it, sorted; ends the watch."""
+        """Return the paths seen in or below `folder`, relative to it and sorted; stop watching."""
         self._is_watching = False
         root = folder.resolve()
         seen = {Path(os.path.realpath(path)) for path in self._paths}
@@ -55,19 +55,19 @@ class OpenedFiles:
 
 
 class Ranks:
-    """This process among its like; commands go from rank 0 to all."""
+    """This process among the ranks; commands go from rank 0 to all."""
 
     def __init__(self) -> None:
         import torch
         from accelerate import PartialState
 
-        # Left to itself on a machine without an accelerator, it makes a world of one of every process.
+        # Without `cpu`, on a machine without an accelerator, each process becomes a world of its own.
         self._state = PartialState(cpu=not torch.accelerator.is_available())
         self.rank = int(self._state.process_index)
         self.world_size = int(self._state.num_processes)
 
     def broadcast(self, message: dict[str, Any] | None) -> dict[str, Any]:
-        """`message` of rank 0, on every rank."""
+        """Return the `message` of rank 0 on every rank."""
         if self.world_size == 1:
             assert message is not None
             return message
@@ -79,7 +79,7 @@ class Ranks:
         return box[0]
 
     def gather(self, item: object) -> list[Any]:
-        """One item of every rank, by rank, on every rank."""
+        """Return one item of every rank, by rank, on every rank."""
         if self.world_size == 1:
             return [item]
         from accelerate.utils import gather_object
@@ -87,7 +87,7 @@ class Ranks:
         return list(gather_object([item]))
 
     def describe(self) -> dict[str, Any]:
-        """Who this rank is, for the log."""
+        """Return the description of this rank, for the log."""
         import torch
 
         device = self._state.device
@@ -111,15 +111,15 @@ def _version(package: str) -> str | None:
 
 
 def _die_with_launcher() -> None:
-    """Asks the kernel to end this process when the launcher is gone, so that nothing is left running."""
+    """Have the kernel end this process with the launcher, so that nothing is left running."""
     if sys.platform == "linux":
         die_with_parent()
         if (mark := os.environ.get("TTA_WORKER")) is not None and not _has_mark(os.getppid(), mark):
-            sys.exit(1)  # it was gone before it could be asked
+            sys.exit(1)  # the launcher had already ended
 
 
 def _has_mark(pid: int, mark: str) -> bool:
-    """Whether the process was started as the launcher of this worker; false of whoever takes in an orphan."""
+    """Return whether a process is the launcher of this worker, not one that adopted an orphan."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -128,11 +128,11 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    """What the referee is told of an exception of the session's."""
+    """Return the answer to the referee for an exception of the session."""
     import torch
 
     out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        # torch's allocator for the processor has no exception type of its own.
+        # torch's CPU allocator does not have an exception type of its own.
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
     kind = "oom" if out_of_memory else "crashed"
@@ -147,21 +147,21 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
-    """The session, with the parts of a module in it where there is one, and what it runs with, for the log."""
+    """Return the session, with the parts of a module if there is one, and its configuration for the log."""
     from harness.run import workloads
 
     config = RunConfig(**command["config"])
     workload = workloads.workload(config.workload)
-    told = dataclasses.asdict(config)
-    del told["parts"]  # functions; the log has the module that they come from
-    told["module"] = None
+    logged = dataclasses.asdict(config)
+    del logged["parts"]  # functions; the log has the module that they come from
+    logged["module"] = None
     if module := command.get("module"):
         path = Path(module.pop("path"))
         named = open_module.parse_module(module)
         assert named is not None
         config = dataclasses.replace(config, parts=open_module.load_module(path, named, workload.name, workload.parts))
-        told["module"] = named.record()
-    return workload.open(config), told
+        logged["module"] = named.record()
+    return workload.open(config), logged
 
 
 def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> dict[str, Any]:
@@ -186,24 +186,24 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> d
 
 
 def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None:
-    """Answers commands until told to close, or until the referee is gone."""
+    """Answer commands until one closes the session or fails."""
     session: Session | None = None
     while True:
         command = ranks.broadcast(_next(channel))
         try:
             if command["do"] == "open":
-                session, told = _open(command)
-                answer: dict[str, Any] = {"config": told}
+                session, config = _open(command)
+                answer: dict[str, Any] = {"config": config}
             else:
                 assert session is not None
                 answer = _answer(command, session, opened)
             answer["ok"] = True
-        # The session is somebody else's code: whatever it raises is reported, and ends the run as crashed.
+        # The session is foreign code: whatever it raises is reported, and ends the run as crashed.
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
             answer = _failure(error)
             if channel is None or ranks.world_size > 1:
-                # The other ranks wait in a collective that this one left; the launcher ends them.
+                # The other ranks wait in a collective operation that this one left; the launcher ends them.
                 if channel is not None:
                     channel.send(answer)
                 sys.exit(1)
@@ -218,7 +218,7 @@ def _next(channel: JsonSocket | None) -> dict[str, Any] | None:
 
 
 def main(socket_path: str) -> int:
-    """Connects rank 0 to the referee at `socket_path` and serves."""
+    """Connect rank 0 to the referee at `socket_path` and answer its commands."""
     _die_with_launcher()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     opened = OpenedFiles()

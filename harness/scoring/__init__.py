@@ -1,1 +1,1 @@
-"""Logs and rules to numbers; pure."""
+"""Logs and rules -> times, scores, costs and targets; pure."""

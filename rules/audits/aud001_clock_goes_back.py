@@ -38,7 +38,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             event.lineno,
-            f"at {event.key} the clock goes back by {back_s:.3f} s, and {len(back)} times in all; up to "
+            f"at {event.key} the clock goes back by {back_s:.3f} s, and {len(back)} times in total; up to "
             f"{rule['max_back_s']:g} s is usual",
             back_s / (back_s + 60),
             back_s=back_s,

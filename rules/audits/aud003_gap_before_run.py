@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             run.start.lineno,
-            f"{gap_s:.1f} s from init_stop to run_start; up to {rule['max_s']:g} s is usual",
+            f"{gap_s:.1f} s passed from init_stop to run_start; up to {rule['max_s']:g} s is usual",
             gap_s / 3600,
             gap_s=gap_s,
         )

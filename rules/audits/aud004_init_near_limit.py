@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             stop.lineno,
-            f"initialisation took {init_s:.1f} s of the {limit_s:g} s it may",
+            f"initialisation took {init_s:.1f} s of the {limit_s:g} s allowed",
             (init_s / limit_s - rule["near_fraction"]) / (1 - rule["near_fraction"]),
             init_s=init_s,
             limit_s=limit_s,

@@ -34,7 +34,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             whole[0].lineno,
-            f"{len(whole)} of {len(times)} times are whole seconds; a clock of milliseconds shows one in a thousand",
+            f"{len(whole)} of {len(times)} times are whole seconds; with a millisecond clock, one in a thousand is",
             len(whole) / len(times),
             whole=len(whole),
             events=len(times),

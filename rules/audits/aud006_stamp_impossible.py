@@ -36,7 +36,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 events[0].lineno,
-                f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), as {len(events)} lines have in all",
+                f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), one of {len(events)} such lines",
                 1.0 if events is late else len(events) / len(run.log.events),
                 lines=len(events),
             )

@@ -43,8 +43,8 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             item.line,
-            f"another program's clock is {seconds:.0f} s away from where the lines around it put it; {len(far)} of "
-            f"{len(stamps)} dated lines are more than {rule['max_apart_s']:g} s away",
+            f"another program's clock is {seconds:.0f} s off the lines around it; {len(far)} of "
+            f"{len(stamps)} dated lines are more than {rule['max_apart_s']:g} s off",
             len(far) / len(stamps),
             apart_s=seconds,
             lines=len(far),

@@ -54,5 +54,5 @@ def _number(value: object) -> float | None:
 
 def _differing(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:
     assert run.run_s is not None
-    message = f"{words} {seconds:.1f} s; from run_start to run_stop there are {run.run_s:.1f} s"
+    message = f"{words} {seconds:.1f} s; run_start to run_stop is {run.run_s:.1f} s"
     return trace(run.path, line, message, abs(seconds - run.run_s) / max(seconds, run.run_s), stated_s=seconds)

@@ -34,5 +34,5 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if num_unread:
         first = min((one for kind in UNREAD for one in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
         lines = "1 line" if num_unread == 1 else f"{num_unread:,} lines"
-        message = f"{lines} cannot be read, beside {num_read:,} that can; {first.message}"
+        message = f"{lines} cannot be read, next to {num_read:,} that can; {first.message}"
         yield trace(run.path, first.lineno, message, num_unread / (num_unread + num_read), lines=num_unread)

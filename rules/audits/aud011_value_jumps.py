@@ -41,7 +41,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             run.path,
             after.line,
             f"the quality goes from {before.value:g} to {after.value:g} at one evaluation: {100 * step / whole:.0f} % "
-            f"of all that the run covers, in its later half",
+            f"of the run's whole range, in its later half",
             step / whole,
             before=before.value,
             after=after.value,

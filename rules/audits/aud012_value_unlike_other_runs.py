@@ -51,7 +51,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             if away > limit and (worst is None or away / limit > worst[0]):
                 message = (
                     f"the quality at {point.position:g} {point.unit} is {point.value:g}; the median of "
-                    f"{len(others)} other runs there is {middle:g}, and they differ by some {spread:.2g}"
+                    f"{len(others)} other runs there is {middle:g}, and they differ by about {spread:.2g}"
                 )
                 found = trace(run.path, point.line, message, away / limit / 10, value=point.value, median=middle)
                 worst = (away / limit, found)

@@ -41,7 +41,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             point.line,
-            f"the quality is {point.value:g}, as {len(outside)} evaluations are beyond history; published runs have "
+            f"the quality is {point.value:g}, one of {len(outside)} evaluations outside the range of published runs, "
             f"{band[0]:g} to {band[1]:g}",
             away / (abs(band[1]) + abs(band[0]) + 1e-12),
             value=point.value,

@@ -74,7 +74,7 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     odd = [pair for pair in pairs if pair[1] > longest or abs(pair[1] - usual) > near]
     if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] >= usual):
         point, distance = max(odd, key=lambda pair: abs(pair[1] - usual))
-        words = f"up to {longest:g} is as it should be" if distance > longest else f"the run's usual is {usual:g}"
+        words = f"up to {longest:g} is regular" if distance > longest else f"the usual distance of the run is {usual:g}"
         yield trace(
             run.path,
             point.line,
@@ -131,7 +131,7 @@ def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             points[0].line,
-            f"the first evaluation is at {first:g} samples, {late:g} more than a number of distances of {usual:g}",
+            f"the first evaluation is at {first:g} samples, {late:g} more than a multiple of {usual:g}",
             1.0,
             position=first,
             usual=usual,
@@ -155,7 +155,7 @@ def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     yield trace(
         run.path,
         run.curve[0].line,
-        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules ask for {demand.text} of this value "
+        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules require {demand.text} of this value "
         f"(batch size {'not stated' if run.batch is None else f'{run.batch:g}'})",
         1.0,
         usual=usual,
@@ -175,8 +175,8 @@ def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             run.curve[0].line,
-            f"evaluated every {usual:g} {run.standard.reference_unit}; the reference's runs ended at distances of "
-            f"{least:g}",
+            f"evaluated every {usual:g} {run.standard.reference_unit}; the ends of the reference's runs are at least "
+            f"{least:g} apart",
             abs(times - 1),
             usual=usual,
             least=least,

@@ -39,7 +39,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             back.append((before, after))
         elif after.position == before.position and after.value != before.value:
             twice.append((before, after))
-    for pairs, words, strength in ((back, "comes after", 1.0), (twice, "stands twice, with two values, after", 0.3)):
+    for pairs, words, strength in ((back, "comes after", 1.0), (twice, "has another value than", 0.3)):
         if pairs:
             before, after = pairs[0]
             yield trace(

@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             starts[0].lineno,
-            f"{len(starts)} evaluations began, and {len(run.evaluations)} values are logged",
+            f"{len(starts)} evaluations were started, but {len(run.evaluations)} values are logged",
             missing / len(starts),
             starts=len(starts),
             values=len(run.evaluations),

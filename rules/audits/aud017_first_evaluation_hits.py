@@ -38,7 +38,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             first.line,
-            f"the first of {len(run.curve)} evaluations is {first.value:g}, and the target is {target:g}",
+            f"the first of {len(run.curve)} evaluations is {first.value:g}; the target is {target:g}",
             1.0 if len(run.curve) == 1 else 0.5,
             value=first.value,
             target=target,

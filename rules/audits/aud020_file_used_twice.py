@@ -30,4 +30,4 @@ LIMITS = ()
 def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     for group in grouped(tree.runs, "sha256"):
         for run in group[1:]:
-            yield trace(run.path, None, f"is the same file as {group[0].path}", 1.0, sha256=run.sha256)
+            yield trace(run.path, None, f"this is the same file as {group[0].path}", 1.0, sha256=run.sha256)

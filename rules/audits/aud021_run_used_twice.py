@@ -36,9 +36,9 @@ from harness.checker.audit.signals import Evidence, SignalRule, trace
 SCOPE = "tree"
 LIMITS = ("max_off_steps", "max_off_time_steps", "min_time_step_ms")
 KINDS = {
-    "times": "the milliseconds between the lines of its course are those of",
+    "times": "the milliseconds between the lines of its timeline are those of",
     "curve": "the values of its evaluations are those of",
-    "values": "all its keys and values but the seed are those of",
+    "values": "all its keys and values except the seed are those of",
 }
 MAX_COMPARED = 50  # earlier runs of its result that a run is compared with; a result may have ten thousand
 NUM_NEIGHBOURS = 8  # runs of other results with the nearest value, at each of the first NUM_PLACES evaluations
@@ -87,7 +87,7 @@ def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Evidence | None
     if (curve := similarity.alike(run.qualities, other.qualities, limit)) is not None:
         message = (
             f"the values of {curve.num} of its {len(run.qualities.numbers)} evaluations are those of {other.path} "
-            f"but for {curve.off_steps:.2g} of the usual step between two of them; other runs are about one step apart"
+            f"to within {curve.off_steps:.2g} of the usual step between two; other runs are about one step apart"
         )
         return trace(run.path, None, message, 1 - curve.off_steps / limit, kind="near curve", steps=curve.off_steps)
     limit = rule["max_off_time_steps"]
@@ -97,7 +97,7 @@ def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Evidence | None
         return None
     times, factor = pace
     message = (
-        f"{times.num} of the times between the lines of its course are {factor:.4g} times those of {other.path} "
-        f"but for {times.off_steps:.2g} of what such times differ by within a run"
+        f"{times.num} of the times between the lines of its timeline are {factor:.4g} times those of {other.path} "
+        f"to within {times.off_steps:.2g} of what such times differ by within a run"
     )
     return trace(run.path, None, message, 1 - times.off_steps / limit, kind="near times", steps=times.off_steps)

@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             run.log.line_of(keys.SEED),
-            f"the log's seed is {run.seeds[0]}; the program was started with {seed} (line {printed[seed]})",
+            f"the logged seed is {run.seeds[0]}; the program was started with {seed} (line {printed[seed]})",
             1.0,
             logged=list(run.seeds),
             started=sorted(drawn),

@@ -31,5 +31,5 @@ LIMITS = ()
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if run.stop is None and run.log.events:
         last = run.log.events[-1]
-        words = "has no run_start" if run.start is None else "has a run_start and no run_stop"
+        words = "has no run_start" if run.start is None else "has a run_start but no run_stop"
         yield trace(run.path, last.lineno, f"the log {words}; its last line is {last.key}", 0.5)

@@ -50,7 +50,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 point.line,
-                f"{speed:.4g} {point.unit}/s up to here, {factor:.1f} times as {words} as the run's median "
+                f"{speed:.4g} {point.unit}/s up to this evaluation, {factor:.1f} times as {words} as the run's median "
                 f"({median:.4g}); up to {limit:g} times is usual",
                 (1 - limit / factor) * (1.0 if words == "fast" else 0.5),
                 speed=speed,

@@ -43,8 +43,8 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 run.start.lineno if run.start else None,
-                f"works at {speed:.4g} {run.curve[0].unit}/s, {factor:.2f} times as {words} as the median of the other "
-                f"runs ({median:.4g}); up to {limit:g} times is usual",
+                f"this run trains at {speed:.4g} {run.curve[0].unit}/s, {factor:.2f} times as {words} as the median of "
+                f"the other runs ({median:.4g}); up to {limit:g} times is usual",
                 (1 - limit / factor) * (1.0 if words == "fast" else 0.5),
                 speed=speed,
                 median=median,

@@ -49,7 +49,7 @@ def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         if not samples:
             continue
         if steps and steps != samples and steps * batch > samples * (1 + rule["max_relative"]) + batch:
-            off.append((event, f"step {steps:g} of a batch of {batch:g} at {samples} samples", 1.0))
+            off.append((event, f"step {steps:g} with a batch of {batch:g} at {samples} samples", 1.0))
         elif samples % batch:
             off.append((event, f"{samples} samples at a batch of {batch:g} are {samples / batch:.2f} batches", 0.2))
     if off:
@@ -68,8 +68,8 @@ def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 point.line,
-                f"{point.position:g} {point.unit} where the lines before have {name} {step:g}: {usual * step:g} at "
-                f"{usual:g} a step, as of {len(stated) - len(odd)} other evaluations",
+                f"{point.position:g} {point.unit} after a line with {name} {step:g}; at {usual:g} per step, as in "
+                f"{len(stated) - len(odd)} other evaluations, it would be {usual * step:g}",
                 1.0,
                 step=step,
                 usual=usual,

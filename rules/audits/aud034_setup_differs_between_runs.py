@@ -47,7 +47,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 run.log.line_of(name),
-                f"{name} is {value}; that of {times} other runs is {common} ({len(odd)} of {len(values)} runs differ)",
+                f"{name} is {value}; in {times} other runs it is {common} ({len(odd)} of {len(values)} runs differ)",
                 1 / len(odd),
                 setting=name,
                 runs=len(odd),

@@ -62,8 +62,8 @@ def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iter
         yield trace(
             run.path,
             found[0][1].lineno,
-            f"evaluates {num_samples:g} samples in {_median(found):.4g} s, {factor:.3g} times as fast as it trains "
-            f"({speed:.4g} samples/s); up to {limit:g} times is usual",
+            f"the run evaluates {num_samples:g} samples in {_median(found):.4g} s, {factor:.3g} times as fast as it "
+            f"trains ({speed:.4g} samples/s); up to {limit:g} times is usual",
             1 - limit / factor,
             factor=factor,
             speed=speed,

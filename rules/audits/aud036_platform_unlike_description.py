@@ -48,7 +48,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 run.log.line_of(keys.SUBMISSION_PLATFORM),
-                f"the platform is {platform!r}: {odd} ({times} of {len(subject.runs)} runs say so)",
+                f"the platform is {platform!r}: {odd} (in {times} of {len(subject.runs)} runs)",
                 1.0,
                 platform=platform,
                 runs=times,
@@ -63,7 +63,7 @@ def _odd(platform: str, subject: Subject) -> str:
     spelt = [form for name in names for form in (name.lower(), BETWEEN.sub("", name.lower()))]
     spelt.append(_num_accelerators(subject))
     missing = [model for model in _models(NODES.sub("", platform)) if not any(_has(form, model) for form in spelt)]
-    return f"of {', '.join(missing)} there is nothing in {', '.join(map(repr, names))}" if names and missing else ""
+    return f"{', '.join(missing)} is not in {', '.join(map(repr, names))}" if names and missing else ""
 
 
 def _models(platform: str) -> list[str]:

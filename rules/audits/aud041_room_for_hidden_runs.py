@@ -53,8 +53,8 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         yield trace(
             run.path,
             run.log.events[0].lineno,
-            f"began {pause_s:.0f} s after the run before it; a run takes {lengths_s:.0f} s and the usual pause is "
-            f"{ordinary_s:.0f} s: in {len(wide)} pauses there is room for {rooms} runs that are not here",
+            f"this run began {pause_s:.0f} s after the previous one ended; a run takes {lengths_s:.0f} s and the usual "
+            f"pause is {ordinary_s:.0f} s: {len(wide)} pauses have room for {rooms} runs that are not shown",
             len(wide) / len(pauses),
             pauses=len(wide),
             rooms=rooms,

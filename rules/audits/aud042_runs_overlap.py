@@ -41,7 +41,7 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             shorter_ms = min(latest[1] - latest[0], span[1] - span[0])
             if shared_ms > rule["min_fraction"] * shorter_ms and span[2].sha256 != latest[2].sha256:
                 message = (
-                    f"ran for {shared_ms / 1e3:.0f} s at the same time as {latest[2].path} on {span[2].place}, "
+                    f"this run overlapped for {shared_ms / 1e3:.0f} s with {latest[2].path} on {span[2].place}, "
                     f"{100 * shared_ms / shorter_ms:.0f} % of the shorter of the two"
                 )
                 yield trace(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)

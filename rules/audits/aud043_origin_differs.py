@@ -78,13 +78,13 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     many = [run for run in subject.runs if num_nodes is not None and len(run.text.hosts) > num_nodes]
     if many:
         run, num_hosts = many[0], len(many[0].text.hosts)
-        message = f"names {num_hosts} hosts, {_shown(sorted(run.text.hosts))}; the system has {num_nodes} nodes"
+        message = f"the log names {num_hosts} hosts, {_shown(sorted(run.text.hosts))}; the system has {num_nodes} nodes"
         yield trace(run.path, None, f"{message} ({len(many)} of {len(subject.runs)} runs do)", 1.0, hosts=num_hosts)
     processors = _num_processors(subject.result.system or {})
     busy = [(run, num) for run in subject.runs if processors is not None and (num := _num_threads(run)) > processors]
     if busy:
         run, num = busy[0]
-        message = f"a rank computes with {num} threads; the description has {processors} processors in a node"
+        message = f"a rank uses {num} threads; the description has {processors} processors per node"
         line = run.log.line_of(keys.TTA_WORLD)
         yield trace(run.path, line, f"{message} ({len(busy)} of {len(subject.runs)} runs do)", 0.7, threads=num)
     if len(subject.runs) < rule["min_runs"]:
@@ -98,7 +98,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 None,
-                f"{words} is {_shown(found)}; that of {common[0][1]} other runs is {_shown(common[0][0])} "
+                f"{words}: {_shown(found)}; in {common[0][1]} other runs: {_shown(common[0][0])} "
                 f"({len(odd)} of {len(seen)} runs differ)",
                 strength,
                 kind=words,

@@ -49,7 +49,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             yield trace(
                 run.path,
                 None,
-                f"a launcher numbered {run.text.launched} lines by rank, and no line of another program is there",
+                f"a launcher numbered {run.text.launched} lines by rank, but no line of another program is there",
                 0.8,
                 launched=run.text.launched,
             )

@@ -42,7 +42,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
                 yield trace(
                     node.path,
                     None,
-                    f"{meter}: {longest} readings in a row are exactly {value:g} W, of {len(values)} in all",
+                    f"{meter}: {longest} readings in a row are exactly {value:g} W, of {len(values)} in total",
                     longest / len(values),
                     readings=longest,
                 )

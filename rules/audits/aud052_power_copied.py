@@ -41,4 +41,4 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
                     continue
                 other = seen.setdefault(readings, str(node.path))
                 if other != str(node.path):
-                    yield trace(node.path, None, f"has the {len(readings)} readings of {other}", 1.0)
+                    yield trace(node.path, None, f"this trace has the same {len(readings)} readings as {other}", 1.0)

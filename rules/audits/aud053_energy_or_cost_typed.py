@@ -38,6 +38,6 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         fields = event.value.items() if isinstance(event.value, dict) else ((event.key, event.value),)
         for name, value in fields:
             if isinstance(name, str) and _NAME.search(name) and finite_number(value):
-                message = f"{name} is stated as {value!r}, and the run has no power log from which it would follow"
+                message = f"{name} is stated as {value!r}; the run has no power log that it could follow from"
                 yield trace(run.path, event.lineno, message, 1.0, field=name)
                 return

@@ -41,7 +41,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     total = sum(part for part in parts if part is not None)
     for whole, words in (
         (finite_number(event.value.get("run_s")), "its run_s is"),
-        (run.run_s, "the run's lines have"),
+        (run.run_s, "by the run's lines it took"),
     ):
         if whole is not None and abs(total - whole) > max(rule["max_s"], rule["max_relative"] * whole):
             yield trace(

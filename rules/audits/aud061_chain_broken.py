@@ -31,5 +31,5 @@ KINDS = ("chain", "sequence", "backwards", "wall", "unchained")
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     broken = sorted((d for kind in KINDS for d in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
     if broken:
-        message = f"{broken[0].message}; {len(broken)} breaks in all"
+        message = f"{broken[0].message}; {len(broken)} breaks in total"
         yield trace(run.path, broken[0].lineno, message, 1.0, breaks=len(broken))

@@ -56,14 +56,12 @@ def _compared(run: RunFacts, other: MirrorRun, max_relative: float) -> Iterator[
                 return
         missing = sorted(set(curves[0]) - {int(point.position or 0) for point in run.curve})
         if missing:
-            message = (
-                f"the mirror has {len(missing)} evaluations that the log has not, the first at {missing[0]} samples"
-            )
+            message = f"the mirror has {len(missing)} evaluations that the log lacks, the first at {missing[0]} samples"
             yield trace(run.path, None, message, 1.0, missing=len(missing))
             return
     digest = other.tags.get("tta.log_sha256")
     if digest is not None and digest != run.log.sha256:
-        message = f"the mirror was made from a log of other bytes (SHA-256 {digest[:16]}...)"
+        message = f"the mirror was made from a log with different bytes (SHA-256 {digest[:16]}...)"
         yield trace(run.path, None, message, 0.8, digest=digest)
 
 

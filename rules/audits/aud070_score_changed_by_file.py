@@ -38,7 +38,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for name in subject.result.files:
         last = name.rpartition("/")[2]
         if last in BYPASSES:
-            yield trace(subject.path / name, None, "a file of this name switches checks of MLPerf's tools off", 0.8)
+            yield trace(subject.path / name, None, "a file of this name switches off checks of MLPerf's tools", 0.8)
         if last == SCALING and (factor := _factor(subject.path / name)) is not None and factor < 1:
             yield trace(subject.path / name, None, f"the score would be multiplied by {factor:g}", 1.0, factor=factor)
 

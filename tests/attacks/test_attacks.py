@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.checker import engine, registry
+from harness.mlperf import score
 from harness.ruleset import catalog, load
 from harness.submission import result
 from tests import foreign
@@ -18,6 +19,7 @@ from tests.attacks.forgeries import CASES, FORGERIES, Forgery
 from tests.attacks.results import ATTACKS, Attack, Folder
 from tests.attacks.text_edits import TEXT_EDITS
 from tests.auditing import STANDARD, audit, codes
+from tests.mlperflog import find
 from tests.rules.box import TODAY, Box
 from tests.rules.mlperfbox import ruleset
 from tests.rules.roundbox import RoundBox
@@ -194,3 +196,14 @@ def test_two_results_of_one_submitter_and_benchmark_have_two_titles(tmp_path: Pa
 
     assert page.named(first) == "Krai, n1, llama2_70b_lora"
     assert page.named(second) == "Krai, n2, llama2_70b_lora"
+
+
+def test_a_made_up_monotonic_clock_does_not_time_a_round(tmp_path: Path) -> None:
+    """A round is timed by `time_ms`; by the clock that MLP036 finds, a run of 1,301 s would take one second."""
+    box = RoundBox(tmp_path)
+    for log in box.logs:
+        find(log, "run_start").metadata["elapsed_ns"] = 0
+        find(log, "run_stop").metadata["elapsed_ns"] = 1_000_000_000
+    assert box.ruleset.round is not None
+
+    assert score.round_score(box.result().runs, box.ruleset.round).raw_seconds == pytest.approx(1321.0)

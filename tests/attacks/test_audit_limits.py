@@ -1,4 +1,4 @@
-"""What the audit sees of results of MLPerf's rounds that were made to look better; the checks' part is in fixtures."""
+"""What the audit finds in MLPerf results that were made to look better, up to the limits of its signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNS = 5
 
 
 def found(place: Path, code: str, **standard: object) -> list[Suspicion]:
-    """What one signal says of the result at `place`."""
+    """What one signal finds in the result at `place`."""
     rules = dataclasses.replace(STANDARD, **standard)  # type: ignore[arg-type]
     return [item for item in audit(place, rules) if item.finding.code == code]
 
@@ -32,9 +32,9 @@ def write(place: Path, change: Callable[[list[Row]], None]) -> Path:
     return foreign.write(foreign.result(place), runs)
 
 
-@pytest.mark.parametrize(("factor", "is_told"), [(1.5, False), (1.7, True), (10.0, True)])
-def test_work_before_the_clock_makes_the_first_piece_fast(factor: float, is_told: bool, tmp_path: Path) -> None:
-    """The clock starts so late that the first 5,000 samples are trained `factor` times as fast as the others."""
+@pytest.mark.parametrize(("factor", "is_found"), [(1.5, False), (1.7, True), (10.0, True)])
+def test_work_before_the_clock_makes_the_first_piece_fast(factor: float, is_found: bool, tmp_path: Path) -> None:
+    """The clock starts so late that the first 5,000 samples seem `factor` times as fast as the others."""
 
     def late(run: list[Row]) -> None:
         begin, first = of(run, "run_start").at_s, of(run, "eval_accuracy").at_s
@@ -44,10 +44,10 @@ def test_work_before_the_clock_makes_the_first_piece_fast(factor: float, is_told
             if begin - 1 < row.at_s < begin + shift_s:
                 row.at_s = begin + shift_s
 
-    told = found(write(tmp_path, late), "AUD030")
+    signals = found(write(tmp_path, late), "AUD030")
 
-    assert bool(told) == is_told
-    assert all("from run_start to the first evaluation" in item.finding.message for item in told)
+    assert bool(signals) == is_found
+    assert all("from run_start to the first evaluation" in item.finding.message for item in signals)
 
 
 def test_epochs_that_are_counted_from_one_are_not_fast(tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_epochs_that_are_counted_from_one_are_not_fast(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("distance", "is_told"),
+    ("distance", "is_found"),
     [(5_000, False), (4_900, False), (4_545, True), (7_500, True), (2_500, False), (12_000, True), (0, False)],
 )
-def test_a_schedule_that_is_not_the_references_is_told(distance: int, is_told: bool, tmp_path: Path) -> None:
+def test_a_schedule_unlike_the_references_is_found(distance: int, is_found: bool, tmp_path: Path) -> None:
     """Evaluations are 5,000 samples apart; the reference's runs ended at `distance` and twice that."""
     place = write(tmp_path, lambda run: None)
 
-    assert len(found(place, "AUD014", reference=(distance, 2 * distance))) == RUNS * is_told
+    assert len(found(place, "AUD014", reference=(distance, 2 * distance))) == RUNS * is_found
 
 
 def test_a_schedule_is_compared_in_one_unit(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_schedule_is_compared_in_one_unit(tmp_path: Path) -> None:
     assert found(place, "AUD014", reference=(7_500, 15_000), reference_unit="epochs") == []
 
 
-@pytest.mark.parametrize(("factor", "is_told"), [(1.0, False), (1.02, False), (1.04, True), (1.1, True), (0.9, True)])
+@pytest.mark.parametrize(("factor", "is_found"), [(1.0, False), (1.02, False), (1.04, True), (1.1, True), (0.9, True)])
 def test_samples_that_are_multiplied_are_off_the_schedule_of_the_rules(
-    factor: float, is_told: bool, tmp_path: Path
+    factor: float, is_found: bool, tmp_path: Path
 ) -> None:
     """More samples to target pass convergence; every distance is multiplied, too. A batch of 100 is allowed for."""
 
@@ -90,14 +90,14 @@ def test_samples_that_are_multiplied_are_off_the_schedule_of_the_rules(
                 row.metadata["epoch_num"] = round(row.metadata.pop("samples_count") * factor)
 
     schedule = formula.parse("abs(value - 5000) <= global_batch_size")
-    told = found(write(tmp_path, multiplied), "AUD014", has_samples=True, distance=schedule, reference=(800, 1600))
+    signals = found(write(tmp_path, multiplied), "AUD014", has_samples=True, distance=schedule, reference=(800, 1600))
 
-    assert len(told) == RUNS * is_told
-    assert all("the rules ask for abs(value - 5000) <= global_batch_size" in item.finding.message for item in told)
+    assert len(signals) == RUNS * is_found
+    assert all("the rules require abs(value - 5000) <= global_batch_size" in item.finding.message for item in signals)
 
 
-def test_epochs_of_a_reference_in_samples_are_not_held_against_its_schedule(tmp_path: Path) -> None:
-    """Some of BERT's logs count epochs in `epoch_num`, where the others have samples: fewer than one batch has."""
+def test_epochs_are_not_compared_with_a_schedule_in_samples(tmp_path: Path) -> None:
+    """Some BERT logs count epochs in `epoch_num`, where others have samples: the numbers are below one batch."""
 
     def in_epochs(run: list[Row]) -> None:
         for row in run:
@@ -109,29 +109,31 @@ def test_epochs_of_a_reference_in_samples_are_not_held_against_its_schedule(tmp_
     assert found(write(tmp_path, in_epochs), "AUD014", has_samples=True, distance=schedule) == []
 
 
-def test_a_log_without_a_batch_size_is_told_so(tmp_path: Path) -> None:
-    """The schedule cannot be evaluated, which is no excuse."""
+def test_a_log_without_a_batch_size_is_off_schedule(tmp_path: Path) -> None:
+    """The schedule cannot be computed, which is no excuse."""
 
     def without(run: list[Row]) -> None:
         run.remove(of(run, "global_batch_size"))
 
-    told = found(write(tmp_path, without), "AUD014", distance=formula.parse("abs(value - 5000) <= global_batch_size"))
+    signals = found(
+        write(tmp_path, without), "AUD014", distance=formula.parse("abs(value - 5000) <= global_batch_size")
+    )
 
-    assert len(told) == RUNS
-    assert all("(batch size not stated)" in item.finding.message for item in told)
+    assert len(signals) == RUNS
+    assert all("(batch size not stated)" in item.finding.message for item in signals)
 
 
-@pytest.mark.parametrize(("num_nodes", "is_told"), [("1", True), ("2", False), ("some", False)])
-def test_more_hosts_than_the_system_has_nodes_are_told(num_nodes: str, is_told: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("num_nodes", "is_found"), [("1", True), ("2", False), ("some", False)])
+def test_more_hosts_than_the_system_has_nodes_are_found(num_nodes: str, is_found: bool, tmp_path: Path) -> None:
     """Each log says hello from node1 and node2."""
     place = write(tmp_path, lambda run: run.insert(2, Row(0.0, text=" 1: Hello from: node2")))
     (tmp_path / "Toy" / "systems").mkdir()
     (tmp_path / "Toy" / "systems" / "toybox.json").write_text(json.dumps({"number_of_nodes": num_nodes}))
 
-    told = found(place, "AUD043")
+    signals = found(place, "AUD043")
 
-    assert len(told) == is_told
-    assert all("2 hosts, node1, node2; the system has 1 nodes" in item.finding.message for item in told)
+    assert len(signals) == is_found
+    assert all("2 hosts, node1, node2; the system has 1 nodes" in item.finding.message for item in signals)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_more_hosts_than_the_system_has_nodes_are_told(num_nodes: str, is_told: 
     ids=["as usual", "spaces", "exponent", "digits", "long line"],
 )
 def test_two_clocks_disagree_however_the_time_is_written(written: Callable[[str], str], tmp_path: Path) -> None:
-    """Times of ours are a fifth shorter than the framework's; JSON writes them in many ways, and all are read."""
+    """MLPerf's times are a fifth shorter than the framework's; JSON writes them in many ways, and all are read."""
     place = write(tmp_path, lambda run: None)
     for path in place.glob("result_*.txt"):
         lines = path.read_text().splitlines()
@@ -162,8 +164,8 @@ def test_two_clocks_disagree_however_the_time_is_written(written: Callable[[str]
 
 @pytest.mark.parametrize("number", [5e-324, 1e308, -1e308, 0, 2**63])
 @pytest.mark.parametrize("name", ["samples_count", "throughput", "value"])
-def test_numbers_at_the_edge_end_no_audit(name: str, number: float, tmp_path: Path) -> None:
-    """Of every other line: quotients and means of such numbers are none."""
+def test_extreme_numbers_end_no_audit(name: str, number: float, tmp_path: Path) -> None:
+    """In every other evaluation: ratios and means of such numbers are not finite."""
 
     def extreme(run: list[Row]) -> None:
         for nth in range(0, foreign.NUM_EVALUATIONS, 2):

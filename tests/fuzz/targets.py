@@ -110,14 +110,14 @@ def load(data: bytes, place: Path) -> None:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(rules / name, place / name)
     changed = place / RULE_FILES[data[0] % len(RULE_FILES) if data else 0]
-    sound = changed.read_bytes()
+    valid = changed.read_bytes()
     changed.write_bytes(data[1:])
     try:
         rulesets.load_ruleset(changed.parent, "fuzzed")
     except TtaError as error:
         assert "\n" not in str(error)  # noqa: PT017  (tests the sentence, not the error)
     finally:
-        changed.write_bytes(sound)
+        changed.write_bytes(valid)
 
 
 RULE_FILES = (
@@ -137,7 +137,7 @@ def submit(data: bytes, place: Path) -> None:
         fabricate.write_submission(place / "tree", 1)
     part = PARTS[data[0] % len(PARTS) if data else 0]
     path = folder.parents[2] / "systems/box1.json" if part == "system" else folder / part
-    sound = path.read_bytes() if path.exists() else None
+    valid = path.read_bytes() if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data[1:])
     try:
@@ -145,17 +145,17 @@ def submit(data: bytes, place: Path) -> None:
         findings = engine.judge(result, RULESET, CHECKS, TODAY)
         shown = report_text.as_text([report_text.judged(result, findings)], RULESET)
         assert all(c.isprintable() or c == "\n" for c in shown)
-        if data[1:] != sound and part != "MANIFEST.sha256":
+        if data[1:] != valid and part != "MANIFEST.sha256":
             assert {finding.code for finding in findings} & {"PKG003", "PKG004", "PKG010", "SYS001"}, (
                 f"{part}: changed unseen"
             )
     except TtaError:
         pass
     finally:
-        if sound is None:
+        if valid is None:
             path.unlink()
         else:
-            path.write_bytes(sound)
+            path.write_bytes(valid)
 
 
 def formulate(data: bytes, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""What holds for any input: of the reader, of a log's lines, of submissions, of rules and of formulas."""
+"""Properties of any input: of the reader, a log's lines, submissions, rules and formulas."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def place() -> Iterator[Path]:
 
 
 def test_the_modules_that_guide_the_fuzzer_exist() -> None:
-    """A name that a move left behind would guide nothing."""
+    """A stale name would guide nothing."""
     assert GUIDED_BY.keys() == targets.TARGETS.keys()
     assert all(importlib.util.find_spec(module) is not None for modules in GUIDED_BY.values() for module in modules)
 
@@ -68,7 +68,7 @@ def test_an_event_written_and_read_is_the_same(event: Event) -> None:
 @ROOM
 @given(value=values)
 def test_json_written_and_read_strictly_is_the_same(value: Any) -> None:
-    """Of what may stand in a description, nothing is refused that is no fault."""
+    """Nothing valid in a description is refused."""
     assert strict_json.loads(json.dumps(value).encode()) == value
 
 
@@ -81,7 +81,7 @@ def test_json_written_and_read_strictly_is_the_same(value: Any) -> None:
 @example(b"[" * 5000)
 @example(b"[" * 51 + b"]" * 51)
 def test_json_is_read_or_refused(data: bytes) -> None:
-    """ValueError alone; and what it returns has one text."""
+    """Only ValueError; and what it returns has one text."""
     try:
         value = strict_json.loads(data)
     except ValueError:
@@ -95,19 +95,19 @@ def test_json_is_read_or_refused(data: bytes) -> None:
 @example(b":::MLLO")
 @example(b":::MLLOG {}\n:::MLLOG ")
 def test_the_reader_reads_or_refuses(place: Path, data: bytes) -> None:
-    """LogError alone; every event it gives can be written and read again."""
+    """Only LogError; every event it yields can be written and read again."""
     targets.reader(data, place)
 
 
 @ROOM
 @given(seed=st.integers(0, 2**32))
 def test_a_mutated_log_gives_defects_or_the_same_events(place: Path, seed: int) -> None:
-    """Of a log with a chain: nothing can be changed in a line of ours, and nothing be seen."""
+    """In a log with a chain no change to one of `tta`'s lines goes unseen."""
     data = mutated(targets.LOG, [targets.LOG], targets.TARGETS["reader"].words, random.Random(seed))
-    sound, path = place / "sound.txt", place / "mutated.txt"
-    sound.write_bytes(targets.LOG)
+    valid, path = place / "valid.txt", place / "mutated.txt"
+    valid.write_bytes(targets.LOG)
     path.write_bytes(data)
-    before = run_log.read(sound)
+    before = run_log.read(valid)
     try:
         after = run_log.read(path)
     except LogError:
@@ -122,7 +122,7 @@ def test_a_mutated_log_gives_defects_or_the_same_events(place: Path, seed: int) 
 @ROOM
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(["submission", "loader"]))
 def test_a_mutated_tree_is_read_or_refused(place: Path, seed: int, name: str) -> None:
-    """TtaError alone, from reading, judging and showing; what a manifest lists is not changed unseen."""
+    """Only TtaError, from reading, judging and showing; no change to a listed file goes unseen."""
     target = targets.TARGETS[name]
     chance = random.Random(seed)
     seeds = SEEDS.setdefault(name, target.seeds())
@@ -143,12 +143,12 @@ SEEDS: dict[str, list[bytes]] = {}
 @example("value.__class__")
 @example("1if value else 2")
 def test_a_formula_is_parsed_or_refused_and_then_answers(place: Path, text: str) -> None:
-    """RulesError alone, and never from what the line has; no warning either."""
+    """Only RulesError, and never because of a line's content; no warning either."""
     targets.formulate(text.encode("utf-8", "surrogatepass"), place)
 
 
 def test_a_formula_of_great_numbers_answers_at_once() -> None:
-    """Powers of powers do not fill the memory."""
+    """Powers of powers do not exhaust memory."""
     for text in ("value ** 64 ** 64 == 1", "2 ** 64 ** 64 == 1", "abs(value ** 64) ** 64 > 0", "[value] * 99 == 1"):
         try:
             demand = formula.parse(text)
@@ -162,7 +162,7 @@ def test_a_formula_of_great_numbers_answers_at_once() -> None:
 
 @pytest.mark.parametrize("name", sorted(targets.TARGETS))
 def test_a_target_accepts_its_own_seeds_and_runs(name: str, tmp_path: Path) -> None:
-    """The fuzzing script's loop, for a few inputs, with a seed."""
+    """The fuzzer's loop, for a few inputs, with a seed."""
     target = targets.TARGETS[name]
     seeds = target.seeds()
     assert seeds
@@ -175,7 +175,7 @@ def test_a_target_accepts_its_own_seeds_and_runs(name: str, tmp_path: Path) -> N
 
 
 def test_crashes_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An input that raises anything else is written down, counted, and makes the script end with 1."""
+    """An input that raises anything else is saved and counted, and the exit status is 1."""
     from tests.fuzz import __main__
 
     def crashes(data: bytes, place: Path) -> None:

@@ -13,7 +13,7 @@ SHAPES = ("seq is {}", "took {}.5 s; the limit is {} s", "no number")
 
 
 def findings() -> st.SearchStrategy[list[Finding]]:
-    """Of few codes, files, shapes and waivers, so that many are alike."""
+    """Of few codes, files, shapes and waivers, so that many form groups."""
 
     def made(code: str, severity: Severity, path: str, line: int | None, shape: str, waived: str | None) -> Finding:
         return Finding(code, "fault", severity, path, line, shape.replace("{}", str(line or 0)), {"line": line}, waived)
@@ -48,7 +48,7 @@ def test_the_counts_add_up_and_every_kind_is_there(found: list[Finding]) -> None
 
 @given(findings())
 def test_the_order_is_that_of_the_findings(found: list[Finding]) -> None:
-    """Groups stand where their first findings do, errors first; a member never comes before its first."""
+    """Groups are in the order of their first findings, errors first; no member precedes its first."""
     groups = grouped(found)
 
     assert [group.first for group in groups] == sorted((group.first for group in groups), key=sort_key)
@@ -67,7 +67,7 @@ def test_the_lines_are_the_first_ones_and_the_last(found: list[Finding]) -> None
 
 @given(findings())
 def test_grouping_what_is_grouped_changes_nothing(found: list[Finding]) -> None:
-    """Two groups are never alike."""
+    """No two groups belong together."""
     firsts = [group.first for group in grouped(found)]
 
     assert [group.findings for group in grouped(firsts)] == [(first,) for first in firsts]

@@ -26,7 +26,7 @@ GOOD: dict[str, Any] = {"batch_size": 32, "rate": 0.1, "name": "sgd", "nesterov"
 
 
 def test_recipe_is_what_was_given() -> None:
-    """Every value in its field; a whole number may stand for a float."""
+    """Every value in its field; an int is accepted for a float."""
     assert read_recipe(Recipe, {**GOOD, "rate": 1}, "toy") == Recipe(32, 1, "sgd", nesterov=True)
 
 
@@ -47,7 +47,7 @@ def test_recipe_is_what_was_given() -> None:
     ],
 )
 def test_value_that_is_not_of_its_fields_kind_is_named(change: dict[str, Any], message: str) -> None:
-    """Before anything is trained: a truth value is no number, a text no float, NaN no rate."""
+    """Before anything is trained: a truth value is not a number, a text not a float, NaN not a rate."""
     with pytest.raises(UsageError, match=f"^{message}"):
         read_recipe(Recipe, {**GOOD, **change}, "toy")
 

@@ -35,13 +35,13 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result
 
-VERDICT = re.compile(r"MLP00[0-9]|MLP010")  # the checks that stand for their verdict; the others are ours alone
+VERDICT = re.compile(r"MLP00[0-9]|MLP010")  # the checks that mirror their verdict; only `tta` has the others
 ACCEPT, REFUSE, CRASH = "accept", "refuse", "crash"
 
 
 @dataclasses.dataclass(frozen=True)
 class Opinion:
-    """What one of the two says of a log. codes: of the findings that make it invalid; empty for theirs."""
+    """One program's verdict on a log. codes: of the findings that make it invalid; empty for MLCommons'."""
 
     verdict: str
     reasons: tuple[str, ...] = ()
@@ -89,8 +89,8 @@ class Theirs:
         return Opinion(ACCEPT if is_valid else REFUSE, reasons)
 
 
-class Ours:
-    """`tta check` by the round of MLPerf's."""
+class Tta:
+    """`tta check` under the rules of the round."""
 
     def __init__(self, version: str) -> None:
         name = f"mlperf_training/{version}"
@@ -123,7 +123,7 @@ class Ours:
 
 def compare(folder: Path, version: str, every: int) -> dict[str, Any]:
     """The agreement on every `every`th log below `folder`, as JSON."""
-    theirs, ours = Theirs(version), Ours(version)
+    theirs, ours = Theirs(version), Tta(version)
     pairs: Counter[str] = Counter()
     beside: Counter[str] = Counter()
     differences, only_ours, refused = [], [], []
@@ -173,13 +173,13 @@ def main() -> int:
         arguments.json.write_text(json.dumps(agreement, indent=1) + "\n")
     print(f"round {agreement['round']}: {agreement['logs']:,} logs, {agreement['agree']:,} agree")
     for verdicts, count in agreement["verdicts"].items():
-        print(f"  theirs/ours {verdicts}: {count:,}")
+        print(f"  theirs/tta {verdicts}: {count:,}")
     for record in agreement["differences"]:
         print(f"  differ: {record['log']}: theirs {record['theirs']} {record['their_reasons'][:1]}")
-        print(f"          ours {record['ours']} {record['our_reasons'][:1]}")
-    print(f"  errors of ours alone on logs they accept: {len(agreement['accepted_by_theirs_with_errors_of_ours'])}")
-    print(f"  findings of ours alone, in logs: {agreement['logs_with_findings_of_ours']}")
-    print(f"  CPU seconds: theirs {agreement['cpu_s']['theirs']}, ours {agreement['cpu_s']['ours']}")
+        print(f"          tta {record['ours']} {record['our_reasons'][:1]}")
+    print(f"  errors of tta alone on logs they accept: {len(agreement['accepted_by_theirs_with_errors_of_ours'])}")
+    print(f"  findings of tta alone, in logs: {agreement['logs_with_findings_of_ours']}")
+    print(f"  CPU seconds: theirs {agreement['cpu_s']['theirs']}, tta {agreement['cpu_s']['ours']}")
     return 0 if not agreement["differences"] else 1
 
 

@@ -41,14 +41,14 @@ from harness.submission import layout
 from harness.submission.result import Result, find_results, read_result
 
 ACCEPT, REFUSE, CRASH, NONE = "accept", "refuse", "crash", "none"
-# What their programs hold against a result, too. Findings of other codes are ours alone.
+# What their programs object to, too. Only `tta` has findings of other codes.
 SHARED = re.compile(r"MLP00[0-9]|MLP010|MLR00[13678]|MLR01[127]|SYS001")
 TOLERANCE = 1e-12  # relative, of minutes and factors: theirs are sums of doubles in another order
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """What one of the two says of a result; minutes are the score's, None where there is none."""
+    """One program's verdict on a result; minutes are the score, None if there is none."""
 
     package: str
     convergence: str
@@ -58,7 +58,7 @@ class Opinion:
     reasons: tuple[str, ...]
 
 
-class Mine:
+class Tta:
     def __init__(self, ruleset: RuleSet) -> None:
         assert ruleset.round is not None
         self.ruleset, self.round = ruleset, ruleset.round
@@ -89,7 +89,7 @@ class _Errors(logging.Handler):
 
 
 class Theirs:
-    """MLCommons' programs, in this process, on a result that lies in a scratch folder by itself."""
+    """MLCommons' programs, in this process, on a result alone in a scratch folder."""
 
     def __init__(self, version: str) -> None:
         from mlperf_logging.package_checker import package_checker
@@ -100,7 +100,7 @@ class Theirs:
         self.version = version
 
     def opinion(self, tree: Path, folder: Path, is_closed: bool, in_epochs: bool) -> Opinion:
-        """in_epochs: with the option that their programs have for logs of BERT which count so."""
+        """in_epochs: with their programs' option for logs of BERT that count in epochs."""
         errors = _Errors()
         logger = logging.getLogger()
         logger.handlers[:] = [errors]
@@ -140,7 +140,7 @@ class Theirs:
 
     @staticmethod
     def _quietly(call: Any) -> tuple[Any, str]:
-        """What `call` returns, or None and why it ended with an exception: of any kind, they are theirs."""
+        """The result of `call`, or None and the reason why it raised: any exception, for they are theirs."""
         try:
             silent = io.StringIO()
             with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent), warnings.catch_warnings():
@@ -151,7 +151,7 @@ class Theirs:
 
 
 def lay_out(folder: Path, scratch: Path) -> tuple[Path, Path]:
-    """The result in `folder` as a submission of its own below `scratch`: the submitter's folder, and the result's."""
+    """The result in `folder` as its own submission below `scratch`: the submitter's folder, and the result's."""
     submitter = folder.parents[2]
     tree = scratch / submitter.name
     copy = tree / "results" / folder.parent.name / folder.name
@@ -180,7 +180,7 @@ def in_epochs(result: Result, round_: Round) -> bool:
 
 
 def by_later_rule(version: str, theirs: Opinion) -> bool:
-    """Whether all that they hold against a result of a round before 4.1 are seeds and status, rules of 4.1."""
+    """Whether their only objections to a result of a round before 4.1 are seeds and status, rules of 4.1."""
     errors = [reason for reason in theirs.reasons if not reason.startswith("RCP: ")]
     later = ("Field status contains", "logs no seed", "Seed checker failed")
     is_earlier = tuple(map(int, version.split("."))) < (4, 1, 0)
@@ -194,17 +194,17 @@ def is_same(one: float | None, other: float | None) -> bool:
 
 
 def differences(mine: Opinion, theirs: Opinion) -> Iterator[str]:
-    """What the two differ in, a word each."""
+    """What the two differ in, one word each."""
     if mine.package != theirs.package:
-        yield f"package: ours {mine.package}, theirs {theirs.package}"
+        yield f"package: tta {mine.package}, theirs {theirs.package}"
     if mine.convergence != theirs.convergence:
-        yield f"convergence: ours {mine.convergence}, theirs {theirs.convergence}"
+        yield f"convergence: tta {mine.convergence}, theirs {theirs.convergence}"
     if theirs.convergence == ACCEPT and not is_same(mine.factor, theirs.factor):
-        yield f"factor: ours {mine.factor}, theirs {theirs.factor}"
+        yield f"factor: tta {mine.factor}, theirs {theirs.factor}"
     if not is_same(mine.raw_minutes, theirs.raw_minutes):
-        yield f"raw score: ours {mine.raw_minutes}, theirs {theirs.raw_minutes}"
+        yield f"raw score: tta {mine.raw_minutes}, theirs {theirs.raw_minutes}"
     if not is_same(mine.minutes, theirs.minutes):
-        yield f"score: ours {mine.minutes}, theirs {theirs.minutes}"
+        yield f"score: tta {mine.minutes}, theirs {theirs.minutes}"
 
 
 def main() -> int:
@@ -215,7 +215,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth result")
     options = parser.parse_args()
     name = f"mlperf_training/{options.version}"
-    mine, theirs = Mine(load.load_ruleset(catalog.ruleset_folder(name), name)), Theirs(options.version)
+    mine, theirs = Tta(load.load_ruleset(catalog.ruleset_folder(name), name)), Theirs(options.version)
     rows, kinds = [], Counter[str]()
     mine_s = theirs_s = 0.0
     for path in find_results(options.folder)[:: options.every]:
@@ -241,9 +241,9 @@ def main() -> int:
         for item in ("package", "convergence", "factor", "raw score", "score"):
             kinds[f"{item}: {'differs' if any(word.startswith(f'{item}:') for word in found) else 'agrees'}"] += 1
         if found:
-            print(f"{path.relative_to(options.folder)}: {'; '.join(found)}\n    ours: {', '.join(ours.reasons)}")
+            print(f"{path.relative_to(options.folder)}: {'; '.join(found)}\n    tta: {', '.join(ours.reasons)}")
             print(f"    theirs: {' | '.join(others.reasons)}")
-    print(f"{len(rows)} results of round {options.version}: ours {mine_s:.1f} CPU-s, theirs {theirs_s:.1f} CPU-s")
+    print(f"{len(rows)} results of round {options.version}: tta {mine_s:.1f} CPU-s, theirs {theirs_s:.1f} CPU-s")
     for kind, number in sorted(kinds.items()):
         print(f"  {kind}: {number}")
     if options.json is not None:

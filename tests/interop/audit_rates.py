@@ -58,10 +58,10 @@ def main() -> int:
     bands: dict[str, list[float]] = {}
     spoken: list[str] = []
     for folder in sorted(path for path in arguments.place.iterdir() if path.is_dir()):
-        law, tree, found = ruleset(folder.name), Tree(), {}
+        round_rules, tree, found = ruleset(folder.name), Tree(), {}
         for path, logs in read.find([folder]):
             try:
-                subject = read.subject(read.read(path, logs), law, rules.bands, TODAY)
+                subject = read.subject(read.read(path, logs), round_rules, rules.bands, TODAY)
             except TtaError as error:
                 print(f"{path}: {error}", file=sys.stderr)
                 continue

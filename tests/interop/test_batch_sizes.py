@@ -1,4 +1,4 @@
-"""What is a batch size: MLCommons' convergence checker and ours, on results of which all logs state the same."""
+"""What is a batch size: MLCommons' convergence checker and `tta`, on results whose logs all state the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.interop.test_mlperf_results import opinions
     ],
 )
 def test_a_batch_size_is_a_whole_number(size: Any, theirs: str, ours: str, tmp_path: Path) -> None:
-    """However it is written; a text ends their program, half a sample is interpolated there."""
+    """However it is written; a text crashes their program, and half a sample is interpolated there."""
     box = RoundBox(tmp_path / "tree")
     for log in box.logs:
         find(log, "global_batch_size").value = size

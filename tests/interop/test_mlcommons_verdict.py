@@ -1,4 +1,4 @@
-"""MLCommons' compliance checker and ours say the same of a log: real ones where they are, small ones always."""
+"""MLCommons' compliance checker and `tta` agree on a log: on real ones if available, on small ones always."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.shared_files import shared
 
 pytest.importorskip("mlperf_logging")
 
-from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Ours, Theirs
+from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Theirs, Tta
 
 ROUNDS = {"v0.7": "0.7.0", "v1.0": "1.0.0", "v4.0": "4.0.0", "v5.1": "5.1.0"}
 NUM_LOGS, MAX_BYTES = 5, 2_000_000  # of each round
@@ -30,9 +30,9 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_both_say_the_same_of_real_logs(name: str, tmp_path: Path) -> None:
-    """Every so-many-th log of a round, as it was published."""
-    theirs, ours = Theirs(ROUNDS[name]), Ours(ROUNDS[name])
+def test_both_agree_on_published_logs(name: str, tmp_path: Path) -> None:
+    """Evenly spaced logs of a round, as published."""
+    theirs, ours = Theirs(ROUNDS[name]), Tta(ROUNDS[name])
     with tarfile.open(shared(f"mlperf_results/training_{name}.tar.xz")) as archive:
         members = [
             item
@@ -116,14 +116,14 @@ def open_and_free(log: list[Entry]) -> None:
     ],
     ids=lambda item: getattr(item, "__name__", item),
 )
-def test_both_say_the_same_of_a_small_log(damage: Callable[[list[Entry]], None], verdict: str, tmp_path: Path) -> None:
+def test_both_agree_on_a_small_log(damage: Callable[[list[Entry]], None], verdict: str, tmp_path: Path) -> None:
     """A RetinaNet of round 5.1, valid or with one fault."""
     log = mlperflog.retinanet()
     damage(log)
     path = mlperflog.write(tmp_path / "result_0.txt", log)
 
     assert Theirs("5.1.0").opinion(path).verdict == verdict
-    assert Ours("5.1.0").opinion(path)[0].verdict == verdict
+    assert Tta("5.1.0").opinion(path)[0].verdict == verdict
 
 
 def text_for_a_number(log: list[Entry]) -> None:
@@ -139,18 +139,18 @@ def no_time(log: list[Entry]) -> None:
 
 
 @pytest.mark.parametrize("damage", [text_for_a_number, unknown_benchmark, no_time], ids=lambda item: item.__name__)
-def test_what_they_crash_on_is_a_finding_of_ours(damage: Callable[[list[Entry]], None], tmp_path: Path) -> None:
-    """An exception of theirs is a refusal of ours, or, of a text among good numbers, nothing at all."""
+def test_tta_judges_what_crashes_their_checker(damage: Callable[[list[Entry]], None], tmp_path: Path) -> None:
+    """Where theirs raises, `tta` refuses, or, for a text among good numbers, accepts."""
     log = mlperflog.retinanet()
     damage(log)
     path = mlperflog.write(tmp_path / "result_0.txt", log)
 
     assert Theirs("5.1.0").opinion(path).verdict == CRASH
-    assert Ours("5.1.0").opinion(path)[0].verdict == (ACCEPT if damage is text_for_a_number else REFUSE)
+    assert Tta("5.1.0").opinion(path)[0].verdict == (ACCEPT if damage is text_for_a_number else REFUSE)
 
 
 def test_the_division_may_stand_after_init_stop(tmp_path: Path) -> None:
-    """They then count with a limit of zero minutes and refuse; the limit is the division's wherever it stands."""
+    """They then apply a limit of zero minutes and refuse; the limit is the division's, wherever it is stated."""
     log = mlperflog.retinanet()
     line = find(log, "submission_division")
     log.remove(line)
@@ -158,16 +158,16 @@ def test_the_division_may_stand_after_init_stop(tmp_path: Path) -> None:
     path = mlperflog.write(tmp_path / "result_0.txt", log)
 
     assert Theirs("5.1.0").opinion(path).verdict == REFUSE
-    assert Ours("5.1.0").opinion(path)[0].verdict == ACCEPT
+    assert Tta("5.1.0").opinion(path)[0].verdict == ACCEPT
 
 
-def test_a_second_start_is_refused_by_a_rule_of_ours(tmp_path: Path) -> None:
-    """They accept it, and so do the checks that stand for theirs; MLP022 is what refuses it."""
+def test_a_second_start_is_refused_by_tta_alone(tmp_path: Path) -> None:
+    """They accept it, and so do the checks that mirror theirs; MLP022 refuses it."""
     log = mlperflog.retinanet()
     stop = find(log, "run_stop")
     log.insert(log.index(stop), Entry(stop.at_s - 10, "run_start", None, mlperflog.START))
     path = mlperflog.write(tmp_path / "result_0.txt", log)
-    opinion, _ = Ours("5.1.0").opinion(path)
+    opinion, _ = Tta("5.1.0").opinion(path)
 
     assert Theirs("5.1.0").opinion(path).verdict == ACCEPT
     assert (opinion.verdict, opinion.codes) == (ACCEPT, ("MLP022",))

@@ -40,7 +40,7 @@ def trace(
     )
 
 
-def test_08_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_path: Path) -> None:
+def test_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_path: Path) -> None:
     """Logged from 0 to 10 s: 2 s at 100 W, 6 s at 400 W, 2 s at 100 W: a mean of 280 W. The run of 6 s gets 1,680 J."""
     log = power_log.read(trace(tmp_path, [(2, 100), (8, 400), (10, 100)], 0, 0))
     run = (T0 + ns(2), T0 + ns(8))
@@ -49,7 +49,7 @@ def test_08_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_
     assert rule_node_joules(log, *run) == pytest.approx(2400.0)
 
 
-def test_08_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
+def test_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
     """1 s of the second reading, 3 s of the third, half a second of the fourth."""
     log = power_log.read(trace(tmp_path, [(0, 9), (2, 10), (5, 20), (6, 30)], 0, 6))
     run = (T0 + ns(1), T0 + ns(5.5))
@@ -58,7 +58,7 @@ def test_08_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
     assert run_energy([log], *run).right_riemann_j == pytest.approx(10 + 60 + 15)
 
 
-def test_11_published_formula_changes_with_idle_before_and_after_and_tta_s_does_not(tmp_path: Path) -> None:
+def test_published_formula_changes_with_idle_before_and_after_and_tta_s_does_not(tmp_path: Path) -> None:
     """A minute of idling on both sides makes the published energy of a run of a minute smaller by half."""
     run = [(float(second), 600.0) for second in range(-1, 62)]
     idle = [(float(second), 60.0) for second in (*range(-61, -1), *range(62, 122))]
@@ -137,7 +137,7 @@ def twin(place: Path) -> Path:
     return archive
 
 
-def test_09_synthetic_twin_of_the_published_logs(tmp_path: Path) -> None:
+def test_synthetic_twin_of_the_published_logs(tmp_path: Path) -> None:
     """By hand, over the runs of 102, 104 and 106 s that are kept: L s at 603 W and 120 s at 203 W for two nodes."""
     (row,) = of_archive(twin(tmp_path))
 
@@ -156,7 +156,7 @@ def test_09_synthetic_twin_of_the_published_logs(tmp_path: Path) -> None:
     assert "| 2 | resnet |" in markdown([row])
 
 
-def test_09_published_energies_are_replayed_from_the_published_logs() -> None:
+def test_published_energies_are_replayed_from_the_published_logs() -> None:
     """Four folders of the v4.0 power archive, to 0.01 kJ: as published, and by the rule's own integral."""
     rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
@@ -178,14 +178,14 @@ def test_09_published_energies_are_replayed_from_the_published_logs() -> None:
     assert got[8, "resnet"].share_estimated == pytest.approx(0.26, abs=0.005)
 
 
-def test_09_table_of_the_page_is_up_to_date() -> None:
+def test_table_of_the_page_is_up_to_date() -> None:
     """docs/reports/published-training-energies.md shows what `tests.interop.published_energies` prints."""
     rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
     assert markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
 
 
-def test_08_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:
+def test_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:
     """Whatever its value, and wherever it is."""
     honest = [(0, 9), (2, 10), (5, 20), (6, 30)]
     run = (T0 + ns(1), T0 + ns(5.5))

@@ -1,4 +1,4 @@
-"""MLPerf's own tools read our logs: its parser, and its compliance checker with its own common rules."""
+"""MLPerf's own tools read `tta`'s logs: its parser, and its compliance checker with its own common rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFERENCE = Path(__file__).parents[2] / "submissions"
 
 @pytest.fixture
 def common_rules(tmp_path: Path) -> Path:
-    """MLPerf's common rules as installed, without the step that goes on to rules of MLPerf's own benchmarks."""
+    """MLPerf's common rules as installed, without the step to the rules of MLPerf's own benchmarks."""
     installed = Path(mlp_compliance.__file__).parent / f"training_{RULESET}" / "common.yaml"
     rules = yaml.load(installed.read_text(), Loader=yaml.BaseLoader)
     for rule in rules:
@@ -44,7 +44,7 @@ def logs() -> list[Path]:
 
 
 def test_parser_reads_every_line_of_a_run(tmp_path: Path) -> None:
-    """MLPerf's parser gets each of our events, with key, time and metadata, and complains of none."""
+    """MLPerf's parser gets each of `tta`'s events, with key, time and metadata, and objects to none."""
     steps = events()
     lines, errors = mlp_parser.parse_file(str(write_log(tmp_path / "result_0.txt", steps)), ruleset=RULESET)
 
@@ -73,7 +73,7 @@ def test_compliance_checker_refuses_a_run_without_a_key(
 
 
 @pytest.mark.parametrize("log", logs(), ids=lambda path: str(path.relative_to(REFERENCE)))
-def test_compliance_checker_accepts_the_runs_we_keep(log: Path, common_rules: Path) -> None:
+def test_compliance_checker_accepts_the_runs_in_the_repository(log: Path, common_rules: Path) -> None:
     """The real logs in the repository are read and accepted as well."""
     lines, errors = mlp_parser.parse_file(str(log), ruleset=RULESET)
 

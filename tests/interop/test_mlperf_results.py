@@ -1,4 +1,4 @@
-"""MLCommons' package checker, RCP checker and summariser beside ours: where they agree, and each way they do not."""
+"""MLCommons' package checker, RCP checker and summariser next to `tta`: where they agree, and how they differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.interop import agree_results as agree
 from tests.mlperflog import find
 from tests.rules.box import TODAY
 from tests.rules.fixtures import mlr
-from tests.rules.roundbox import RoundBox, law
+from tests.rules.roundbox import RoundBox, round_rules
 from tests.shared_files import shared
 
 rcp_checker = pytest.importorskip("mlperf_logging.rcp_checker.rcp_checker")
@@ -24,17 +24,17 @@ rcp_checker = pytest.importorskip("mlperf_logging.rcp_checker.rcp_checker")
 
 @pytest.fixture(autouse=True)
 def their_logging() -> Iterator[None]:
-    """Their programs log to the root logger, which the script makes its own."""
+    """Their programs log to the root logger, which the script takes over."""
     handlers = logging.getLogger().handlers[:]
     yield
     logging.getLogger().handlers[:] = handlers
 
 
 def opinions(box: RoundBox, scratch: Path) -> tuple[Any, Any]:
-    """Ours and theirs of the result in `box`."""
+    """The opinions of `tta` and of theirs on the result in `box`."""
     result = box.result()
     is_closed = result.runs[0].value("submission_division") == "closed"
-    ours = agree.Mine(box.ruleset).opinion(result, TODAY)
+    ours = agree.Tta(box.ruleset).opinion(result, TODAY)
     theirs = agree.Theirs("5.1.0").opinion(*agree.lay_out(box.folder, scratch), is_closed, False)
     return ours, theirs
 
@@ -89,9 +89,7 @@ def status_of_old(box: RoundBox) -> None:
         (status_of_old, {}, "refuse"),
     ],
 )
-def test_both_say_the_same(
-    damage: Callable[[RoundBox], None], options: dict[str, Any], package: str, tmp_path: Path
-) -> None:
+def test_both_agree(damage: Callable[[RoundBox], None], options: dict[str, Any], package: str, tmp_path: Path) -> None:
     """Verdict of the package, convergence, factor and score to twelve digits."""
     box = RoundBox(tmp_path / "tree", **options)
     damage(box)
@@ -111,7 +109,7 @@ def rule_broken(box: RoundBox) -> None:
 
 
 @pytest.mark.parametrize(("damage", "code"), [(close, "MLR006"), (rule_broken, "MLR003")])
-def test_what_ours_refuses_and_theirs_accepts(damage: Callable[[RoundBox], None], code: str, tmp_path: Path) -> None:
+def test_tta_refuses_what_theirs_accepts(damage: Callable[[RoundBox], None], code: str, tmp_path: Path) -> None:
     """ "close" switches their seed and RCP checks off; one log may break any rule."""
     box = RoundBox(tmp_path / "tree")
     damage(box)
@@ -142,11 +140,11 @@ def test_no_description_ends_their_program(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_that_is_gone_ends_their_program() -> None:
-    """DLRM of round 1.0 is in no table of the program any more; here the round has it."""
+    """DLRM of round 1.0 is no longer in the program's tables; here the round has it."""
     with pytest.raises(KeyError, match="dlrm"):
         rcp_checker.RCP_Checker("training", "1.0.0", "dlrm", False)
 
-    round_ = law("mlperf_training/1.0.0").round
+    round_ = round_rules("mlperf_training/1.0.0").round
     assert round_ is not None
     reference = round_.benchmarks["dlrm"].convergence[0]
     slow = [max(reference.points)] * 5
@@ -155,8 +153,8 @@ def test_a_benchmark_that_is_gone_ends_their_program() -> None:
 
 @pytest.mark.parametrize("version", ["1.0.0", "2.1.0", "4.0.0", "5.1.0", "6.0.0"])
 def test_every_reference_is_theirs(version: str, tmp_path: Path) -> None:
-    """Mean, least acceptable mean and pruned batch sizes of every benchmark that their program still knows."""
-    round_ = law(f"mlperf_training/{version}").round
+    """Mean, minimum acceptable mean and pruned batch sizes of every benchmark that their program still knows."""
+    round_ = round_rules(f"mlperf_training/{version}").round
     assert round_ is not None
     num_compared = 0
     for benchmark in round_.benchmarks.values():

@@ -1,4 +1,4 @@
-"""One edit of one line of a valid log, or of all line ends: what MLCommons' checker says of it, and what ours.
+"""One edit of one line of a valid log, or of all line ends, as judged by MLCommons' checker and by `tta`.
 
 Where the two differ, docs/mlperf-agreement.md says why. The line is that of `seed`, which this round does not ask for:
 what is found is the line's form, not that a key is missing.
@@ -20,7 +20,7 @@ from tests import mlperflog
 
 pytest.importorskip("mlperf_logging")
 
-from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Ours, Theirs
+from tests.interop.agree_logs import ACCEPT, CRASH, REFUSE, Theirs, Tta
 
 Edit = Callable[[str], str]
 SOUND = [entry.line() for entry in mlperflog.retinanet()]
@@ -30,7 +30,7 @@ ABSENT = object()
 
 
 def field(**changes: Any) -> Edit:
-    """Other values of fields, or none."""
+    """Other values of fields, or missing ones."""
 
     def edit(line: str) -> str:
         record = {**json.loads(line.removeprefix(TOKEN)), **changes}
@@ -40,7 +40,7 @@ def field(**changes: Any) -> Edit:
 
 
 def time(text: str) -> Edit:
-    """`time_ms` written otherwise; T stands for the number that is there."""
+    """`time_ms` written differently; T is the original number."""
     return lambda line: re.sub(r'("time_ms": )(\d+)', lambda match: match[1] + text.replace("T", match[2]), line)
 
 
@@ -171,14 +171,14 @@ WHOLE: dict[str, tuple[Edit, str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[Theirs, Ours]]:
+def both() -> Iterator[tuple[Theirs, Tta]]:
     """The two, with the rules of round 5.1 read once."""
     logging.disable(logging.CRITICAL)
-    yield Theirs("5.1.0"), Ours("5.1.0")
+    yield Theirs("5.1.0"), Tta("5.1.0")
     logging.disable(logging.NOTSET)
 
 
-def verdicts(both: tuple[Theirs, Ours], text: str, place: Path) -> tuple[str, str, tuple[str, ...]]:
+def verdicts(both: tuple[Theirs, Tta], text: str, place: Path) -> tuple[str, str, tuple[str, ...]]:
     path = place / "result_0.txt"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     ours = both[1].opinion(path)[0]
@@ -191,14 +191,14 @@ def edited(edit: Edit) -> str:
 
 
 @pytest.mark.parametrize("name", BOTH_ACCEPT)
-def test_both_accept(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> None:
-    """What another program may write, and what no longer is a line of MLPerf's."""
+def test_both_accept(name: str, both: tuple[Theirs, Tta], tmp_path: Path) -> None:
+    """What another program may write, and what is no longer an MLPerf line."""
     assert verdicts(both, edited(BOTH_ACCEPT[name]), tmp_path)[:2] == (ACCEPT, ACCEPT)
 
 
 @pytest.mark.parametrize("name", BOTH_REFUSE)
-def test_both_refuse(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> None:
-    """Some of these end their program with an exception; ours is MLP001 for all."""
+def test_both_refuse(name: str, both: tuple[Theirs, Tta], tmp_path: Path) -> None:
+    """Some of these crash their program; `tta` finds MLP001 in all."""
     theirs, ours, codes = verdicts(both, edited(BOTH_REFUSE[name]), tmp_path)
 
     assert theirs in (REFUSE, CRASH)
@@ -206,20 +206,20 @@ def test_both_refuse(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", OURS_REFUSES)
-def test_ours_alone_refuses(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> None:
-    """Each is a difference of the document; all are MLP001."""
+def test_tta_alone_refuses(name: str, both: tuple[Theirs, Tta], tmp_path: Path) -> None:
+    """Each is a documented difference; all are MLP001."""
     assert verdicts(both, edited(OURS_REFUSES[name]), tmp_path) == (ACCEPT, REFUSE, ("MLP001",))
 
 
 @pytest.mark.parametrize("name", OURS_ACCEPTS)
-def test_theirs_alone_refuses(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> None:
-    """Theirs reads what follows the last token of a line, wherever that stands."""
+def test_theirs_alone_refuses(name: str, both: tuple[Theirs, Tta], tmp_path: Path) -> None:
+    """Theirs reads what follows the last token of a line, wherever it is."""
     assert verdicts(both, edited(OURS_ACCEPTS[name]), tmp_path) == (REFUSE, ACCEPT, ())
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_line_ends_and_the_end_of_the_file(name: str, both: tuple[Theirs, Ours], tmp_path: Path) -> None:
-    """Their parser takes a carriage return for the end of a line; ours a line feed alone."""
+def test_line_ends_and_the_end_of_the_file(name: str, both: tuple[Theirs, Tta], tmp_path: Path) -> None:
+    """Their parser takes a carriage return as the end of a line; `tta` only a line feed."""
     edit, theirs, ours = WHOLE[name]
 
     assert verdicts(both, edit(TEXT), tmp_path)[:2] == (theirs, ours)

@@ -1,7 +1,7 @@
-"""A valid submission to damage, and the cases of how it is damaged and what must be found.
+"""A valid submission to damage, and the cases: how it is damaged and what must be found.
 
 A case is a function that takes a `Box`. It edits the events of the runs (`box.runs[0]`), or calls `box.write()`
-and edits files. Whatever it does not damage stays valid: logs are chained anew, the manifest is written anew.
+and edits files. What it does not damage stays valid: logs are chained again, the manifest is written again.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def codes() -> dict[str, str]:
 
 
 class Box:
-    """A valid submission of `toy_mini` with five runs, in a tree of its own."""
+    """A valid submission of `toy_mini` with five runs, in its own tree."""
 
     def __init__(
         self,
         place: Path,
         rules: dict[str, Any] | None = None,
-        law: dict[str, Any] | None = None,
+        ruleset: dict[str, Any] | None = None,
         options: dict[str, Any] | None = None,
         num_runs: int = 5,
     ) -> None:
         self.place = place
         self.rules = fabricate.benchmark_rules(**(rules or {}))
-        self.ruleset: RuleSet = fabricate.ruleset(codes(), self.rules, **(law or {}))
+        self.ruleset: RuleSet = fabricate.ruleset(codes(), self.rules, **(ruleset or {}))
         self.runs: list[list[Step]] = []
         self.is_written = False
 
@@ -70,14 +70,14 @@ class Box:
 
     @property
     def module_path(self) -> Path:
-        """Of a box that was made with the option `module`."""
+        """The module of a box with the option `module`."""
         return self.folder.parents[2] / "benchmarks" / self.rules.name / fabricate.MODULE_NAME
 
     def log(self, index: int = 0) -> Path:
         return self.folder / f"result_{index}.txt"
 
     def write(self) -> None:
-        """Writes the runs as they are now, with sound chains and a sound manifest."""
+        """Writes the runs in their present state, with valid chains and a valid manifest."""
         for index, (steps, wall_start_ms) in enumerate(zip(self.runs, self.wall_starts_ms, strict=True)):
             fabricate.write_log(self.log(index), steps, wall_start_ms)
         self.reseal()
@@ -93,19 +93,19 @@ class Box:
         self.log(index).write_text("".join(line + "\n" for line in lines))
 
     def claim(self, **changes: str) -> None:
-        """Changes fields of the claim; None of them takes a field out."""
+        """Changes fields of the claim."""
         path = self.folder / submission_claim.CLAIM_NAME
         fields = dict(line.split(": ", 1) for line in path.read_text().splitlines())
         fields.update({name: json.dumps(value) for name, value in changes.items()})
         path.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()))
         self.reseal()
 
-    def describe(self, is_told: bool = True, **changes: Any) -> None:
-        """Changes the system description; with `is_told` logs and claim are made to agree with it."""
+    def describe(self, is_consistent: bool = True, **changes: Any) -> None:
+        """Changes the system description; `is_consistent` makes logs and claim agree with it."""
         system = {**json.loads(self.system_path.read_text()), **changes}
         system = {name: value for name, value in system.items() if value is not ...}
         self.system_path.write_text(json.dumps(system, indent=2))
-        if is_told:
+        if is_consistent:
             for steps in self.runs:
                 find(steps, "tta_system").value["digest"] = digest_of(system)
             self.write()
@@ -117,7 +117,7 @@ class Box:
 
 
 def drop(steps: list[Step], key: str, nth: int | None = None) -> None:
-    """Takes out the nth event of `key`, or all of them."""
+    """Removes the nth event of `key`, or all of them."""
     doomed = [step for step in steps if step.key == key]
     doomed = doomed if nth is None else [doomed[nth]]
     steps[:] = [step for step in steps if not any(step is other for other in doomed)]
@@ -132,7 +132,7 @@ def put(steps: list[Step], step: Step, after: str, nth: int = 0) -> None:
 
 
 def recount(steps: list[Step]) -> None:
-    """Makes `tta_end` count the events as they are."""
+    """Makes `tta_end` count the present events."""
     find(steps, "tta_end").value["num_events"] = len(steps)
 
 
@@ -176,7 +176,7 @@ def hyperparameters(steps: list[Step], **changes: Any) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """A finding that is expected. line: a number, or the event on whose line it is: a key, or a key and which."""
+    """An expected finding. line: a number, or the event on that line: a key, or a key and its index."""
 
     code: str
     line: int | str | tuple[str, int] | None = None
@@ -219,7 +219,7 @@ def ranks(num: int, **changes: Any) -> list[dict[str, Any]]:
 
 
 def world(box: Box, value: Any, num_devices: Any) -> None:
-    """Every run says that `value` trained, where `num_devices` were declared."""
+    """Every run states `value` as its processes, and `num_devices` as declared."""
     for steps in box.runs:
         configure(steps, num_devices=num_devices)
         find(steps, "tta_world").value = value
@@ -250,7 +250,7 @@ def malformed(index: int, key: str = "tta_format") -> Found:
 
 
 def shortened(box: Box, index: int, num_evaluations: int) -> None:
-    """Takes out the last blocks of a run with their evaluations; the last evaluation that stays has 0.95."""
+    """Removes the last blocks of a run with their evaluations; the last remaining evaluation has 0.95."""
     steps = box.runs[index]
     begin, stop = find(steps, "block_start", num_evaluations), find(steps, "run_stop")
     removed_s = stop.at_s - begin.at_s
@@ -279,7 +279,7 @@ def each_rank(box: Box, change: Callable[[dict[str, Any]], object]) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """One way to damage a submission. `expected` is all that is found, no more and no less."""
+    """One way to damage a submission. `expected` is exactly what is found."""
 
     code: str
     name: str
@@ -310,7 +310,7 @@ class Cases(list[Case]):
 
 
 def findings_of(case: Case, place: Path) -> tuple[list[tuple[str, str, int | None]], list[tuple[str, str, int | None]]]:
-    """What is expected of a case and what is found, both sorted, as (code, file, line)."""
+    """The expected and the actual findings of a case, both sorted, as (code, file, line)."""
     box = case.open(place)
     case.damage(box)
     if not box.is_written:

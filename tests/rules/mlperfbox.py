@@ -27,8 +27,8 @@ ROUND_4_0 = "mlperf_training/4.0.0"
 @cache
 def ruleset(name: str = ROUND) -> RuleSet:
     """The round with its checks of single logs, as it comes with the harness."""
-    law = load.load_ruleset(catalog.ruleset_folder(name), name)
-    return dataclasses.replace(law, codes={code: law.codes[code] for code in law.codes if code.startswith("MLP")})
+    rules = load.load_ruleset(catalog.ruleset_folder(name), name)
+    return dataclasses.replace(rules, codes={code: rules.codes[code] for code in rules.codes if code.startswith("MLP")})
 
 
 def _has(log: list[Entry], key: str) -> bool:
@@ -36,14 +36,14 @@ def _has(log: list[Entry], key: str) -> bool:
 
 
 def _permitted(rule: KeyRule) -> object:
-    """A value that every demand on it permits; the demands name it."""
+    """A value that every constraint on it permits; the constraints name it."""
     words = [word for demand in rule.each for word in re.findall(r"[\w.-]+", demand.text)]
     values = [True, *words, *(float(word) for word in words if re.fullmatch(r"[\d.]+(e-?\d+)?", word))]
     return next(value for value in values if all(demand.holds(Line(value, {"tensor": ""})) for demand in rule.each))
 
 
 def of_benchmark(name: str, round_name: str, division: str) -> list[Entry]:
-    """A log that has what the round asks for of a benchmark, and evaluates as RetinaNet does."""
+    """A log that has what the round requires of a benchmark, and evaluates like RetinaNet."""
     log = mlperflog.retinanet(division)
     round_ = ruleset(round_name).round
     assert round_ is not None
@@ -93,7 +93,7 @@ class MlperfBox(Box):
 
 @dataclasses.dataclass(frozen=True)
 class MlperfCase(Case):
-    """One way to damage a log of MLPerf's."""
+    """One way to damage an MLPerf log."""
 
     def open(self, place: Path) -> Box:
         return MlperfBox(place, **self.box)

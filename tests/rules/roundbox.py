@@ -1,4 +1,4 @@
-"""A valid result of one of MLPerf's rounds, where MLPerf has it, to damage: five runs of RetinaNet in round 5.1."""
+"""A valid result of an MLPerf round in its place, to damage: five runs of RetinaNet in round 5.1."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.rules.box import TODAY, Box, Case, Found
 ROUND = "mlperf_training/5.1.0"
 
 
-def law(name: str = ROUND) -> RuleSet:
+def round_rules(name: str = ROUND) -> RuleSet:
     """The round with all its checks, as it comes with the harness."""
     return load.load_ruleset(catalog.ruleset_folder(name), name)
 
 
 def runs(num_runs: int = 5, division: str = "closed") -> list[list[Entry]]:
-    """Runs of 1,301 s, 1,311 s, ... from run_start to run_stop, each with a seed of its own."""
+    """Runs of 1,301 s, 1,311 s, ... from run_start to run_stop, each with its own seed."""
     found = []
     for index in range(num_runs):
         log = mlperflog.retinanet(division)
@@ -47,7 +47,7 @@ class RoundBox(Box):
         self.place = place
         self.logs = runs(num_runs, division)
         self.runs = self.logs  # type: ignore[assignment]  # as far as `Found.at` looks, the same
-        self.ruleset = law(round_name)
+        self.ruleset = round_rules(round_name)
         self.folder = place / "Toymaker" / "results" / "toybox" / "retinanet"
         self.description: dict[str, Any] = dict.fromkeys(system.FIELDS, "some")
         self.description.update(
@@ -88,7 +88,7 @@ class RoundBox(Box):
 
 @dataclass(frozen=True)
 class RoundCase(Case):
-    """One way to damage a result of MLPerf's."""
+    """One way to damage an MLPerf result."""
 
     def open(self, place: Path) -> Box:
         return RoundBox(place, **self.box)

@@ -1,4 +1,4 @@
-"""SSH keys for tests, made once a session where ssh-keygen is installed."""
+"""SSH keys for tests, made once per session if ssh-keygen is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.submission import signature
 
 
 def ssh_keygen(*arguments: str, data: bytes = b"") -> bytes:
-    """What ssh-keygen prints; the test is skipped where there is none."""
+    """The output of ssh-keygen; without it the test is skipped."""
     program = shutil.which("ssh-keygen")
     if program is None:
         pytest.skip("ssh-keygen is not installed")
@@ -29,7 +29,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def key(name: str) -> Path:
-    """A private key of `name`'s; its public half lies beside it."""
+    """The private key of `name`; its public half is next to it."""
     path = Path(_folder().name, name)
     ssh_keygen("-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path))
     return path
@@ -42,7 +42,7 @@ def allowed(principals: str, *names: str, options: str = "") -> bytes:
 
 
 def public(kind: str = "ssh-ed25519", size: int | None = 32) -> str:
-    """Type and key of a public key that nobody has the private half of; without a size, its type alone."""
+    """Type and key of a public key without a private half; without a size, its type alone."""
     fields = (kind.encode(), *(() if size is None else (b"k" * size,)))
     return f"{kind} {base64.b64encode(b''.join(len(item).to_bytes(4, 'big') + item for item in fields)).decode()}"
 

@@ -1,4 +1,4 @@
-"""Values of every kind in every place: a check may find something or nothing, but it never fails."""
+"""Values of every kind in every place: a check may find something or nothing, but it never raises."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}-{str(value)[:8]!a}")
 def test_any_value_of_any_event_can_be_judged(tmp_path: Path, value: Any) -> None:
-    """Each event of a valid log in turn gets a value that it never has."""
+    """Each event of a valid log in turn gets an impossible value."""
     for place, step in enumerate(STEPS):
         steps: list[Step] = copy.deepcopy(STEPS)
         steps[place].value = value
@@ -47,7 +47,7 @@ def test_any_value_of_any_event_can_be_judged(tmp_path: Path, value: Any) -> Non
 
 @pytest.mark.parametrize("value", [None, True, -1, 1e308, "", [None, {}]], ids=repr)
 def test_any_field_of_any_event_can_be_judged(tmp_path: Path, value: Any) -> None:
-    """Each field of each event, in its value and in its metadata, in turn gets a value that it never has."""
+    """Each field of each event, in its value and in its metadata, in turn gets an impossible value."""
     for place, step in enumerate(STEPS):
         fields = [("value", name) for name in step.value] if isinstance(step.value, dict) else []
         for where, name in [*fields, *(("metadata", name) for name in step.metadata)]:
@@ -58,7 +58,7 @@ def test_any_field_of_any_event_can_be_judged(tmp_path: Path, value: Any) -> Non
 
 
 def test_any_event_can_be_missing(tmp_path: Path) -> None:
-    """Whatever single event is taken out, the log is not valid any more."""
+    """Without any single event the log is not valid."""
     for place, step in enumerate(STEPS):
         steps = copy.deepcopy(STEPS)
         del steps[place]
@@ -67,7 +67,7 @@ def test_any_event_can_be_missing(tmp_path: Path) -> None:
 
 
 def test_any_event_can_be_doubled(tmp_path: Path) -> None:
-    """Whatever single event is there twice, the log is not valid any more."""
+    """With any single event twice the log is not valid."""
     for place, step in enumerate(STEPS):
         steps = copy.deepcopy(STEPS)
         steps.insert(place, copy.deepcopy(steps[place]))
@@ -110,7 +110,7 @@ ROUND_KEYS = tuple(dict.fromkeys(entry.key for entry in mlperflog.retinanet() if
 
 
 def judge_round(place: Path, change: Callable[[list[mlperflog.Entry]], object]) -> list[str]:
-    """The codes found on a log of MLPerf's, each on a line that is there."""
+    """The codes found in an MLPerf log, each on an existing line."""
     box = MlperfBox(place)
     change(box.entries)
     box.write()
@@ -121,8 +121,8 @@ def judge_round(place: Path, change: Callable[[list[mlperflog.Entry]], object]) 
 
 
 @pytest.mark.parametrize("value", ROUND_VALUES, ids=repr)
-def test_any_value_of_a_log_of_mlperfs_can_be_judged(tmp_path: Path, value: Any) -> None:
-    """Each key in turn has it in every line, as its value and as where it stands."""
+def test_any_value_of_an_mlperf_log_can_be_judged(tmp_path: Path, value: Any) -> None:
+    """Each key in turn has it on every line, as its value and as its place in training."""
     for name in ROUND_KEYS:
 
         def change(entries: list[mlperflog.Entry], name: str = name) -> None:
@@ -135,8 +135,8 @@ def test_any_value_of_a_log_of_mlperfs_can_be_judged(tmp_path: Path, value: Any)
 
 
 @pytest.mark.parametrize("name", ROUND_KEYS)
-def test_any_key_of_a_log_of_mlperfs_can_be_missing(tmp_path: Path, name: str) -> None:
-    """What the round asks for is missed, and nothing else is."""
+def test_any_key_of_an_mlperf_log_can_be_missing(tmp_path: Path, name: str) -> None:
+    """Only the keys that the round requires are missed."""
     found = judge_round(tmp_path, lambda entries: mlperflog.drop(entries, name))
 
     assert bool(found) == (name not in ("submission_status", "tracked_stats", "eval_start", "eval_stop"))
@@ -145,8 +145,8 @@ def test_any_key_of_a_log_of_mlperfs_can_be_missing(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     "code", [code for code in registry.checks() if code.startswith("MLR") or "MLP002" <= code <= "MLP010"]
 )
-def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, code: str) -> None:
-    """Under rules of ours it finds nothing in a result of MLPerf's with hardly a line."""
+def test_checks_of_rounds_find_nothing_under_other_rules(tmp_path: Path, code: str) -> None:
+    """Under `tta`'s own rules it finds nothing in an MLPerf result with hardly a line."""
     box = RoundBox(tmp_path, num_runs=2)
     for entries in box.logs:
         entries[:] = [entry for entry in entries if entry.key in ("submission_benchmark", "run_stop")]
@@ -158,8 +158,8 @@ def test_a_demand_of_a_round_is_none_where_there_is_no_round(tmp_path: Path, cod
         assert list(rule.check(subject, None, fabricate.ruleset(codes()))) == []
 
 
-def test_a_single_log_of_mlperfs_is_not_judged_as_a_result(tmp_path: Path) -> None:
-    """How many runs there are, and what lies beside them, is asked of results alone."""
+def test_a_single_mlperf_log_is_not_judged_as_a_result(tmp_path: Path) -> None:
+    """The number of runs and the files next to them are checked for results only."""
     box = RoundBox(tmp_path, num_runs=1)
     mlperflog.drop(box.logs[0], "seed")
     box.write()
@@ -169,8 +169,8 @@ def test_a_single_log_of_mlperfs_is_not_judged_as_a_result(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("has_events", [True, False])
-def test_a_bill_is_of_runs_that_have_a_time(tmp_path: Path, has_events: bool) -> None:
-    """No node was held 30 million years from now; when a run was whose log has no event, is not the bill's matter."""
+def test_a_bill_covers_only_runs_with_a_time(tmp_path: Path, has_events: bool) -> None:
+    """No node was held 30 million years from now; a run whose log has no events has no time to compare."""
     box = Box(tmp_path)
     box.wall_starts_ms[0] = 10**18
     box.write()
@@ -184,8 +184,8 @@ def test_a_bill_is_of_runs_that_have_a_time(tmp_path: Path, has_events: bool) ->
     assert [message.split()[0] for message in found] == ["result_0.txt"] * has_events
 
 
-def test_a_claim_of_names_that_are_no_names_is_told(tmp_path: Path) -> None:
-    """Submitter, system and benchmark each become a folder; what leaves its own is no name."""
+def test_a_claim_with_impossible_names_is_found(tmp_path: Path) -> None:
+    """Submitter, system and benchmark each become a folder; a name must not lead out of it."""
     for name in ("submitter", "system", "benchmark"):
         for text in ("../acme", "", ".", "a b"):
             box = Box(tmp_path / name)

@@ -1,7 +1,7 @@
-"""Trees that somebody made to harm: every verb that reads them ends with 0, 1 or 2 and with sentences.
+"""Malicious trees: every verb that reads one exits with 0, 1 or 2 and prints sentences.
 
-Each kind is a function that damages a valid submission. Whatever it does, nothing is followed, nothing is waited for,
-nothing is printed that a terminal would obey, and a limit in this process's own CPU and memory is kept.
+Each kind is a function that damages a valid submission. No link is followed, nothing blocks, nothing is printed that a
+terminal would obey, and limits of CPU and memory are kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS: list[Damage] = []
 
 
 def kind(damage: Damage) -> Damage:
-    """The docstring of each says what is expected to be said, as far as it is more than "not valid"."""
+    """Registers a kind of damage."""
     KINDS.append(damage)
     return damage
 
@@ -60,7 +60,7 @@ def system_of(folder: Path) -> Path:
 
 
 def hostile(value: Any) -> Any:
-    """`value` with every text in it replaced."""
+    """`value` with every string in it replaced."""
     if isinstance(value, dict):
         return {name: hostile(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -262,8 +262,8 @@ for _name, _text in YAML.items():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A valid submission with one run and a neighbour's that stays sound."""
-    fabricate.write_submission(tmp_path / "tree", 1, system={**fabricate.SYSTEM, "submitter": "sound"})
+    """A valid submission with one run, next to another that stays valid."""
+    fabricate.write_submission(tmp_path / "tree", 1, system={**fabricate.SYSTEM, "submitter": "valid"})
     return fabricate.write_submission(tmp_path / "tree", 1)
 
 
@@ -275,19 +275,19 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 
 
 # The kinds of which every verb says something of its own; the others are read by the same code.
-TOLD_EVERYWHERE = [
+SEEN_EVERYWHERE = [
     item for item in KINDS if item.__name__.startswith(("every_", "names_", "links_", "pipes_", "a_socket_"))
 ]
 
 
 @pytest.mark.parametrize("damage", KINDS, ids=lambda damage: damage.__name__)
 def test_every_verb_ends_with_sentences(damage: Damage, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """0, 1 or 2, no traceback, nothing a terminal obeys, within a minute and a gigabyte; check never says valid."""
+    """0, 1 or 2, no traceback, nothing a terminal obeys, within a minute and a gigabyte; check never finds it valid."""
     damage(folder)
     tree = folder.parents[3]
     started_s, before_kb = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    for verb in VERBS if damage in TOLD_EVERYWHERE else VERBS[:1]:
+    for verb in VERBS if damage in SEEN_EVERYWHERE else VERBS[:1]:
         status, out, err = run([verb[0], str(tree), "--ruleset", "v1", *verb[1:]], capsys)
 
         assert status in (0, 1, 2), err
@@ -302,11 +302,11 @@ def test_every_verb_ends_with_sentences(damage: Damage, folder: Path, capsys: py
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb) << 10 < MAX_BYTES
 
 
-@pytest.mark.parametrize("damage", TOLD_EVERYWHERE, ids=lambda damage: damage.__name__)
-def test_the_board_shows_it_and_obeys_nothing(
+@pytest.mark.parametrize("damage", SEEN_EVERYWHERE, ids=lambda damage: damage.__name__)
+def test_the_pages_of_the_board_obey_nothing(
     damage: Damage, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its pages are made; no markup and no control character of a submission's stands in them."""
+    """Its pages are written, without markup or control characters from a submission."""
     damage(folder)
 
     status, out, err = run(["board", "build", str(folder.parents[3]), "--out", str(tmp_path / "site")], capsys)
@@ -323,14 +323,14 @@ def test_the_board_shows_it_and_obeys_nothing(
 
 
 @pytest.fixture(scope="session")
-def law(tmp_path_factory: pytest.TempPathFactory) -> str:
+def ruleset(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A ruleset of one benchmark: v1 takes half a second to read."""
-    return str(write_ruleset(tmp_path_factory.mktemp("law")))
+    return str(write_ruleset(tmp_path_factory.mktemp("ruleset")))
 
 
 @pytest.fixture
 def impatient() -> Iterator[None]:
-    """Whoever waits for a pipe is told so after 20 s."""
+    """A reader that waits for a pipe fails after 20 s."""
 
     def give_up(number: int, frame: object) -> None:
         raise TimeoutError("it waits for something that never comes")
@@ -380,14 +380,14 @@ READERS = (
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
 @pytest.mark.parametrize("arguments", READERS, ids=" ".join)
-def test_what_is_no_file_is_not_waited_for(
-    arguments: list[str], make: Damage, tmp_path: Path, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_no_reader_waits_for_a_special_file(
+    arguments: list[str], make: Damage, tmp_path: Path, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Named on the command line, wherever a file or folder is expected: status 2 and one sentence that names it."""
+    """On the command line, wherever a file or folder is expected: status 2 and one sentence that names it."""
     make(tmp_path / "odd")
     places = {"good": folder, "tree": folder.parents[3], "new": tmp_path / "new"}
 
-    rules = [] if "--ruleset" in arguments else ["--ruleset", law]
+    rules = [] if "--ruleset" in arguments else ["--ruleset", ruleset]
     status, out, err = run([*(item.format(tmp_path / "odd", **places) for item in arguments), *rules], capsys)
 
     assert (status, out) == (2, "")
@@ -396,34 +396,34 @@ def test_what_is_no_file_is_not_waited_for(
 
 
 def test_a_board_may_be_named_by_a_link(
-    tmp_path: Path, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever compares chose it; a board of none is compared, and has not the result."""
+    """The user chose it; an empty board is compared, and lacks the result."""
     (tmp_path / "board.json").write_text('{"tables": []}')
     (tmp_path / "link").symlink_to("board.json")
 
-    told = [
-        run(["derive", str(folder), "--ruleset", law, "--against", str(tmp_path / name)], capsys)
+    found = [
+        run(["derive", str(folder), "--ruleset", ruleset, "--against", str(tmp_path / name)], capsys)
         for name in ("board.json", "link")
     ]
 
-    assert [status for status, _, _ in told] == [1, 1]
-    assert told[0][1].replace("board.json", "link") == told[1][1]
+    assert [status for status, _, _ in found] == [1, 1]
+    assert found[0][1].replace("board.json", "link") == found[1][1]
 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
 @pytest.mark.parametrize("name", ["result_0.txt", "system.json", "billing.yaml"])
-def test_what_is_no_file_is_never_submitted(
-    name: str, make: Damage, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_a_special_file_is_never_submitted(
+    name: str, make: Damage, tmp_path: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the folder of a run: nothing is placed."""
+    """In the folder of a run: nothing is submitted."""
     result = fabricate.write_result(tmp_path / "result")
     (result / name).unlink(missing_ok=True)
     make(result / name)
     (tmp_path / "tree").mkdir()
 
-    status, _, err = run(["submit", str(result), "--to", str(tmp_path / "tree"), "--ruleset", law], capsys)
+    status, _, err = run(["submit", str(result), "--to", str(tmp_path / "tree"), "--ruleset", ruleset], capsys)
 
     assert status in (1, 2)
     assert "Traceback" not in err
@@ -433,14 +433,14 @@ def test_what_is_no_file_is_never_submitted(
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("verb", ["audit", "derive"])
 @pytest.mark.parametrize("make", [pipe, link_to_a_device, listening_socket])
-def test_a_result_without_a_log_is_no_clean_result(
-    verb: str, make: Damage, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_a_result_without_a_log_is_not_clean(
+    verb: str, make: Damage, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What bears the log's name is named, and that nothing was left to look at; "nothing suspicious" is not said."""
+    """The file with the log's name is reported, and that no log is left; the result is not called clean."""
     (folder / "result_0.txt").unlink()
     make(folder / "result_0.txt")
 
-    status, out, err = run([verb, str(folder), "--ruleset", law], capsys)
+    status, out, err = run([verb, str(folder), "--ruleset", ruleset], capsys)
 
     assert (status, out) == (2, "")
     assert err.splitlines()[0].startswith(f"tta: {folder}/result_0.txt: ")
@@ -478,30 +478,30 @@ def _papers_alone(folder: Path) -> None:
         (_papers_alone, "there is no result (no result_<k>.txt in it or below it)"),
     ],
 )
-def test_where_there_is_no_result_every_reader_says_so(
-    damage: Damage, said: str, folder: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_every_reader_reports_a_tree_without_results(
+    damage: Damage, said: str, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 2, nothing on standard output, and the same sentence from all."""
     damage(folder)
     tree = folder.parents[3]
 
-    told = {verb: run([verb, str(tree), "--ruleset", law], capsys) for verb in TREE_VERBS}
+    found = {verb: run([verb, str(tree), "--ruleset", ruleset], capsys) for verb in TREE_VERBS}
 
-    assert told == dict.fromkeys(TREE_VERBS, (2, "", f"tta: {tree}: {said}\n"))
+    assert found == dict.fromkeys(TREE_VERBS, (2, "", f"tta: {tree}: {said}\n"))
 
 
 @pytest.mark.parametrize("verb", ["summary", "audit", "derive"])
-def test_a_result_without_a_log_hides_nothing_of_the_others(
-    verb: str, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_a_result_without_a_log_does_not_hide_others(
+    verb: str, tmp_path: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The sound one is shown, the two others are named, and the status is 2."""
-    sound = fabricate.write_submission(tmp_path / "tree", 1)
-    lost = [sound.with_name(name) for name in ("lost", "stolen")]
+    """The valid one is shown, the two others are named, and the status is 2."""
+    valid = fabricate.write_submission(tmp_path / "tree", 1)
+    lost = [valid.with_name(name) for name in ("lost", "stolen")]
     for folder in lost:
         folder.mkdir()
         (folder / "submission.yaml").write_text("submitter: acme\n")
 
-    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", law], capsys)
+    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", ruleset], capsys)
 
     assert status == 2
     assert "toy_mini" in out
@@ -528,20 +528,20 @@ def _folder_instead(path: Path) -> None:
         ("claim", lambda path: path.write_bytes(b"a: 1\na: 2\n"), "not YAML: the key 'a' occurs twice"),
     ],
 )
-def test_what_cannot_be_read_of_a_result_is_named_by_every_reader(
-    place: str, damage: Damage, why: str, tmp_path: Path, law: str, capsys: pytest.CaptureFixture[str]
+def test_every_reader_names_unreadable_files(
+    place: str, damage: Damage, why: str, tmp_path: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check as an error of the file, the others in a line on standard error, once; what is left is read."""
+    """By check as an error on the file, by the others in one line on standard error; the rest is read."""
     folder = fabricate.write_submission(tmp_path / "tree", 2)
     path = {"log": folder / "result_1.txt", "claim": folder / "submission.yaml", "system": system_of(folder)}[place]
     damage(path)
 
-    status, out, _ = run(["check", str(folder), "--ruleset", law], capsys)
-    told = {verb: run([verb, str(folder), "--ruleset", law], capsys) for verb in ("summary", "audit", "derive")}
+    status, out, _ = run(["check", str(folder), "--ruleset", ruleset], capsys)
+    found = {verb: run([verb, str(folder), "--ruleset", ruleset], capsys) for verb in ("summary", "audit", "derive")}
 
     assert status == 1
     assert [line for line in out.splitlines() if str(path) in line and why in line and " error: " in line]
-    for verb, (_, _, err) in told.items():
+    for verb, (_, _, err) in found.items():
         lines = [line for line in err.splitlines() if line.startswith(f"tta: {path}: ")]
         assert len(lines) == 1, (verb, err)
         assert why in lines[0]
@@ -560,10 +560,10 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", ["ruleset.yaml", "prices.yaml", "toy.yaml"])
-def test_a_ruleset_of_anything_is_refused_in_a_sentence(
+def test_a_malformed_ruleset_is_refused_in_a_sentence(
     name: str, tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whichever file of it, whatever is in it: status 2 and one line."""
+    """In any of its files, with any content: status 2 and one line."""
     for number, text in enumerate(RULES.values()):
         rules = tmp_path / str(number)
         rules.mkdir()
@@ -581,7 +581,7 @@ def test_a_ruleset_of_anything_is_refused_in_a_sentence(
 
 
 def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Neither where it is named, nor where a walk over a foreign tree finds it."""
+    """Neither if it is named, nor if a walk over a tree finds it."""
     outside = fabricate.write_log(tmp_path / "outside.txt", fabricate.events())
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/result_x.txt").symlink_to(outside)
@@ -593,7 +593,7 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_folders_can_be_deeper_than_paths_are_long(tmp_path: Path, folder: Path) -> None:
-    """3,000 folders in each other: what cannot be listed is there as a folder, and a finding."""
+    """3,000 nested folders: what cannot be listed is reported as a folder."""
     here = os.open(".", os.O_RDONLY)
     try:
         os.chdir(folder)
@@ -613,7 +613,7 @@ def test_folders_can_be_deeper_than_paths_are_long(tmp_path: Path, folder: Path)
         subprocess.run(["rm", "-rf", "--", folder / "d"], check=False)
 
 
-def test_a_tree_that_ends_nowhere_is_said_to_be_unreadable(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
     """A folder that cannot be listed is found as a result, so that it is not passed over in silence."""
     if os.geteuid() == 0:
         pytest.skip("root may list everything")
@@ -636,7 +636,7 @@ def test_there_can_be_too_many_files(folder: Path) -> None:
 
 
 def test_there_can_be_too_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders hold no file and count all the same."""
+    """Folders without files count too."""
     monkeypatch.setattr(files, "MAX_FOLDERS", 20)
     for number in range(20):
         (tmp_path / str(number)).mkdir()
@@ -646,7 +646,7 @@ def test_there_can_be_too_many_folders(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
-    """The end that it had when it was opened; or, of a small file, at most a byte over a megabyte."""
+    """Up to its end when it was opened; a small file up to one byte over a megabyte."""
     path = tmp_path / "grows"
     path.write_bytes(b"x" * 1000)
     is_over = threading.Event()
@@ -671,7 +671,7 @@ def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
         writer.join()
 
 
-def test_a_file_that_vanishes_is_no_fault(folder: Path) -> None:
+def test_a_file_may_vanish(folder: Path) -> None:
     """While one thread writes and removes files, another reads the result; it is read, or refused in a sentence."""
     is_over = threading.Event()
 
@@ -694,8 +694,8 @@ def test_a_file_that_vanishes_is_no_fault(folder: Path) -> None:
         writer.join()
 
 
-def test_a_line_is_looked_for_in_linear_time(tmp_path: Path) -> None:
-    """20,000 blanks took the pattern a second, and a megabyte of them three quarters of an hour."""
+def test_a_line_is_found_in_linear_time(tmp_path: Path) -> None:
+    """With a regular expression 20,000 blanks took a second, and a megabyte of them 45 minutes."""
     path = tmp_path / "system.json"
     path.write_text(" " * 1_000_000 + '\n  {"x": 1}\n')
     started_s = time.process_time()
@@ -714,7 +714,7 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 def test_limits_of_the_process_are_kept(folder: Path) -> None:
-    """All at once, in a process of its own with a minute of CPU and 2 GiB of addresses."""
+    """All at once, in a separate process with a minute of CPU and 2 GiB of address space."""
     for damage in (a_line_has_a_hundred_megabytes, the_manifest_has_half_a_million_lines_that_are_none):
         damage(folder)
     (folder / "submission.yaml").write_text(YAML["laughs"])

@@ -1,4 +1,4 @@
-"""Every key of a run: there, once, of its kind of interval, and every value of it of its form."""
+"""Every key of a run: present, once, with its event type, and each value of its form."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ METADATA = {
 
 
 def faults(place: Path, code: str, damage: Callable[[list[Step]], object]) -> list[Fault]:
-    """What one check says of a log, which has tta_clock, too."""
+    """What one check finds in a log, which also has tta_clock."""
     steps = fabricate.events(mono_ns=fabricate.MONO_NS)
     damage(steps)
     log = run_log.read(fabricate.write_log(place / "result_0.txt", steps))
@@ -64,8 +64,8 @@ def faults(place: Path, code: str, damage: Callable[[list[Step]], object]) -> li
         *((name, field, True) for name, fields in METADATA.items() for field in fields.split()),
     ],
 )
-def test_null_is_of_no_form(tmp_path: Path, name: str, field: str | None, is_metadata: bool) -> None:
-    """Whatever a value or a field of it must be, null is not it; found on its line, and by its name."""
+def test_null_has_no_valid_form(tmp_path: Path, name: str, field: str | None, is_metadata: bool) -> None:
+    """No value and no field may be null; it is found on its line, by its name."""
 
     def damage(steps: list[Step]) -> None:
         step = find(steps, name)
@@ -82,8 +82,8 @@ def test_null_is_of_no_form(tmp_path: Path, name: str, field: str | None, is_met
 
 
 @pytest.mark.parametrize("name", [name for name in KEYS if name.endswith(("_start", "_stop"))])
-def test_both_ends_of_an_interval_are_of_their_type(tmp_path: Path, name: str) -> None:
-    """A point is neither, and one end is not the other."""
+def test_both_ends_of_an_interval_have_their_type(tmp_path: Path, name: str) -> None:
+    """A point is neither, and a start is not an end."""
     line = [step.key for step in RUN].index(name) + 1
     for wrong in {"POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"} - {find(RUN, name).event_type}:
 
@@ -94,15 +94,15 @@ def test_both_ends_of_an_interval_are_of_their_type(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", [name for name in KEYS if name not in ("tta_clock", "run_stop", "tta_end")])
-def test_every_key_of_a_success_is_missed(tmp_path: Path, name: str) -> None:
-    """But for tta_clock, which a run without meters has not; run_stop and tta_end have findings of their own."""
+def test_no_key_of_a_success_may_be_missing(tmp_path: Path, name: str) -> None:
+    """Except tta_clock, which a run without meters lacks; run_stop and tta_end have their own findings."""
     found = faults(tmp_path, "LOG011", lambda steps: drop(steps, name))
 
     assert [fault.evidence["missing"] for fault in found] == [[name]]
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_every_key_stands_once_but_those_of_blocks_and_evaluations(tmp_path: Path, name: str) -> None:
+def test_every_key_is_logged_once_except_those_of_blocks_and_evaluations(tmp_path: Path, name: str) -> None:
     def damage(steps: list[Step]) -> None:
         step = find(steps, name)
         put(steps, Step(0, name, step.value, dict(step.metadata), step.event_type), name)

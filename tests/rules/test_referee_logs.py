@@ -1,4 +1,4 @@
-"""What the referee writes is valid, however a run ends."""
+"""The referee's logs are valid, however a run ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCK = {"ok": True, "num_samples": 1000, "data_wait_s": 0.1}
 
 
 def found(path: Path, rules: Any = None) -> dict[str, str]:
-    """Code and severity of what is found on a single log."""
+    """Codes and messages of the findings on a single log."""
     ruleset = fabricate.ruleset(codes(), rules)
     findings = engine.judge(results.read_result(path), ruleset, registry.checks().values(), TODAY)
     return {finding.code: finding.message for finding in findings}
@@ -53,8 +53,8 @@ def test_a_success_has_no_findings(tmp_path: Path, script: dict[str, Any], chang
     assert found(tmp_path / "log", rules) == {}
 
 
-def test_what_the_referee_adds_up_is_what_the_judge_adds_up(tmp_path: Path) -> None:
-    """From the same power logs, over a minute: nothing disagrees, and nothing is void."""
+def test_the_referee_and_the_judge_compute_the_same_energy(tmp_path: Path) -> None:
+    """From the same power logs, over a minute: they agree, and nothing is void."""
     rules = benchmark_rules(max_seconds=1000.0)
     power, clock = ScriptedPower([100.0]), FakeClock()
     play(tmp_path / "log", [0.5] * 30 + [0.95], rules=rules, power=power, clock=clock)
@@ -97,7 +97,7 @@ def test_what_the_referee_adds_up_is_what_the_judge_adds_up(tmp_path: Path) -> N
         ({}, "budget"),
     ],
 )
-def test_a_miss_is_a_miss_and_nothing_else(tmp_path: Path, script: dict[str, Any], reason: str) -> None:
+def test_a_miss_has_one_finding(tmp_path: Path, script: dict[str, Any], reason: str) -> None:
     """One finding, a warning: the run did not reach its target, and why."""
     outcome, _, _ = play(tmp_path / "log", [0.1], **script)
 
@@ -108,7 +108,7 @@ def test_a_miss_is_a_miss_and_nothing_else(tmp_path: Path, script: dict[str, Any
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.9, 1.1, 3.0, 4.0])
-def test_an_interrupt_is_a_miss_and_nothing_else(tmp_path: Path, seconds: float) -> None:
+def test_an_interrupted_run_has_one_finding(tmp_path: Path, seconds: float) -> None:
     """Before, during and after initialisation; in a block and in an evaluation."""
     with pytest.raises(Interrupted):
         play(tmp_path / "log", [0.1], interrupt_after_s=seconds)
@@ -116,8 +116,8 @@ def test_an_interrupt_is_a_miss_and_nothing_else(tmp_path: Path, seconds: float)
     assert list(found(tmp_path / "log")) == ["QUA001"]
 
 
-def test_refused_data_are_a_miss_and_nothing_else(tmp_path: Path) -> None:
-    """The session does not find the files that it looks for."""
+def test_a_run_without_data_has_one_finding(tmp_path: Path) -> None:
+    """The session does not find its files."""
     with pytest.raises(DataError):
         play(tmp_path / "log", [0.1], answers={("start", 0): {"ok": False, "kind": "data", "message": "no files"}})
 
@@ -125,7 +125,7 @@ def test_refused_data_are_a_miss_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_reference_run_is_only_that(tmp_path: Path) -> None:
-    """It goes on past its target, and is no result."""
+    """It continues past its target and is not a result."""
     rules = benchmark_rules(max_samples=3000)
 
     play(tmp_path / "log", [0.95], rules=rules, full_curve=True)

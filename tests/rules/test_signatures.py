@@ -1,4 +1,4 @@
-"""Signatures: what is read of one, what a verdict rests on, and that nothing in it can steer ssh-keygen."""
+"""Signatures: how one is read, what a verdict rests on, and that nothing in it can steer ssh-keygen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_listed_key_is_valid_and_named(tmp_path: Path) -> None:
 
 
 def test_a_key_for_another_namespace_is_not_valid(tmp_path: Path) -> None:
-    """The list may say what a key is good for."""
+    """The list may restrict a key's use."""
     result = signed(tmp_path)
 
     states = {
@@ -58,8 +58,8 @@ def test_a_key_for_another_namespace_is_not_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["-O", "--help", "a b", "*", "acme\nmallory", "$(id)", "\x1b[2J", "", "../acme", "a" * 5000]
 )
-def test_a_name_that_is_no_name_is_never_valid(tmp_path: Path, name: str) -> None:
-    """Not even if the list allows everybody: the name does not reach ssh-keygen."""
+def test_an_impossible_name_is_never_valid(tmp_path: Path, name: str) -> None:
+    """Not even if the list allows every name: it does not reach ssh-keygen."""
     result = signed(tmp_path)
     assert result.claim is not None
     result = replace(result, claim=replace(result.claim, submitter=name))
@@ -71,7 +71,7 @@ def test_a_name_that_is_no_name_is_never_valid(tmp_path: Path, name: str) -> Non
 
 
 def test_without_ssh_keygen_nothing_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said to be not verifiable; and to sign, one sentence names what is missing."""
+    """It is reported as not verifiable; signing names in one sentence what is missing."""
     result, allowed = signed(tmp_path), signing.allowed("acme", "acme")
     monkeypatch.setenv("PATH", str(tmp_path))
     signature._verdict.cache_clear()
@@ -92,10 +92,10 @@ def test_without_ssh_keygen_nothing_is_valid(tmp_path: Path, monkeypatch: pytest
         ("exec sleep 60", "TimeoutExpired"),
     ],
 )
-def test_an_ssh_keygen_that_does_not_work_accuses_nobody(
+def test_a_broken_ssh_keygen_accuses_no_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    """It could not be asked, which says nothing about the signature; and it is not waited for."""
+    """Its failure says nothing about the signature; and it is not waited for."""
     result = signed(tmp_path)
     program = tmp_path / "bin/ssh-keygen"
     program.parent.mkdir()
@@ -128,14 +128,14 @@ def armoured(blob: bytes) -> bytes:
         (armoured(b"SSHSIG\0\0\0\1\0\0\0\0\0\0\0\0"), "cut off"),
     ],
 )
-def test_what_is_no_signature_is_refused(data: bytes, why: str) -> None:
-    """In a sentence, whatever the lengths in it claim."""
+def test_a_malformed_signature_is_refused(data: bytes, why: str) -> None:
+    """In one sentence, whatever lengths it claims."""
     with pytest.raises(ValueError, match=why):
         signature.read_signature(data)
 
 
-def test_what_a_signature_says_is_made_visible() -> None:
-    """Type of the key and namespace are the signer's words."""
+def test_the_texts_of_a_signature_are_made_visible() -> None:
+    """The signer chooses the key's type and the namespace."""
     blob = b"SSHSIG\0\0\0\1\0\0\0\x08\0\0\0\4\x1b[2J\0\0\0\x04\x1b[2J"
     envelope = Envelope(b"manifest", armoured(blob))
 
@@ -151,8 +151,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A result, an empty tree, and a ruleset `v1` of the toy benchmark that lists acme's key."""
     import rules
 
-    law = write_ruleset(tmp_path / "shipped/v1")
-    (law / "allowed_signers").write_bytes(signing.allowed("acme", "acme"))
+    ruleset = write_ruleset(tmp_path / "shipped/v1")
+    (ruleset / "allowed_signers").write_bytes(signing.allowed("acme", "acme"))
     monkeypatch.setattr(rules, "__path__", [str(tmp_path / "shipped"), *rules.__path__])
     fabricate.write_result(tmp_path / "result")
     (tmp_path / "tree").mkdir()
@@ -166,7 +166,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_submit_signs_and_the_check_verifies(
     toy: Path, name: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the submitter's key it is placed, signed; with another's, nothing is."""
+    """With the submitter's key it is placed and signed; with another's, nothing is."""
     arguments = ["submit", str(toy / "result"), "--to", str(toy / "tree"), "--sign", str(signing.key(name))]
 
     assert cli.main(arguments) == status
@@ -180,8 +180,8 @@ def test_submit_signs_and_the_check_verifies(
         assert "no findings" in checked
 
 
-def test_what_we_sign_can_be_verified_by_hand(tmp_path: Path) -> None:
-    """As docs/integrity.md says; and the signature is no file that the manifest should list."""
+def test_a_signature_can_be_verified_by_hand(tmp_path: Path) -> None:
+    """As the documents describe; and the manifest need not list the signature."""
     result = fabricate.write_submission(tmp_path / "tree", 1)
     manifest = result / "MANIFEST.sha256"
 
@@ -206,7 +206,7 @@ def test_score_and_board_name_the_signer_of_a_valid_signature_alone(
     toy: Path, signer: str | None, damage: Callable[[Path], None] | None, is_shown: bool,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """In text, JSON and on the page of the result, under the ruleset's list; of no other a word."""
+    """In text, JSON and on the page of the result, by the ruleset's list; others are not mentioned."""
     folder = fabricate.write_submission(toy / "tree", 5)
     if signer is not None:
         signing.sign(folder, signer)
@@ -227,7 +227,7 @@ def test_score_and_board_name_the_signer_of_a_valid_signature_alone(
 
 
 def test_the_signature_is_among_the_copies_of_the_board(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever has the site can verify it."""
+    """A reader of the site can verify it."""
     signing.sign(fabricate.write_submission(toy / "tree", 5))
     cli.main(["board", "build", str(toy / "tree"), "--out", str(toy / "site"), "--ruleset", "v1"])
     capsys.readouterr()
@@ -236,7 +236,7 @@ def test_the_signature_is_among_the_copies_of_the_board(toy: Path, capsys: pytes
     assert "signed by acme with" in capsys.readouterr().out
 
 
-def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
+def test_the_commands_of_the_documents_work(tmp_path: Path) -> None:
     """Block by block, in a fresh home: the manifest is `tta`'s own, the key signs, the chain is shown."""
     if any(shutil.which(program) is None for program in ("bash", "ssh-keygen", "sha256sum", "xargs")):
         pytest.skip("a program that the page names is not installed")
@@ -251,7 +251,7 @@ def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
     ours = (folder / "MANIFEST.sha256").read_bytes()
     made, rest = by_hand.split("# the signature", 1)
     assert made.count("ssh-keygen -t") == 1
-    made = made.replace("ssh-keygen -t", "ssh-keygen -q -N '' -t")  # nobody is there to type a passphrase
+    made = made.replace("ssh-keygen -t", "ssh-keygen -q -N '' -t")  # no one is there to type a passphrase
 
     def shell(commands: str) -> str:
         done = subprocess.run(
@@ -293,7 +293,7 @@ def test_the_commands_of_the_page_work_as_they_stand(tmp_path: Path) -> None:
         (lambda path: os.mkfifo(path), UsageError, "there is no such key file"),
     ],
 )
-def test_a_key_that_is_none_is_said_to_be_none(
+def test_an_unusable_key_is_reported(
     tmp_path: Path, make: Callable[[Path], object], error: type[Exception], why: str
 ) -> None:
     """In one sentence that names it."""
@@ -305,27 +305,21 @@ def test_a_key_that_is_none_is_said_to_be_none(
         signature.sign(tmp_path / "MANIFEST.sha256", tmp_path / "-key")
 
 
-def test_the_list_is_part_of_the_law(tmp_path: Path) -> None:
-    """It is read from the ruleset's folder and moves its digest; the setting has two words."""
-    folder = tmp_path / "law"
+def test_the_list_of_signers_is_part_of_the_ruleset(tmp_path: Path) -> None:
+    """It is read from the ruleset's folder and changes its digest; the setting has two values."""
+    folder = tmp_path / "rules"
     shutil.copytree(catalog.ruleset_folder("v1"), folder)
-    before = load.load_ruleset(folder, "law")
+    before = load.load_ruleset(folder, "rules")
     listed = f"acme {signing.public()}\n".encode()
     (folder / "allowed_signers").write_bytes(listed)
     rules = folder / "ruleset.yaml"
     rules.write_text(rules.read_text() + "signatures: required\n")
 
-    after = load.load_ruleset(folder, "law")
+    after = load.load_ruleset(folder, "rules")
 
     assert (before.allowed_signers, before.requires_signature) == (None, False)
     assert (after.allowed_signers, after.requires_signature) == (listed, True)
     assert before.digest != after.digest
     rules.write_text(rules.read_text().replace("signatures: required", "signatures: wanted"))
     with pytest.raises(RulesError, match="unknown choice 'wanted'; there are: optional, required"):
-        load.load_ruleset(folder, "law")
-
-
-def test_explain_knows_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """As every check."""
-    assert cli.main(["explain", "SIG002"]) == 0
-    assert "rewrite the manifest" in capsys.readouterr().out
+        load.load_ruleset(folder, "rules")

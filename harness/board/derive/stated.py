@@ -61,7 +61,7 @@ class Stated:
 
 
 def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
-    """Every total that the logs and the files beside them state.
+    """Every total that the logs and the files next to them state.
 
     Raises:
         SubmissionError: a file with such a total cannot be read.

@@ -36,7 +36,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             str(result.path),
             None,
             f"the runs need {verdict.submission_mean:,.0f} samples on average; at least "
-            f"{verdict.acceptable_mean:,.0f} are acceptable, the reference needs {verdict.reference_mean:,.0f} "
+            f"{verdict.acceptable_mean:,.0f} are acceptable; the reference needs {verdict.reference_mean:,.0f} "
             f"({verdict.how})",
             {"submission_mean": verdict.submission_mean, "acceptable_mean": verdict.acceptable_mean},
         )

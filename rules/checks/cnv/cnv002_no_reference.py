@@ -33,4 +33,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     verdict = None if rules is None else verdict_of(result, rules)
     # Too few runs and too many misses leave no mean; they have findings of their own.
     if verdict is not None and verdict.status == "missing" and verdict.submission_mean is not None:
-        yield Fault(str(result.path), None, f"the convergence is not compared: {verdict.how}")
+        yield Fault(str(result.path), None, f"the convergence was not compared: {verdict.how}")

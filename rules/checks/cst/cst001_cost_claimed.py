@@ -39,12 +39,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log in result.runs:
         for name in log.counts:
             if _MONEY.fullmatch(name):
-                yield Fault(str(log.path), log.line_of(name), f"{printable(name, 60)} is a cost; costs are derived")
+                yield Fault(str(log.path), log.line_of(name), f"{printable(name, 60)} is a cost; costs must be derived")
     for name in result.system or {}:
         if _MONEY.fullmatch(name) and name not in system_fields.OPTIONAL_FIELDS:
             assert result.system_path is not None  # where the description was read
             yield Fault(
                 str(result.system_path),
                 line_of(result.system_path, name),
-                f"{printable(name, 60)} is a cost; costs are derived from {PRICE_KEY}",
+                f"{printable(name, 60)} is a cost; costs must be derived from {PRICE_KEY}",
             )

@@ -12,7 +12,7 @@ cannot be compared with another, so the cost is null.
 `tta_price_sku` = "aws/m7i.large/us-east-1/on_demand", whose source is a catalogue without dates.
 
 ## Instead
-Ask the organiser to fetch the row anew (scripts/refresh_prices.py), or name a dated one.
+Ask the organiser to fetch the row again (`tta prices refresh`), or name a dated one.
 
 ## Source
 Cost: docs/explanation/cost.md.

@@ -45,12 +45,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if isinstance(found, NoPrice):
         yield Fault(path, line, f"the cost is null: {found.why}")
     elif len(ruleset.prices.books) > 1 and first.field(keys.TTA_RULES, keys.PRICES_FIELD) is None:
-        yield Fault(path, line, f"the logs name no price book; the first one, of {found.date}, is taken")
+        yield Fault(path, line, f"the logs name no price book; the first one, of {found.date}, is used")
     elif (day := _began(result)) is not None:
         dates = [str(book.date) for book in ruleset.prices.books]
         newest = max((date for date in dates if date < day), default=min(dates))
         if not newest <= str(found.date) <= max(day, newest):
-            message = f"the logs name the price book of {found.date}; on {day} that of {newest} was in force"
+            message = f"the logs name the price book of {found.date}; on {day} the book of {newest} was in force"
             yield Fault(path, line, message)
 
 

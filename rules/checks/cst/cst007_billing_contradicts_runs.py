@@ -50,7 +50,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             begin, end = (datetime.fromtimestamp(log.events[place].time_ms / 1e3, UTC) for place in (0, -1))
             earliest, latest = begin + timedelta(seconds=SLACK_S), end - timedelta(seconds=SLACK_S)
         except (OverflowError, ValueError, OSError):
-            yield Fault(str(path), None, f"{log.path.name} has times that are in no calendar; no node was held then")
+            yield Fault(str(path), None, f"{log.path.name} has times outside the calendar; no node was held then")
             continue
         held = {item.node for item in attempts if item.provisioned <= earliest and item.released >= latest}
         if len(held) < nodes:
@@ -58,6 +58,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 str(path),
                 None,
                 f"{log.path.name} ran from {begin:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ} on {nodes} nodes; "
-                f"{len(held)} were held that long",
+                f"{len(held)} were held throughout",
                 {"nodes": nodes, "held": len(held)},
             )

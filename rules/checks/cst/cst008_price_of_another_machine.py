@@ -49,7 +49,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(
             str(result.system_path),
             line,
-            f"{row.id!r} has {number} accelerators a node; the description has {printable(has, 40)!r}",
+            f"{row.id!r} has {number} accelerators per node; the description has {printable(has, 40)!r}",
             {"priced": number, "described": printable(has)},
         )
     elif row.accelerator is not None and not _is_named(row.accelerator, printable(model)):

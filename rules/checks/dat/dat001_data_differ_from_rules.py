@@ -37,5 +37,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_DATA),
-            f"the data have the digest {printable(digest[:12])}…; the rules name {rules.data_digest[:12]}…",
+            f"the data has the digest {printable(digest[:12])}…; the rules name {rules.data_digest[:12]}…",
         )

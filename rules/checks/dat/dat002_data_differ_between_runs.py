@@ -38,6 +38,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 log.line_of(keys.TTA_DATA),
-                f"the data have the digest {printable(digest[:12])}…; "
+                f"the data has the digest {printable(digest[:12])}…; "
                 f"in {digests[0][0].path.name} it is {printable(digests[0][1][:12])}…",
             )

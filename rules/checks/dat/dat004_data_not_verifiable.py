@@ -33,5 +33,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_DATA),
-            f"the rules of {rules.name} name no digest of the data; that these are the right ones is not verified",
+            f"the rules of {rules.name} name no digest of the data; whether it is the right data was not verified",
         )

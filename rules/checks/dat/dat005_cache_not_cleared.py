@@ -35,7 +35,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     cleared = event.metadata.get("num_files")
     if event.value is False:
-        yield Fault(str(log.path), event.lineno, "the data were not cleared from the operating system's cache")
+        yield Fault(str(log.path), event.lineno, "the data was not cleared from the operating system's cache")
     elif isinstance(cleared, int) and isinstance(has, int) and cleared < has:
         message = f"{cleared} of {has} data files were cleared from the operating system's cache"
         yield Fault(str(log.path), event.lineno, message)

@@ -41,4 +41,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             for name in differing[:3]
         )
         line = log.line_of(keys.TTA_RESOLVED)
-        yield Fault(str(log.path), line, f"the worker ran with another configuration: {shown}")
+        yield Fault(str(log.path), line, f"the worker ran with a different configuration: {shown}")

@@ -43,7 +43,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_CONFIG),
-            f"tta_config is of {printable(named, 60)}; its workload and suite are {printable(ran, 60)}",
+            f"tta_config names the benchmark {printable(named, 60)}; its workload and suite are {printable(ran, 60)}",
         )
     for name, value in declared.items():
         event = log.first(name)

@@ -37,5 +37,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"{event.key} has the digest {derived[:12]}…; beside it stands {printable(stated[:12])}…",
+                f"{event.key} has the digest {derived[:12]}…; the log states {printable(stated[:12])}…",
             )

@@ -41,4 +41,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 f"{printable(name, 40)} is {printable(found.get(name), 40)} instead of {printable(first.get(name), 40)}"
                 for name in differing[:3]
             )
-            yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"other than in {first_log.path.name}: {shown}")
+            yield Fault(str(log.path), log.line_of(keys.TTA_CONFIG), f"different from {first_log.path.name}: {shown}")

@@ -37,6 +37,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_CONFIG),
-            f"it was run with the module {printable(name, 80)} in the division {printable(division, 40)}; "
+            f"the run used the module {printable(name, 80)} in the division {printable(division, 40)}; "
             "only the open division takes one",
         )

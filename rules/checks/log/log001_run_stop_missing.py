@@ -32,4 +32,4 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if log.first(keys.RUN_STOP) is None:
         last = log.events[-1].lineno if log.events else None
-        yield Fault(str(log.path), last, "the log ends without run_stop: the run was not finished, or the log was cut")
+        yield Fault(str(log.path), last, "the log ends without run_stop: the run did not finish or the log was cut off")

@@ -29,4 +29,4 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for defect in log.defects_of("cut_off"):
-        yield Fault(str(log.path), defect.lineno, "the last line has no line end: the log was cut off here or later")
+        yield Fault(str(log.path), defect.lineno, "the last line has no newline: the log was cut off here or later")

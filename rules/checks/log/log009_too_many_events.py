@@ -30,4 +30,4 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for defect in log.defects_of("too_many"):
-        yield Fault(str(log.path), defect.lineno, f"{defect.message}; those beyond were not judged")
+        yield Fault(str(log.path), defect.lineno, f"{defect.message}; the events beyond that were not judged")

@@ -34,4 +34,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     event = log.first(keys.SUBMISSION_BENCHMARK)
     if event is not None and rules is None:
         name = unknown_name("benchmark", str(event.value), ruleset.benchmarks)
-        yield Fault(str(log.path), event.lineno, f"{name} (ruleset {ruleset.version}); nothing in it can be judged")
+        yield Fault(str(log.path), event.lineno, f"{name} (ruleset {ruleset.version}); the log cannot be judged")

@@ -42,7 +42,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 found[1].lineno,
-                f"{printable(name)} stands here for the second time; the first is on line {found[0].lineno}, "
-                f"and a run has one ({count} in all)",
+                f"{printable(name)} appears here a second time; the first is on line {found[0].lineno}, "
+                f"and a run has one ({count} in total)",
                 {"key": name, "count": count},
             )

@@ -69,8 +69,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             event.lineno,
-            f"{printable(event.key)} comes after {printable(after.key)} (line {after.lineno}), and belongs before it; "
-            f"events out of order in all: {len(misplaced)}",
+            f"{printable(event.key)} comes after {printable(after.key)} (line {after.lineno}) and belongs before it; "
+            f"events out of order in total: {len(misplaced)}",
             {"key": event.key, "num_misplaced": len(misplaced)},
         )
 

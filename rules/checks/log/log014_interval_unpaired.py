@@ -43,7 +43,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             opened = event
         elif event.key in _STOPS:
             if opened is None or _STARTS[opened.key] != event.key:
-                yield Fault(str(log.path), event.lineno, f"{event.key} ends nothing that has begun")
+                yield Fault(str(log.path), event.lineno, f"{event.key} without a matching start")
             else:
                 opened = None
     if opened is not None and timeline.status(log) == timeline.SUCCESS:

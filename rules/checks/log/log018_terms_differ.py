@@ -43,6 +43,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             line,
-            f"the run was made under other terms of {rules.name}: their digest is {printable(digest[:12])}…, "
-            f"that of the terms in force {rules.terms_digest[:12]}…",
+            f"the run was made under different terms of {rules.name}: their digest is {printable(digest[:12])}…; "
+            f"the digest of the terms in force is {rules.terms_digest[:12]}…",
         )

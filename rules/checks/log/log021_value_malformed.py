@@ -31,7 +31,7 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import module
 
 SCOPE = "log"
-_TEXT, _WHOLE, _NUMBER = "a text", "a whole number", "a number"
+_TEXT, _WHOLE, _NUMBER = "text", "a whole number", "a number"
 _TRUTH, _LIST, _MAP = "true or false", "a list", "a mapping"
 _PHASES = ("run_s", "init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
 _VALUES = {

@@ -35,5 +35,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if num_lines := log.defect_counts.get(kind, 0):
             first = log.defects_of(kind)[0]
             more = "" if num_lines == 1 else f", and {num_lines - 1:,} more such line{'s' if num_lines > 2 else ''}"
-            message = f"{first.message}{more}; what such lines say is not judged"
+            message = f"{first.message}{more}; such lines are not judged"
             yield Fault(str(log.path), first.lineno, message, {"num_lines": num_lines})

@@ -47,6 +47,6 @@ def _perhaps(keys: list[str], log: RunLog) -> Fault:
     of_keys = "1 key" if num_keys == 1 else f"{num_keys} keys"
     lines = "1 line" if num_unread == 1 else f"{num_unread:,} lines"
     held = "it" if num_keys == 1 else "them" if num_unread >= num_keys else "some of them"
-    message = f"of {of_keys} that must be there too few lines can be read: {named}; "
+    message = f"too few readable lines of {of_keys} that the round requires: {named}; "
     message += f"{lines} cannot be read (MLP001) and may hold {held}"
     return Fault(str(log.path), None, message, {"keys": keys, "num_unread": num_unread})

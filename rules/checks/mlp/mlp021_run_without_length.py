@@ -32,5 +32,5 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     start, stop = log.first(keys.RUN_START), log.first(keys.RUN_STOP)
     if start is not None and stop is not None and stop.time_ms <= start.time_ms:
-        message = f"run_stop is {(stop.time_ms - start.time_ms) / 1e3:.3f} s after run_start; it must be after it"
+        message = f"run_stop is {(stop.time_ms - start.time_ms) / 1e3:.3f} s after run_start; it must be more than 0 s"
         yield Fault(str(log.path), stop.lineno, message)

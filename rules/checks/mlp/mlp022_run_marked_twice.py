@@ -37,6 +37,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 lines[1].lineno,
-                f"{name} stands {len(lines)} times, the last {apart_s:.3f} s after the first; it must stand once",
+                f"{name} occurs {len(lines)} times, the last {apart_s:.3f} s after the first; it must occur once",
                 {"apart_s": apart_s},
             )

@@ -46,6 +46,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             str(log.path),
             late.lineno,
             f"the first evaluation that reaches the target is {late_s:.1f} s after run_stop; "
-            f"at most {MAX_LATE_S:g} s may be",
+            f"at most {MAX_LATE_S:g} s is allowed",
             {"late_s": late_s},
         )

@@ -40,9 +40,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         back = [(back_s, b) for a, b in pairs if (back_s := (a.time_ms - b.time_ms) / 1e3) > MAX_BACK_S]
         if back:
             back_s, worst = max(back, key=lambda item: item[0])
-            yield Fault(
-                str(log.path), worst.lineno, f"{name} is {back_s:.3f} s before the {name} that stands before it"
-            )
+            yield Fault(str(log.path), worst.lineno, f"{name} is {back_s:.3f} s earlier than the {name} before it")
     stop = log.first(keys.RUN_STOP)
     if stop is None:
         return
@@ -50,6 +48,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     for last in before[-1:]:
         early_s = (last.time_ms - stop.time_ms) / 1e3
         if early_s > MAX_BACK_S:
-            yield Fault(
-                str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s before an evaluation that stands before it"
-            )
+            yield Fault(str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s earlier than an evaluation before it")

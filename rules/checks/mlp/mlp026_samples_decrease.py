@@ -43,5 +43,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             (b, f"{before:g}", f"{after:g}") for (_, before), (b, after) in itertools.pairwise(placed) if after < before
         ]
         line, before, after = back[0]
-        more = f", and {len(back) - 1:,} times more" if len(back) > 1 else ""
+        more = f", one of {len(back):,} such steps" if len(back) > 1 else ""
         yield Fault(str(log.path), line.lineno, f"{name} is at {after} after one at {before}{more}")

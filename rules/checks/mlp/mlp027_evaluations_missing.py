@@ -44,7 +44,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             values[0].lineno,
-            f"evaluations were started at {len(started)} places, and a quality was written down at {len(places)}",
+            f"evaluations were started at {len(started)} points in training; a quality was logged at {len(places)}",
             {"num_missing": num_missing},
         )
     if len(places) != 1:

@@ -40,6 +40,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             start.lineno,
-            f"{gap_s:.1f} s passed from init_stop to run_start; {MAX_GAP_S:g} s are plenty",
+            f"{gap_s:.1f} s passed from init_stop to run_start; up to {MAX_GAP_S:g} s is usual",
             {"gap_s": gap_s},
         )

@@ -45,5 +45,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
     batch, samples = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES)
     if batch is not None and samples is not None and batch > samples:
-        message = f"global_batch_size is {batch:,}; there are {samples:,} train_samples"
+        message = f"global_batch_size is {batch:,}; train_samples is {samples:,}"
         yield Fault(str(log.path), log.line_of(keys.GLOBAL_BATCH_SIZE), message)

@@ -50,7 +50,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             ratios[0][0].lineno,
-            f"by its time stamps training is {ratio:.2f} times as fast as the throughput that the log states, in the "
-            f"median of {len(ratios)} lines; from {1 / MAX_FACTOR:.2f} to {MAX_FACTOR:g} times may be",
+            f"by its timestamps training is {ratio:.2f} times as fast as the throughput that the log states (median of "
+            f"{len(ratios)} lines); {1 / MAX_FACTOR:.2f} to {MAX_FACTOR:g} times is allowed",
             {"ratio": ratio, "num_lines": len(ratios)},
         )

@@ -44,19 +44,19 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         for line in lines
         if any(name in line.metadata and _place(line.metadata[name]) is None for name in POSITION_FIELDS)
     ]
-    for broken, must in ((bare, "have a finite number as value"), (lost, "say where it is by a number from 0 up")):
+    for broken, must in ((bare, "have a finite number as value"), (lost, "state its position as a number from 0")):
         if broken:
-            message = f"{keys.EVAL_ACCURACY} must {must}, and does not on {len(broken):,} of {len(lines):,} lines"
+            message = f"{keys.EVAL_ACCURACY} must {must}; it does not on {len(broken):,} of {len(lines):,} lines"
             yield Fault(str(log.path), broken[0].lineno, message, {"num_lines": len(broken)})
     both = [tuple(_place(line.metadata.get(name)) for name in ("samples_count", "epoch_num")) for line in lines]
     ratios = [samples / epochs for samples, epochs in both if samples and epochs]
     if ratios and min(ratios) < MIN_EQUAL * max(ratios):
         message = (
-            f"samples_count by epoch_num is from {min(ratios):g} to {max(ratios):g}; it must be the same throughout"
+            f"samples_count divided by epoch_num ranges from {min(ratios):g} to {max(ratios):g}; it must be constant"
         )
         yield Fault(str(log.path), lines[0].lineno, message)
     if error := log.first("eval_error"):
-        message = "eval_error is no key of a round, and counts as the last evaluation where it stands last"
+        message = "eval_error is not a key of any round, but counts as the last evaluation if it comes last"
         yield Fault(str(log.path), error.lineno, message)
 
 

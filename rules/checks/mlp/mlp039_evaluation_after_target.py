@@ -47,7 +47,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     later = [line for line in between if _places(line) != _places(first)]
     if later:
         where = compliance.progress(first)
-        message = f"the target was reached at {where}, and {len(later)} evaluations elsewhere stand before run_stop"
+        message = f"the target was reached at {where}, but {len(later)} evaluations elsewhere come before run_stop"
         yield Fault(str(log.path), min(line.lineno for line in later), message, {"num_lines": len(later)})
 
 

@@ -14,5 +14,5 @@ def differing(result: Result, names: Sequence[str]) -> Iterator[Fault]:
     """A finding for each key of `names` whose last value is not the same in all logs."""
     for name, values in score.differing_values(result.runs, names).items():
         (first, _), (second, log) = list(values.items())[:2]
-        message = f"{name} is {printable(second, 60)}, and {printable(first, 60)} in {result.runs[0].path.name}"
+        message = f"{name} is {printable(second, 60)}; it is {printable(first, 60)} in {result.runs[0].path.name}"
         yield Fault(str(log.path), log.line_of(name), printable(message))

@@ -42,10 +42,10 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
         yield Fault(str(result.path / odd[0]), None, f"a log must be named result_<number>.txt{more}")
     elif absent := [name for name in expected if name not in names]:
-        yield Fault(str(result.path), None, f"of {len(names)} logs none is named {absent[0]}")
+        yield Fault(str(result.path), None, f"none of {len(names)} logs is named {absent[0]}")
     for name in result.files:
         if _MEANT.fullmatch(name) and name not in names:
-            message = "a log of this name is not read; it must be result_<number>.txt"
+            message = "a log with this name is not read; it must be named result_<number>.txt"
             if "/" in name:
-                message = "a log in a folder within the result is not read"
+                message = "a log in a subfolder of the result is not read"
             yield Fault(str(result.path / name), None, message)

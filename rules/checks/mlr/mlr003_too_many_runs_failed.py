@@ -39,8 +39,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     read, reasons = {log.path for log in result.runs}, {part.path: part.message for part in result.unreadable}
     for path in (result.path / name for name in layout.log_names(result.files)):
         if path not in read:
-            why = reasons.get(path, "it is no file of its own, or not named result_<number>.txt")
-            yield Fault(str(path), None, f"no run can be read from it: {why}")
+            why = reasons.get(path, "it is not a regular file, or not named result_<number>.txt")
+            yield Fault(str(path), None, f"no run can be read from this log: {why}")
     benchmark = ruleset.round.benchmark(result.benchmark)
     if benchmark is None:
         return
@@ -53,5 +53,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for run in runs:
         kinds = score.rejections(run.log, ruleset.round)
         if broken := [kind for kind in kinds if kind not in score.UNFINISHED]:
-            message = f"it breaks the rules ({', '.join(broken)}); a run may only fail for not reaching its target"
+            message = f"the run breaks the rules ({', '.join(broken)}); it may only fail by not reaching its target"
             yield Fault(str(run.log.path), None, message)

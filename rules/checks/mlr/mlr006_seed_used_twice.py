@@ -42,10 +42,11 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         for line in log.all(keys.SEED):
             if (seed := score.parse_seed(line.value)) is None:
-                yield Fault(str(log.path), line.lineno, f"the seed is {printable(line.value, 60)}; it must be whole")
+                message = f"the seed is {printable(line.value, 60)}; it must be a whole number"
+                yield Fault(str(log.path), line.lineno, message)
                 continue
             place = (repr(line.metadata.get("file")), repr(line.metadata.get("lineno")), seed)
             first = seen.setdefault(place, log)
             if first is not log:
                 where = f"{first.path.name}:{first.line_of(keys.SEED)}"
-                yield Fault(str(log.path), line.lineno, f"the seed {seed} was used in {where} already")
+                yield Fault(str(log.path), line.lineno, f"seed {seed} was already used in {where}")

@@ -46,7 +46,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     yield Fault(
         str(result.path),
         None,
-        f"the runs converge at {verdict.mean:,.3f} in the mean; at least {verdict.acceptable_mean:,.3f} is allowed"
+        f"the runs converge at {verdict.mean:,.3f} on average; at least {verdict.acceptable_mean:,.3f} is allowed"
         f"{by_text} (mean of the reference {verdict.reference_mean:,.3f}, {verdict.why})",
         {"mean": verdict.mean, "allowed": verdict.acceptable_mean, "reference": verdict.reference_mean},
     )

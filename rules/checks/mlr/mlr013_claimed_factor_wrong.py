@@ -40,11 +40,12 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     claimed, why = claim.claimed_factor(path)
     factor = score.round_score(result.runs, ruleset.round).factor
     if claimed is None:
-        yield Fault(str(path), None, f"no factor can be read from it: {printable(why)}; the logs give {factor:.6f}")
+        message = f"no factor can be read from this file: {printable(why)}; the logs give {factor:.6f}"
+        yield Fault(str(path), None, message)
     elif abs(claimed - factor) > _TOLERANCE * factor:
         yield Fault(
             str(path),
             line_of(path, claim.FACTOR_NAME),
-            f"claims the factor {claimed:.6f}; the logs give {factor:.6f}",
+            f"the claimed factor is {claimed:.6f}; the logs give {factor:.6f}",
             {"claimed": claimed, "computed": factor},
         )

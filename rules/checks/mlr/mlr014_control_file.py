@@ -40,4 +40,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if layout.is_result_place(result.path) and in_system.exists():
         found.append(in_system)
     for path in found:
-        yield Fault(str(path), None, f"is there to control a checker ({claim.excerpt(path)}); it is not obeyed")
+        yield Fault(str(path), None, f"this file controls a checker ({claim.excerpt(path)}); it is ignored")

@@ -44,13 +44,13 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log in logs:
         there = [name.removeprefix(f"{folder}{log}/") for name in result.files if name.startswith(f"{folder}{log}/")]
         if not there:
-            yield Fault(str(result.path / _POWER / log), None, "there is no power log of this run")
+            yield Fault(str(result.path / _POWER / log), None, "this run has no power log")
             continue
         for kind in ("node", "sw"):
             numbers = sorted(int(match[2]) for name in there if (match := _NAME.fullmatch(name)) and match[1] == kind)
             if numbers != list(range(len(numbers))):
                 where = str(result.path / _POWER / log)
-                yield Fault(where, None, f"the logs {kind}_<k>.txt are not numbered from 0 on without a hole")
+                yield Fault(where, None, f"the logs {kind}_<k>.txt must be numbered from 0 without a gap")
         kinds = [match[1] for name in there if (match := _NAME.fullmatch(name))]
         shapes[log] = (kinds.count("node"), kinds.count("sw"))
     if not shapes:
@@ -59,7 +59,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     for log, shape in shapes.items():
         if shape != usual:
             seen = f"{shape[0]} nodes and {shape[1]} switches; the others have {usual[0]} and {usual[1]}"
-            yield Fault(str(result.path / _POWER / log), None, f"has {seen}")
+            yield Fault(str(result.path / _POWER / log), None, f"this run has {seen}")
     if result.num_nodes is not None and usual[0] != result.num_nodes:
         seen = f"{usual[0]} nodes; the system description has {result.num_nodes}"
         yield Fault(str(result.path / _POWER), None, f"the runs have power logs of {seen}")

@@ -36,5 +36,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     assert result.system_path is not None
     for name in system.FIELDS:
         if name in result.system and not isinstance(result.system[name], str):
-            message = f"the field {name!r} is {printable(result.system[name], 60)}; it must be a text"
+            message = f"the field {name!r} is {printable(result.system[name], 60)}; it must be text"
             yield Fault(str(result.system_path), line_of(result.system_path, name), message)

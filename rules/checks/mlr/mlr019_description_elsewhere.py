@@ -36,5 +36,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     for name in (SYSTEM_NAME, CLAIM_NAME):
         if name in result.files:
-            message = f"it would name another description of the system than {place.parent.name}/{place.name}"
+            message = f"this file would replace the system description {place.parent.name}/{place.name}"
             yield Fault(str(result.path / name), None, message)

@@ -42,6 +42,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if in_epochs:
         log, place = in_epochs[0]
         stated = printable(score.last_value(log, keys.TRAIN_SAMPLES), 60)
-        message = f"the last evaluation is at {place:g}, no count of samples; train_samples, {stated}, is taken"
-        more = f", in {len(in_epochs)} of {len(places)} runs"
+        message = f"the last evaluation is at {place:g}, which is not a count of samples; train_samples, {stated}, "
+        more = f"was used, in {len(in_epochs)} of {len(places)} runs"
         yield Fault(str(log.path), log.line_of(keys.TRAIN_SAMPLES), message + more)

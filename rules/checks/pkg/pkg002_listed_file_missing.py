@@ -36,5 +36,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(result.path / MANIFEST_NAME),
                 result.manifest_lines.get(name),
-                f"{printable(name)!r} is listed and is not there",
+                f"{printable(name)!r} is listed but missing",
             )

@@ -36,6 +36,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(result.path / MANIFEST_NAME),
                 result.manifest_lines.get(name),
-                f"{printable(name)!r} was changed: it has SHA-256 {(entry.sha256 or 'unreadable')[:12]}…, "
-                f"listed is {digest[:12]}…",
+                f"{printable(name)!r} was changed: it has SHA-256 {(entry.sha256 or 'unreadable')[:12]}…; "
+                f"the manifest lists {digest[:12]}…",
             )

@@ -31,4 +31,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     kinds = {"link": "a symbolic link", "other": "a pipe, socket or device", "folder": "a folder that cannot be listed"}
     for name, entry in result.files.items():
         if entry.kind in kinds:
-            yield Fault(str(result.path / name), None, f"this is {kinds[entry.kind]}; only regular files may be here")
+            yield Fault(str(result.path / name), None, f"this is {kinds[entry.kind]}; only regular files are allowed")

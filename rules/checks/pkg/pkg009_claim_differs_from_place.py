@@ -38,6 +38,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(
             str(result.path),
             None,
-            f"the submission lies in {printable('/'.join(place))}; by its claim its place is "
+            f"the submission is in {printable('/'.join(place))}; by its claim it belongs in "
             f"{printable('/'.join(claimed_place))}",
         )

@@ -38,5 +38,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             str(place),
             line_of(place, "system_sha256"),
             f"the description has SHA-256 {result.system_sha256[:12]}…; "
-            f"claimed is {printable(claim.system_sha256[:12])}…",
+            f"the claim says {printable(claim.system_sha256[:12])}…",
         )

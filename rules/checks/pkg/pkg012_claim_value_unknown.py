@@ -51,7 +51,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         )
     if not claim.notes.isprintable() or len(claim.notes) > MAX_NOTES:
         notes = f"the notes are {len(claim.notes):,} characters, {printable(claim.notes, 60)!r}"
-        message = f"{notes}; they must be printable, and at most {MAX_NOTES:,}"
+        message = f"{notes}; they must be printable and at most {MAX_NOTES:,}"
         yield Fault(str(place), line_of(place, "notes"), message)
     for what, name in (("submitter", claim.submitter), ("system", claim.system), ("benchmark", claim.benchmark)):
         if not NAME_PATTERN.fullmatch(name):

@@ -43,5 +43,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 log.line_of(keys.TTA_CONFIG),
-                f"it names the module {module.name}; there is no such regular file in {place}/",
+                f"the run names the module {module.name}; there is no such regular file in {place}/",
             )

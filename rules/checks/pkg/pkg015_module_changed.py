@@ -40,5 +40,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 log.line_of(keys.TTA_CONFIG),
-                f"it was run with {module.name} of SHA-256 {module.sha256[:12]}…; the file that is here has {found}",
+                f"the run used {module.name} with SHA-256 {module.sha256[:12]}…; the file here has {found}",
             )

@@ -45,5 +45,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(
             str(place),
             line_of(place, "category"),
-            f"the category is {claim.category}; by its status, {printable(status, 80)!r}, the system is {best} at best",
+            f"the category is {claim.category}; by its status, {printable(status, 80)!r}, the system is at best {best}",
         )

@@ -35,10 +35,10 @@ _REASONS = (VoidReason.NODE_MISSING, VoidReason.NODE_EXTRA, VoidReason.SCOPE_MIX
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for run in voided(result, ruleset, *_REASONS):
         found = [reason.words(ruleset.energy) for reason in run.energy.void if reason in _REASONS]
-        described = "" if result.num_nodes is None else f" for {result.num_nodes} described nodes"
+        described = "" if result.num_nodes is None else f", described nodes: {result.num_nodes}"
         yield Fault(
             run.path(),
             None,
-            f"{run.energy.num_nodes} power logs{described} ({run.energy.scope}): {'; '.join(found)}; {NOT_RANKED}",
+            f"power logs: {run.energy.num_nodes}{described} ({run.energy.scope}): {'; '.join(found)}; {NOT_RANKED}",
             {"num_logs": run.energy.num_nodes, "num_nodes": result.num_nodes},
         )

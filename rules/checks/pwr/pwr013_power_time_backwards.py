@@ -37,6 +37,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(
             run.path(found.part.node),
             defects[0].lineno,  # the reader of the log reports every time that goes back
-            f"{found.value:g} readings of {found.part.meter} go backwards in time{found.more}; {NOT_RANKED}",
+            f"the time of {found.part.meter} goes backwards at {found.value:g} readings{found.more}; {NOT_RANKED}",
             {"num_backwards": found.value, "num_others": found.num_others},
         )

@@ -43,6 +43,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     yield Fault(
         str(log.path),
         stop.lineno if stop is not None else None,
-        f"the run did not reach its target: {seen}, the target is {rules.target:g}{confirmed}{reason}",
+        f"the run did not reach its target: {seen}; the target is {rules.target:g}{confirmed}{reason}",
         {"best": best, "target": rules.target},
     )

@@ -47,7 +47,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"an evaluation at {at:,} samples; the one after {samples:,} samples is due at {expected:,} "
+                f"an evaluation at {at:,} samples; the next one after {samples:,} samples is due at {expected:,} "
                 f"(every {cadence:,}, in whole batches of {batch_size:,})",
                 {"samples": at, "expected": expected},
             )

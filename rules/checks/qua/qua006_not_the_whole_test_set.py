@@ -37,6 +37,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"the evaluation is over {num_examples:,} examples; the test set has {rules.eval_examples:,}",
+                f"the evaluation covers {num_examples:,} examples; the test set has {rules.eval_examples:,}",
                 {"num_examples": num_examples},
             )

@@ -37,5 +37,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"the {rules.metric.name} is {value:g} {rules.metric.unit}; it lies from {low:g} to {high:g}",
+                f"the {rules.metric.name} is {value:g} {rules.metric.unit}; its range is {low:g} to {high:g}",
             )

@@ -41,7 +41,7 @@ def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: 
             continue
         fitting = [item for item in findings if waivers.fits(waiver, tree, item.code, item.path)]
         if waiver.until < today.isoformat():
-            why = f"its last day, {waiver.until}, is past"
+            why = f"it expired after {waiver.until}"
         elif not fitting:
             why = f"there is no {printable(waiver.code, 20)} there"
         else:

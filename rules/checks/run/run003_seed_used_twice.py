@@ -38,6 +38,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             continue
         if seed in seen:
             yield Fault(
-                str(log.path), log.line_of(keys.SEED), f"seed {seed} was used in {seen[seed].path.name} already"
+                str(log.path), log.line_of(keys.SEED), f"seed {seed} was already used in {seen[seed].path.name}"
             )
         seen.setdefault(seed, log)

@@ -38,6 +38,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 log.line_of(keys.TTA_FORMAT),
-                f"the referee was version {printable(version, 20)}; in {stated[0][0].path.name} "
+                f"the referee's version was {printable(version, 20)}; in {stated[0][0].path.name} "
                 f"it was {printable(stated[0][1], 20)}",
             )

@@ -33,5 +33,5 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if timeline.is_full_curve(log):
         yield Fault(
-            str(log.path), log.line_of(keys.TTA_CONFIG), "a reference run (full_curve): it is never part of a result"
+            str(log.path), log.line_of(keys.TTA_CONFIG), "a reference run (full_curve) is never part of a result"
         )

@@ -59,7 +59,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         else:
             what = None
         if what is not None:
-            yield Fault(str(log.path), log.line_of(keys.EVAL_ACCURACY), f"{what}, and the seed is another")
+            yield Fault(str(log.path), log.line_of(keys.EVAL_ACCURACY), f"{what}, but the seed is different")
 
 
 def _alike(log: RunLog, fingerprint: Fingerprint, curves: Mapping[Curve, tuple[RunLog, Fingerprint]]) -> str | None:
@@ -67,8 +67,8 @@ def _alike(log: RunLog, fingerprint: Fingerprint, curves: Mapping[Curve, tuple[R
     for other, other_fingerprint in islice(curves.values(), MAX_CURVES):
         found = similarity.alike(fingerprint, other_fingerprint, MAX_OFF_STEPS)
         if found is not None and log.value(keys.SEED) != other.value(keys.SEED):
-            but = f", but for {found.off_steps:.1g} of the usual step between two of them" if found.off_steps else ""
-            return f"{found.num} of {len(fingerprint.numbers)} qualities are those of {other.path.name}{but}"
+            off = f", to within {found.off_steps:.1g} of the usual step between two of them" if found.off_steps else ""
+            return f"{found.num} of {len(fingerprint.numbers)} qualities are those of {other.path.name}{off}"
     return None
 
 

@@ -48,6 +48,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     before: tuple[int, int] | None = None
     for seed, (log, index) in sorted(seeds.items()):
         if before is not None and seed - before[0] < NEAR and seed - index != before[0] - before[1]:
-            both = f"run {index} has the seed {seed}, run {before[1]} the seed {before[0]}"
-            yield Fault(str(log.path), log.line_of(keys.SEED), f"{both}: not drawn, and not in sequence")
+            both = f"run {index} has seed {seed} and run {before[1]} seed {before[0]}"
+            yield Fault(str(log.path), log.line_of(keys.SEED), f"{both}: neither drawn nor in sequence")
         before = seed, index

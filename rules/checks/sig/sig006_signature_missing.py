@@ -33,6 +33,5 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     found = verdict(result, ruleset.allowed_signers, ruleset.version)
     if result.kind == "submission" and ruleset.requires_signature and found.state in ("unsigned", "unverifiable"):
-        yield Fault(
-            str(result.path), None, f"these rules demand a signature ({SIGNATURE_NAME}); it is {found.sentence}"
-        )
+        message = f"the rules require a signature ({SIGNATURE_NAME}); the submission is {found.sentence}"
+        yield Fault(str(result.path), None, message)

@@ -43,5 +43,5 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(result.system_path),
                 line_of(result.system_path, name),
-                f"the field {name!r} is {printable(value, 60)}; it must be a text that can be printed",
+                f"the field {name!r} is {printable(value, 60)}; it must be printable text",
             )

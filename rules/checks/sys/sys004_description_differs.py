@@ -48,6 +48,6 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 line,
-                f"the run was made on a system described otherwise: digest {printable(logged_digest[:12])}…, "
+                f"the system was described differently when it ran: digest {printable(logged_digest[:12])}…; "
                 f"the description has {digest[:12]}…",
             )

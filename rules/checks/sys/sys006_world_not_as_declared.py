@@ -49,7 +49,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             event.lineno,
-            f"{declared} devices were declared; ranks see {printable(', '.join(sizes))} of them",
+            f"{declared} devices were declared; ranks report a world size of {printable(', '.join(sizes))}",
         )
     elif any(one.get("versions") != other.get("versions") for one, other in itertools.pairwise(world)):
         yield Fault(str(log.path), event.lineno, "the ranks have different versions of their libraries")

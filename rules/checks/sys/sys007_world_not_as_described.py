@@ -47,7 +47,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             fault = f"the ranks ran on {len(hosts)} hosts; number_of_nodes is {nodes}"
         elif per_node is not None and any(num_ranks > per_node for num_ranks in on_accelerators.values()):
             fault = (
-                f"{max(on_accelerators.values())} ranks of one host ran on accelerators; "
+                f"{max(on_accelerators.values())} ranks on one host used accelerators; "
                 f"accelerators_per_node is {per_node}"
             )
         if fault is not None:

@@ -41,7 +41,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         for version in _versions(log):
             if not re.search(rf"(?<![0-9.]){re.escape(version)}(?![0-9]|\.[0-9])", described):
                 message = (
-                    f"the run was made with torch {printable(version, 40)}; described is {printable(described, 80)!r}"
+                    f"the run used torch {printable(version, 40)}; the description says {printable(described, 80)!r}"
                 )
                 yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), message)
                 break

@@ -38,6 +38,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"{len(event.value)} data files were opened before run_start, and none may be: {names}",
+                f"{len(event.value)} data files were opened before run_start; none may be: {names}",
                 {"num_files": len(event.value)},
             )

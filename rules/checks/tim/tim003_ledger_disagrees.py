@@ -42,7 +42,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     try:
         derived = derive_ledger(log)
     except LogError as error:
-        yield Fault(str(log.path), event.lineno, f"the ledger cannot be redone: {printable(error)}")
+        yield Fault(str(log.path), event.lineno, f"the ledger cannot be recomputed: {printable(error)}")
         return
     run_s = timeline.run_s(log)
     derived = {**derived, **({} if run_s is None else {"run": run_s})}
@@ -51,7 +51,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         logged_s = finite_number(event.value.get(f"{phase}_s"))
         # The referee rounds to a microsecond; the last term keeps a difference of exactly 1 ms within the limit.
         if logged_s is not None and abs(logged_s - derived_s) > RELATIVE * abs(derived_s) + ABSOLUTE_S + 1e-9:
-            wrong.append(f"{phase}_s is {logged_s:.3f}, the events say {derived_s:.3f}")
+            wrong.append(f"{phase}_s is {logged_s:.3f} s, the events give {derived_s:.3f} s")
     if wrong:
         yield Fault(
             str(log.path),

@@ -61,6 +61,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             str(log.path),
             stop.lineno,
             f"{unclaimed_s:.3f} s of {run_s:.3f} s ({fraction:.1%}) belong to no phase; "
-            f"allowed are {timing.max_unclaimed_fraction:.1%}, or {timing.max_unclaimed_s:g} s",
+            f"at most {timing.max_unclaimed_fraction:.1%} or {timing.max_unclaimed_s:g} s may",
             {"unclaimed_s": unclaimed_s, "run_s": run_s},
         )

@@ -40,6 +40,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             str(log.path),
             log.line_of(keys.RUN_STOP),
             f"the run took {run_s:.1f} s; its budget is {rules.max_seconds:g} s "
-            f"and {ruleset.timing.answer_grace_s:g} s of grace",
+            f"plus {ruleset.timing.answer_grace_s:g} s of grace",
             {"run_s": run_s, "limit_s": limit_s},
         )

@@ -41,6 +41,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"data_wait_s is {waited_s:.3f} in a block of {block_s:.3f} s",
+                f"data_wait_s is {waited_s:.3f} s in a block of {block_s:.3f} s",
                 {"data_wait_s": waited_s, "block_s": block_s},
             )

@@ -45,7 +45,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             yield Fault(
                 str(log.path),
                 log.line_of(keys.BLOCK_START),
-                f"the run trains {speed:.1f} samples/s, {speed / median:.1f} times the median of the others "
+                f"the run trains at {speed:.1f} samples/s, {speed / median:.1f} times the median of the others "
                 f"({median:.1f} samples/s); up to {FACTOR:g} times is usual",
                 {"samples_per_s": speed, "median_samples_per_s": median},
             )

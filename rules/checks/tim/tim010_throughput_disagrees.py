@@ -41,6 +41,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(
                 str(log.path),
                 event.lineno,
-                f"throughput is {stated:.1f} samples/s; the block before has {derived:.1f} samples/s",
+                f"throughput is {stated:.1f} samples/s; the block before it ran at {derived:.1f} samples/s",
                 {"stated": stated, "derived": derived},
             )

@@ -40,6 +40,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             begin.lineno,
-            f"{start_s:.1f} s passed before init_start; the referee waits {MAX_START_S:g} s at most",
+            f"{start_s:.1f} s passed before init_start; the referee waits at most {MAX_START_S:g} s",
             {"start_s": start_s},
         )

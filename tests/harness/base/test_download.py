@@ -24,7 +24,7 @@ ROOM = 2_000_000
 
 
 class Server(ThreadingHTTPServer):
-    """Without a look-up of its own name, which takes seconds where there is no name server."""
+    """Without looking up its own name, which takes seconds without a name server."""
 
     def server_bind(self) -> None:
         socketserver.TCPServer.server_bind(self)
@@ -32,10 +32,10 @@ class Server(ThreadingHTTPServer):
 
 
 class Served:
-    """A server on this machine that gives CONTENT in one of several manners, and remembers what it was asked.
+    """A local server that serves CONTENT in one of several ways, and records the ranges requested.
 
     cut: how many bytes are sent before the connection is closed (or before it falls silent, with `is_silent`).
-    has_ranges: whether it goes on in the middle. has_length: whether it says how many bytes there are.
+    has_ranges: whether it can resume. has_length: whether it states the length.
     """
 
     def __init__(self) -> None:
@@ -62,12 +62,12 @@ class Served:
         self.thread.start()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        asked = request.headers.get("Range")
-        self.ranges.append(asked)
+        wanted = request.headers.get("Range")
+        self.ranges.append(wanted)
         if self.status is not None:
             request.send_error(self.status)
             return
-        match = re.fullmatch(r"bytes=(\d+)-", asked or "") if self.has_ranges else None
+        match = re.fullmatch(r"bytes=(\d+)-", wanted or "") if self.has_ranges else None
         first = int(match.group(1)) if match else 0
         if match and first >= len(self.content):
             request.send_error(416)
@@ -119,7 +119,7 @@ def part_of(folder: Path) -> bytes | None:
 def test_file_comes_whole_and_nothing_else_is_left(
     served: Served, fetch: Callable[..., Path], tmp_path: Path, has_length: bool
 ) -> None:
-    """With and without its length told beforehand."""
+    """With and without a stated length."""
     served.has_length = has_length
 
     assert fetch().read_bytes() == CONTENT
@@ -183,7 +183,7 @@ def test_what_had_come_whole_is_taken(served: Served, fetch: Callable[..., Path]
 def test_wrong_digest_is_said_and_not_kept(
     served: Served, fetch: Callable[..., Path], tmp_path: Path, have: int
 ) -> None:
-    """A file that was exchanged, or a part of another one; the next attempt begins anew."""
+    """A replaced file, or a part of another one; the next attempt starts again."""
     if have:
         (tmp_path / "archive.bin.part").write_bytes(b"x" * have)
     else:
@@ -202,7 +202,7 @@ def test_wrong_digest_is_said_and_not_kept(
 def test_more_than_it_can_be_is_refused_and_not_kept(
     served: Served, fetch: Callable[..., Path], tmp_path: Path, has_length: bool, have: int
 ) -> None:
-    """Before it comes where its length is told, else while it comes."""
+    """Before the download if the length is stated, else during it."""
     served.has_length = has_length
     if have:
         (tmp_path / "archive.bin.part").write_bytes(CONTENT[:have])
@@ -274,7 +274,7 @@ def test_address_that_leads_nowhere_is_one_sentence(fetch: Callable[..., Path], 
 
 @pytest.mark.parametrize("have", [0, 100])
 def test_file_address_is_copied(fetch: Callable[..., Path], tmp_path: Path, have: int) -> None:
-    """A mirror on a mounted disk; a part of an earlier attempt is begun anew."""
+    """A mirror on a mounted disk; a partial download is started again."""
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "archive.bin").write_bytes(CONTENT)
     if have:
@@ -289,13 +289,13 @@ def test_progress_names_the_file_and_how_far_it_is(
     """At most once a second; here every look at the clock is two seconds later."""
     seconds = iter(range(0, 10_000, 2))
     monkeypatch.setattr("harness.base.download.time.monotonic", lambda: float(next(seconds)))
-    said: list[str] = []
+    lines: list[str] = []
     served.content = CONTENT * 3
 
-    fetch(say=said.append, sha256=hashlib.sha256(CONTENT * 3).hexdigest(), max_bytes=len(CONTENT) * 3)
+    fetch(say=lines.append, sha256=hashlib.sha256(CONTENT * 3).hexdigest(), max_bytes=len(CONTENT) * 3)
 
-    assert said
-    assert all(re.fullmatch(r"archive\.bin: [0-2] MiB of 2 MiB", line) for line in said)
+    assert lines
+    assert all(re.fullmatch(r"archive\.bin: [0-2] MiB of 2 MiB", line) for line in lines)
 
 
 def test_answer_that_is_no_http_is_one_sentence(fetch: Callable[..., Path]) -> None:
@@ -318,14 +318,14 @@ def test_answer_that_is_no_http_is_one_sentence(fetch: Callable[..., Path]) -> N
 def test_progress_goes_to_standard_error_where_nobody_else_takes_it(
     served: Served, fetch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Standard output belongs to the verb; a length that is not told is not made up."""
+    """Standard output belongs to the command; an unstated length is not invented."""
     seconds = iter(range(0, 10_000, 2))
     monkeypatch.setattr("harness.base.download.time.monotonic", lambda: float(next(seconds)))
     served.has_length = False
 
     fetch(say=None)
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err
-    assert set(said.err.splitlines()) == {"archive.bin: 0 MiB"}
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err
+    assert set(captured.err.splitlines()) == {"archive.bin: 0 MiB"}

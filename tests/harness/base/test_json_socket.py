@@ -42,7 +42,7 @@ def test_message_arrives_as_it_was_sent() -> None:
 
 
 def test_two_messages_in_one_piece_are_two(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """Nothing is lost and nothing is glued together."""
+    """Nothing is lost or joined."""
     channel, peer = ends
     peer.sendall(b'{"a": 1}\n{"b": 2}\n{"c"')
 
@@ -54,13 +54,13 @@ def test_two_messages_in_one_piece_are_two(ends: tuple[JsonSocket, socket.socket
 
 
 def test_silence_is_none_after_the_time(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """Zero seconds is a look."""
+    """Zero seconds is a poll."""
     assert ends[0].receive(0.0) is None
     assert ends[0].receive(0.01) is None
 
 
-def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """The time is for the whole message, or a dripping worker would switch off every limit."""
+def test_a_byte_now_and_then_does_not_extend_the_timeout(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """The timeout is for the whole message; otherwise a slow peer could disable every limit."""
     channel, peer = ends
     is_over = threading.Event()
 
@@ -84,7 +84,7 @@ def test_byte_now_and_then_does_not_hold_the_reader(ends: tuple[JsonSocket, sock
     "line", [b"", b"x", b"[]", b"5", b"null", b'"x"', b"\xff", b"{", b"[" * 100_000, b'{"a": ' + b"1" * 5000 + b"}"]
 )
 def test_a_line_that_is_not_a_message_is_refused(ends: tuple[JsonSocket, socket.socket], line: bytes) -> None:
-    """What submitted code sends is read as JSON objects, never as anything else."""
+    """Untrusted input is read as JSON objects and as nothing else."""
     channel, peer = ends
     peer.sendall(line + b"\n")
 
@@ -110,8 +110,8 @@ def test_message_without_an_end_does_not_fill_the_memory(ends: tuple[JsonSocket,
     sender.join()
 
 
-def test_end_of_the_line_is_told_after_the_last_message(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """What was sent before the other side went is still read; half a message is not."""
+def test_the_end_is_reported_after_the_last_message(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """What was sent before the other side closed is still read; half a message is not."""
     channel, peer = ends
     peer.sendall(b'{"a": 1}\n{"b":')
     peer.close()
@@ -121,7 +121,7 @@ def test_end_of_the_line_is_told_after_the_last_message(ends: tuple[JsonSocket, 
         channel.receive(1.0)
 
 
-def test_sending_to_nobody_is_a_closed_channel(ends: tuple[JsonSocket, socket.socket]) -> None:
+def test_sending_without_a_reader_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
     """Not a signal, not an OSError."""
     channel, peer = ends
     peer.close()
@@ -141,8 +141,8 @@ def test_not_a_number_passes_because_the_referee_must_see_it(ends: tuple[JsonSoc
     assert answer["mean_loss"] != answer["mean_loss"]
 
 
-def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says arrives at the end that listens there."""
+def test_a_client_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sends arrives at the listening end."""
     monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind("line")
@@ -156,8 +156,8 @@ def test_worker_connects_by_the_path_of_a_socket(tmp_path: Path, monkeypatch: py
     referee.close()
 
 
-def test_a_line_that_nobody_listens_on_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is the system's; the descriptor is closed at once, not when the collector comes by."""
+def test_a_failed_connection_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the system's; the descriptor is closed at once, not by the garbage collector."""
     monkeypatch.chdir(tmp_path)
     made: list[socket.socket] = []
 
@@ -174,8 +174,8 @@ def test_a_line_that_nobody_listens_on_leaves_no_socket(tmp_path: Path, monkeypa
     assert [item.fileno() for item in made] == [-1]
 
 
-def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """A worker that is killed with a command unread: the system says reset, the referee hears what it always does."""
+def test_a_peer_that_closes_without_reading_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """A peer killed with a message unread: the system reports a reset, the caller gets the usual error."""
     channel, peer = ends
     channel.send({"do": "train"})
     peer.close()
@@ -185,7 +185,7 @@ def test_peer_that_goes_without_reading_is_a_closed_channel(ends: tuple[JsonSock
 
 
 class Fickle(socket.socket):
-    """A socket whose first bytes are announced and not there: `select` may say so (select(2), "Bugs")."""
+    """A socket whose first bytes are announced but missing, as `select` permits (select(2), "Bugs")."""
 
     is_first = True
 
@@ -196,8 +196,8 @@ class Fickle(socket.socket):
         return super().recv(bufsize, flags)
 
 
-def test_bytes_that_are_announced_too_early_are_waited_for() -> None:
-    """The message is read all the same, and the run does not end of it."""
+def test_bytes_that_are_announced_too_early_are_awaited() -> None:
+    """The message is read nevertheless."""
     left, right = socket.socketpair()
     channel = JsonSocket(Fickle(fileno=left.detach()))
     right.sendall(b'{"a": 1}\n')

@@ -1,4 +1,4 @@
-"""YAML of strangers: texts and nothing else, each key once, or one line that says why not."""
+"""Strict YAML: texts only, each key once, or a one-line error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_value_is_a_text() -> None:
     ],
 )
 def test_what_readers_take_differently_is_refused(data: bytes, why: str) -> None:
-    """In one line; a key that stands twice is somebody's first and somebody else's second."""
+    """In one line. Of a key that occurs twice, some readers take the first and some the last."""
     with pytest.raises(ValueError, match=why) as caught:
         strict_yaml.texts(data)
 
@@ -59,7 +59,7 @@ def test_a_claim_that_names_two_submitters_is_no_claim(tmp_path: Path) -> None:
 
 
 def test_a_bill_that_says_two_things_is_no_bill(tmp_path: Path) -> None:
-    """Which of the two was bought nobody knows."""
+    """It is unknown which of the two was bought."""
     (tmp_path / "billing.yaml").write_text("purchase: spot\npurchase: on_demand\nattempts: []\n")
 
     with pytest.raises(SubmissionError, match="not YAML: the key 'purchase' occurs twice"):

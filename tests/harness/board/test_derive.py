@@ -1,4 +1,4 @@
-"""`tta derive`: no number is shown that it does not derive; what was typed is compared and never used."""
+"""`tta derive`: it derives every number that is shown; stated totals are compared and never used."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from harness.board import leaderboard
 from harness.board.derive import numbers as derive_numbers
 from harness.board.derive.formulas import FORMULAS, formula_of, kind_of
 from harness.board.derive.numbers import Derived, Subject, derive, numbers
-from harness.board.derive.stated import RULES_OF_BOARD, against_board
 from harness.board.export import board_json, row_document
 from harness.commands import board as board_command
 from harness.commands import derive as command
 from harness.commands import score, summary
-from harness.errors import ExitStatus, SubmissionError
+from harness.errors import ExitStatus
 from harness.findings import Finding, Severity
 from harness.log import run_log
 from harness.scoring.run_result import run_result
@@ -29,7 +28,7 @@ from harness.scoring.summary import summarise
 from harness.submission import result as results
 from tests import fabricate
 from tests.fabricate import Step, find
-from tests.harness.board.test_board_trees import board_of, energy_tree, rich_tree
+from tests.harness.board.test_index import board_of, energy_tree, rich_tree
 from tests.rules.box import TODAY
 from tests.rules_folder import write_ruleset
 
@@ -45,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def derived(capsys: pytest.CaptureFixture[str], *paths: Path, rules: str, **options: Any) -> dict[str, Any]:
-    """The document of the verb for its first result, and how the verb ended as `status`."""
+    """The command's document for its first result, and the exit status as `status`."""
     tree, against = options.get("tree"), options.get("against")
     status = command.run(list(paths), rules, "json", tree, against, TODAY)
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -56,8 +55,8 @@ def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
     return {item["name"]: item for item in document["numbers"]}
 
 
-def of_everything(place: Path) -> list[Derived]:
-    """What is derived of every result of a rich board: missed runs, bills, prices, energies, hostile names."""
+def numbers_of_varied_boards(place: Path) -> list[Derived]:
+    """The numbers of every result of a varied board: missed runs, bills, prices, energies, hostile names."""
     found: list[Derived] = []
     for number, make in enumerate((rich_tree, energy_tree)):
         tree = make(place / str(number))
@@ -78,7 +77,7 @@ def of_everything(place: Path) -> list[Derived]:
 
 
 def test_what_is_a_number() -> None:
-    """By name: of an object with a dot, of a list with an index; money that is a text is one, other digits are none."""
+    """Named with dots for objects and indices for lists; money as text is a number, other digits are not."""
     document = {
         "a": 1,
         "b": [0.5, True, None, {"c": -2}, (7,)],
@@ -102,7 +101,7 @@ def test_what_is_a_number() -> None:
 
 
 def numbered(log: Path, *keys: str) -> tuple[int, ...]:
-    """The lines of these keys in a log, looked for as text."""
+    """The lines of these keys in a log, found as text."""
     lines = log.read_text().splitlines()
     return tuple(number for number, line in enumerate(lines, 1) if any(f'"key": "{key}"' in line for key in keys))
 
@@ -113,7 +112,7 @@ BLOCKS = ("block_start", "block_stop", "tracked_stats")
 
 @pytest.fixture
 def subject(tmp_path: Path) -> Subject:
-    """Five metered runs, each of which reaches the target at its third evaluation, but the fourth, which misses it."""
+    """Five metered runs, each reaching the target at its third evaluation, except the fourth, which misses it."""
 
     def change(index: int, steps: list[Step]) -> list[Step]:
         if index == 3:
@@ -151,7 +150,7 @@ def placed(subject: Subject, name: str) -> list[tuple[str, tuple[int, ...], str]
     ],
 )
 def test_a_number_of_one_run_comes_from_that_run(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
-    """From all its lines of these keys; of a run that missed its target from every evaluation."""
+    """From all its lines with these keys; for a run that missed its target, from every evaluation."""
     log = f"result_{name[11]}.txt"
 
     assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys))]
@@ -167,14 +166,14 @@ def test_a_number_of_one_run_comes_from_that_run(subject: Subject, name: str, ke
     ],
 )
 def test_a_number_of_a_result_comes_from_all_its_runs(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
-    """Whatever its own index counts."""
+    """Whatever its own index means."""
     logs = [f"result_{index}.txt" for index in range(5)]
 
     assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys)) for log in logs]
 
 
 def test_an_evaluation_is_one_line(subject: Subject) -> None:
-    """The first index is the run's, the second the evaluation's; what decided is the third, of a miss it is any."""
+    """The first index is the run's, the second the evaluation's; the third evaluation decides, in a miss all count."""
     lines = [numbered(subject.result.path / f"result_{index}.txt", "eval_accuracy") for index in range(5)]
     all_of = [(f"result_{i}.txt", lines[i] if i == 3 else lines[i][2:], "eval_accuracy") for i in range(5)]
 
@@ -186,7 +185,7 @@ def test_an_evaluation_is_one_line(subject: Subject) -> None:
 
 
 def test_other_numbers_name_their_files(subject: Subject) -> None:
-    """Rules, prices, power logs, findings, the tree; what there is none of is not named."""
+    """Rules, prices, power logs, findings, the tree; what does not exist is not named."""
     path = subject.result.path
     logs = [f"result_{index}.txt" for index in range(5)]
     windows = [(log, numbered(path / log, *WINDOW), "run_start, run_stop") for log in logs]
@@ -221,7 +220,7 @@ def test_other_numbers_name_their_files(subject: Subject) -> None:
 
 
 def test_without_rules_prices_and_meters_none_are_named(subject: Subject) -> None:
-    """A benchmark that no ruleset knows, no price book, no power logs, no description of the system."""
+    """An unknown benchmark, no price book, no power logs, no system description."""
     runs = tuple(dataclasses.replace(log, nodes=(), idle=()) for log in subject.result.runs)
     bare = dataclasses.replace(
         subject,
@@ -242,20 +241,20 @@ def test_without_rules_prices_and_meters_none_are_named(subject: Subject) -> Non
     assert metered == [name for i in (2, 3, 4) for name in (f"result_{i}.txt", f"power/result_{i}/node_0.txt")]
 
 
-def test_the_evaluation_that_decided_is_told_by_samples_and_quality(subject: Subject, tmp_path: Path) -> None:
-    """Confirmed by the third of 0.5, 0.95, 0.95; of two after as many samples the one that is good enough, and of two
-    that are alike the first."""
+def test_the_deciding_evaluation_is_found_by_samples_and_quality(subject: Subject, tmp_path: Path) -> None:
+    """The third of 0.5, 0.95, 0.95 confirms; of two after equally many samples, the one that reaches the target; of two
+    equal ones, the first."""
     rules = dataclasses.replace(fabricate.benchmark_rules(), confirm_evaluations=1)
     confirmed = fabricate.events(qualities=(0.5, 0.95, 0.95))
     twice = fabricate.events(qualities=(0.5, 0.85, 0.95))
     find(twice, "eval_accuracy", 2).metadata["samples_count"] = 2000
     again = fabricate.events(qualities=(0.5, 0.85, 0.95, 0.95))
     find(again, "eval_accuracy", 3).metadata["samples_count"] = 3000
-    for steps, law in ((confirmed, rules), (twice, subject.rules), (again, subject.rules)):
+    for steps, terms in ((confirmed, rules), (twice, subject.rules), (again, subject.rules)):
         path = fabricate.write_log(tmp_path / "result_0.txt", steps)
         log = run_log.read(path)
-        assert law is not None
-        score = dataclasses.replace(subject.row.score, runs=(run_result(log, law),))
+        assert terms is not None
+        score = dataclasses.replace(subject.row.score, runs=(run_result(log, terms),))
         one = dataclasses.replace(
             subject,
             result=dataclasses.replace(subject.result, path=tmp_path, runs=(log,)),
@@ -266,16 +265,16 @@ def test_the_evaluation_that_decided_is_told_by_samples_and_quality(subject: Sub
 
 
 def test_every_number_of_a_rich_board_has_its_formula_and_every_formula_a_number(tmp_path: Path) -> None:
-    """Rows of `tta score`, rows of `tta summary` and the board's data; what no number needs is no rule."""
-    found = of_everything(tmp_path)
+    """Rows of `tta score`, rows of `tta summary` and the board's data; no formula is unused."""
+    found = numbers_of_varied_boards(tmp_path)
 
     assert sorted({kind_of(item.name) for item in found if item.formula is None}) == []
     assert {formula.words for formula in FORMULAS} == {item.formula.words for item in found if item.formula}
 
 
 def test_every_number_comes_from_lines_that_exist(tmp_path: Path) -> None:
-    """Each has a place but the counts of findings, which may be none; each line is in its file."""
-    for item in of_everything(tmp_path):
+    """Each has a place, except counts of findings, which may be zero; each line exists in its file."""
+    for item in numbers_of_varied_boards(tmp_path):
         assert item.places or kind_of(item.name).endswith(("num_errors", "num_warnings", "errors", "warnings")), item
         for place in item.places:
             if place.lines and Path(place.path).exists():
@@ -285,7 +284,7 @@ def test_every_number_comes_from_lines_that_exist(tmp_path: Path) -> None:
 def test_the_documents_of_score_summary_and_board_are_all_derived(
     folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verbs as they are called: same name, same number."""
+    """The commands as they are called: same name, same number."""
     tree = tmp_path / "tree"
     score.run([folder], rules, "json", TODAY)
     [row] = json.loads(capsys.readouterr().out)["tables"][0]["rows"]
@@ -317,7 +316,7 @@ def test_a_valid_result_agrees_with_all_that_it_states(
     assert {item["agrees"] for item in found["typed"]} == {True}
 
 
-def test_the_numbers_are_those_of_a_hand(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_numbers_by_hand(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Three blocks of 2.02 s and three evaluations of half a second after 0.2 s of opening, from line 24 to line 44."""
     found = by_name(derived(capsys, folder, rules=rules))
     lines = (folder / "result_2.txt").read_text().splitlines()
@@ -338,10 +337,10 @@ def test_the_numbers_are_those_of_a_hand(folder: Path, rules: str, capsys: pytes
     ("key", "field", "value"),
     [("tta_ledger", "train_s", 1.0), ("tta_energy", "energy_j", 5.0), ("tta_end", "num_events", 7)],
 )
-def test_a_typed_total_that_differs_is_said_with_its_line(
+def test_a_stated_total_that_differs_is_reported_with_its_line(
     tmp_path: Path, rules: str, capsys: pytest.CaptureFixture[str], key: str, field: str, value: float
 ) -> None:
-    """What is derived stays as it was; the verb ends with findings."""
+    """The derived value is unchanged; the command ends with findings."""
 
     def lie(index: int, steps: list[Step]) -> list[Step]:
         if index == 1:
@@ -362,10 +361,10 @@ def test_a_typed_total_that_differs_is_said_with_its_line(
     assert key in (folder / "result_1.txt").read_text().splitlines()[item["line"] - 1]
 
 
-def test_numbers_typed_into_a_claim_and_a_control_file_are_compared(
+def test_numbers_in_a_claim_and_a_control_file_are_compared(
     folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A claim has no place for a number, and a scaling factor scales nothing."""
+    """A claim has no field for a number, and a scaling factor is not applied."""
     with (folder / "submission.yaml").open("a") as claim:
         claim.write("seconds: 1.5\nspeed: 9\n")
     (folder / "scaling.json").write_text('{"scaling_factor": 0.01}')
@@ -378,68 +377,10 @@ def test_numbers_typed_into_a_claim_and_a_control_file_are_compared(
     assert typed["scaling.json: scaling_factor"]["derived"] == by_name(found)["score.normalised_by"]["value"]
 
 
-def test_a_published_board_is_compared_number_by_number(
-    folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An honest one agrees; one changed number is found; a row that is missing, too."""
-    tree, published = tmp_path / "tree", tmp_path / "board.json"
-    board_command.build(tree, tmp_path / "site", rules, TODAY)
-    text = (tmp_path / "site" / "leaderboard.json").read_text()
-    capsys.readouterr()
-
-    published.write_text(text)
-    honest = derived(capsys, folder, rules=rules, tree=tree, against=published)
-    alone = derived(capsys, folder, rules=rules, against=published)
-    document = json.loads(text)
-    document["tables"][0]["rows"][0]["runs"][2]["seconds"] = 1.0
-    published.write_text(json.dumps(document))
-    changed = derived(capsys, folder, rules=rules, against=published)
-    published.write_text('{"tables": []}')
-    missing = derived(capsys, folder, rules=rules, against=published)
-
-    assert honest["agrees"] is True
-    assert all(item["agrees"] for item in honest["typed"])
-    assert alone["agrees"] is True
-    assert [item["name"] for item in changed["typed"] if item["agrees"] is False] == ["board.runs[2].seconds"]
-    assert [item["name"] for item in missing["typed"] if item["agrees"] is False] == ["the row of this result"]
-    assert missing["status"] is ExitStatus.FINDINGS
-
-
-def test_ranks_are_compared_where_the_tree_is_given(tmp_path: Path) -> None:
-    """A result alone would always be first."""
-    tree = energy_tree(tmp_path)
-    board = board_of(tree)
-    data = board_json(board)
-    table = next(table for table in json.loads(data)["tables"] if table["rows"][0]["band"] is not None)
-    document = json.loads(data)
-    shown = {name: table[name] for name in ("target", "num_runs", "drop", "without_training")}
-    shown |= {name: document[name] for name in RULES_OF_BOARD} | table["rows"][0]
-    row = board.entries[shown["place"]].row
-    subject = Subject(results.read_result(tree / shown["place"]), row, None, "")
-
-    with_tree = against_board(data, Path("b.json"), subject, shown, is_tree_given=True)
-    without = against_board(data, Path("b.json"), subject, {**shown, "band": 7}, is_tree_given=False)
-
-    assert {item.agrees for item in with_tree} == {True}
-    assert {(item.name, item.why) for item in without if item.agrees is None} >= {
-        ("board.band", "a rank needs the tree: --tree")
-    }
-    assert False not in {item.agrees for item in without}
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"tables": 3}', "[" * 10_000, '{"tables": [NaN]}', '{"tables": [1e999]}'])
-def test_what_is_no_board_is_one_sentence(folder: Path, rules: str, tmp_path: Path, text: str) -> None:
-    """Not JSON, not a board, not finite."""
-    (tmp_path / "board.json").write_text(text)
-
-    with pytest.raises(SubmissionError):
-        command.run([folder], rules, "json", None, tmp_path / "board.json", TODAY)
-
-
-def test_the_text_has_a_line_a_number_its_formula_and_its_lines(
+def test_the_text_shows_each_number_with_formula_and_lines(
     folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A curve is one line with a count; nothing of a name reaches a terminal unescaped."""
+    """A curve is one line with a count; no name reaches the terminal unescaped."""
     command.run([folder], rules, "text", None, None, TODAY)
     out = capsys.readouterr().out
 
@@ -449,14 +390,14 @@ def test_the_text_has_a_line_a_number_its_formula_and_its_lines(
     assert out.endswith(": the numbers agree\n")
 
 
-def test_a_number_without_a_rule_is_never_passed_over() -> None:
-    """It stands in the output without a formula, and the verb does not end well."""
+def test_a_number_without_a_formula_is_never_skipped() -> None:
+    """It is in the output without a formula, and the command does not succeed."""
     assert formula_of("score.guess") is None
     assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_well  # type: ignore[arg-type]
 
 
 def test_a_ruleset_of_the_harness_has_its_files(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Numbers of the rules name the file they are in."""
+    """Numbers from the rules name the file they are in."""
     found = by_name(derived(capsys, folder, rules=rules))
 
     [place] = found["summary.target"]["places"]

@@ -178,10 +178,11 @@ def test_samples_that_contradict_the_step_are_told(
     told = found(write(tmp_path, stepped(name, key, last=last)), "AUD033")
 
     assert len(told) == is_told
-    words = (
-        f"{LAST + BATCH} samples where the lines before have {name} of {key} {LAST // BATCH}: {LAST} at {BATCH} a step"
+    message = (
+        f"{LAST + BATCH} samples after a line with {name} of {key} {LAST // BATCH}; at {BATCH} per step, "
+        f"as in {NUM_EVALUATIONS - last} other evaluations, it would be {LAST}"
     )
-    assert all(item.finding.message == f"{words}, as of {NUM_EVALUATIONS - last} other evaluations" for item in told)
+    assert all(item.finding.message == message for item in told)
 
 
 def test_steps_of_another_kind_are_not_compared(tmp_path: Path) -> None:
@@ -405,8 +406,8 @@ def test_a_platform_of_another_model_is_told(
     told = machine(tmp_path, platform, system, folder)
 
     assert len(told) == bool(missing)
-    assert all(f"of {missing} there is nothing in" in item.finding.message for item in told)
-    assert all("(2 of 2 runs say so)" in item.finding.message and item.score == 85 for item in told)
+    assert all(f"{missing} is not in" in item.finding.message for item in told)
+    assert all("(in 2 of 2 runs)" in item.finding.message and item.score == 85 for item in told)
 
 
 def test_a_platform_without_a_place_is_compared_with_nothing(tmp_path: Path) -> None:

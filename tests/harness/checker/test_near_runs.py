@@ -175,7 +175,7 @@ def test_copies_with_shaken_values_are_told(values: float, tmp_path: Path) -> No
 
     assert len(messages) == 4
     assert all("the values of 8 of its 8 evaluations are those of" in text for text in messages)
-    assert all("result_0.txt but for " in text for text in messages)
+    assert all("result_0.txt to within " in text for text in messages)
 
 
 def test_values_that_are_an_eighth_of_a_step_off_are_another_run(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_course_at_another_pace_is_told(tmp_path: Path) -> None:
     [message] = told(foreign.write(foreign.result(tmp_path), runs), "AUD021")
 
     assert "are 0.98 times those of" in message
-    assert "result_1.txt but for 0.0" in message
+    assert "result_1.txt to within 0.0" in message
 
 
 def test_a_copy_in_another_result_is_told(tmp_path: Path) -> None:
@@ -326,10 +326,10 @@ def world(change: Callable[[int, dict[str, Any]], None], description: dict[str, 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("host", "fastbox", "the host of the ranks is fastbox; that of 4 other runs is h (1 of 5 runs differ)"),
-        ("num_threads", 1, "the number of threads of a rank is 1; that of 4 other runs is 2 (1 of 5 runs differ)"),
-        ("device", "cuda:0", "the device of the ranks is cuda:0 x86_64; that of 4 other runs is cpu x86_64"),
-        ("device_name", "aarch64", "the device of the ranks is cpu aarch64; that of 4 other runs is cpu x86_64"),
+        ("host", "fastbox", "the host of the ranks: fastbox; in 4 other runs: h (1 of 5 runs differ)"),
+        ("num_threads", 1, "the number of threads of a rank: 1; in 4 other runs: 2 (1 of 5 runs differ)"),
+        ("device", "cuda:0", "the device of the ranks: cuda:0 x86_64; in 4 other runs: cpu x86_64"),
+        ("device_name", "aarch64", "the device of the ranks: cpu aarch64; in 4 other runs: cpu x86_64"),
     ],
 )
 def test_a_run_that_was_made_elsewhere_is_told(name: str, value: Any, text: str, tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_threads_are_held_against_the_description(
 
     assert len(messages) == is_told
     if threads == 64 and is_told:
-        text = "a rank computes with 64 threads; the description has 2 processors in a node (5 of 5 runs do)"
+        text = "a rank uses 64 threads; the description has 2 processors per node (5 of 5 runs do)"
         assert messages == [text]
 
 

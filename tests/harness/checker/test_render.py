@@ -82,7 +82,7 @@ def test_verbose_text_says_once_a_check_why_and_what_to_do() -> None:
     text = report_text.as_text([judged(finding(), finding(line=9, message="again"))], LAW, CHECKS)
 
     assert text.count("Why it matters:") == text.count("What to do:") == 1
-    assert text.index("LOG001 error: again") < text.index("LOG001 A log has no end of its run\n")
+    assert text.index("LOG001 error: again") < text.index("LOG001 A log does not record the end of its run\n")
     assert text.splitlines()[-1].startswith("1 result, 0 valid")
 
 

@@ -144,14 +144,14 @@ DEFECTS = {
     nodes_are_counted_from_one: "PWR014 numbered_from_one",
     a_reading_every_two_seconds: "PWR015 was read every 2.006 s",
     a_gap_of_23_seconds: "PWR005 gave no reading for 23.0 s",
-    a_step_back: "PWR013 1 readings of mlperf:node go back in time",
+    a_step_back: "PWR013 the time of mlperf:node goes backwards at 1 readings",
     two_thirds_are_covered: "PWR004 cover 65.0% of the run",
     a_switch_stamped_two_years_before: "PWR014 stamp_far",
     a_switch_that_is_a_quarter_of_the_energy: "PWR011 25% of the energy is estimated",
-    one_log_for_two_nodes: "PWR009 very same times and readings as node_0",
-    a_log_of_a_node_that_is_not_described: "PWR008 a power log is of no node of the run",
+    one_log_for_two_nodes: "PWR009 exactly the times and readings of node_0",
+    a_log_of_a_node_that_is_not_described: "PWR008 a power log does not belong to any node of the run",
     a_log_of_another_day: "PWR004 cover 0.0% of the run",
-    times_twice: "PWR021 readings stand twice at one time",
+    times_twice: "PWR021 readings with the time of the one before",
     no_log_line_at_all: "PWR014 empty",
 }
 
@@ -197,7 +197,7 @@ def test_logs_named_as_mlperf_permits_are_one_result(tmp_path: Path, capsys: pyt
 
     assert results.find_results(tmp_path) == [folder]
     assert [code for code, _ in found] == ["PWR008", "PWR020", "PWR021"]
-    assert "power logs of 1 of 2 nodes described" in found[0][1]
+    assert "power logs: 1, described nodes: 2" in found[0][1]
 
 
 def test_lone_log_is_judged_with_its_power_logs(tmp_path: Path) -> None:

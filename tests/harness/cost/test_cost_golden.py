@@ -235,7 +235,7 @@ def test_15_an_unknown_book_is_replaced_by_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sku", [None, "acme/bax/here/on_demand", "36", "acme/box/here/reserved_1y"])
 def test_15_an_unknown_sku_costs_null(tmp_path: Path, sku: str | None) -> None:
-    """Time is scored as ever; there is no cost, not even 0."""
+    """Time is scored as usual; there is no cost, not even 0."""
     books = PriceBooks((PriceBook((row("36"),), "1" * 64, "2025-01-01"),))
     found = result(tmp_path / "r", sku)
     score = scored(found, books).score

@@ -24,16 +24,16 @@ def test_seconds_are_from_none_to_the_largest() -> None:
 def test_what_is_no_duration_costs_nothing_that_could_be_told(seconds: float) -> None:
     """Among others that are, too; and a mean of nothing is none."""
     for values in ([seconds], [1.0, seconds], [seconds, 1.0]):
-        with pytest.raises(InputError, match="s is no duration"):
+        with pytest.raises(InputError, match="s is not a duration"):
             mean_cost_usd(values, HOURLY)
-    with pytest.raises(InputError, match="cost: nan s is no duration"):
+    with pytest.raises(InputError, match="cost: nan s is not a duration"):
         mean_cost_usd([], HOURLY)
 
 
 @pytest.mark.parametrize("price", ["-0.000001", "-1", "Infinity", "NaN"])
 def test_what_is_no_price_is_an_error(price: str) -> None:
     """Nothing is a price."""
-    with pytest.raises(InputError, match="USD an hour is no price"):
+    with pytest.raises(InputError, match="USD per hour is not a price"):
         cost_usd(1.0, Decimal(price))
     assert cost_usd(1.0, Decimal(0)) == 0
 

@@ -52,10 +52,10 @@ def test_worked_arithmetic_is_that_of_the_price() -> None:
     assert found.worked() == [
         "loss of value   250000 x (1 - 0.10) = 225000.00 USD",
         "hours in use    5 a x 8760 h x 0.60 = 26280 h",
-        "capital         225000.00 / 26280 = 8.561644 USD an hour",
-        "share           1.20 USD an hour",
-        "hourly          9.761644 USD an hour in use, without energy",
-        "energy, apart   0.14 x PUE 1.3 (measured) = 0.182 USD a measured kWh; nothing where energy was not measured",
+        "capital         225000.00 / 26280 = 8.561644 USD per hour",
+        "share           1.20 USD per hour",
+        "hourly          9.761644 USD per hour in use, without energy",
+        "energy, extra   0.14 x PUE 1.3 (measured) = 0.182 USD per measured kWh; nothing if energy was not measured",
     ]
     price = found.price()
     assert (price.price, price.usd_per_hour, price.purchase) == (Decimal("9.761644"), Decimal("9.761644"), "on_prem")
@@ -70,14 +70,14 @@ def test_another_currency_is_kept_beside_its_dollars() -> None:
     assert (price.price, price.currency, price.usd_per_hour) == (Decimal("9.761644"), "EUR", Decimal("10.54257552"))
     assert price.electricity is not None
     assert price.electricity.usd_per_kwh == Decimal("0.1512")
-    assert "x 1.08 (2026-11-20, a bank) = 10.542576 USD an hour" in found.worked()[5]
+    assert "x 1.08 (2026-11-20, a bank) = 10.542576 USD per hour" in found.worked()[5]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"utilisation_fraction": "1"}, "no machine works in every hour", id="always at work"),
-        pytest.param({"utilisation_fraction": "1.2"}, "no machine works in every hour", id="more than always"),
+        pytest.param({"utilisation_fraction": "1"}, "no machine is used in every hour", id="always at work"),
+        pytest.param({"utilisation_fraction": "1.2"}, "no machine is used in every hour", id="more than always"),
         pytest.param({"utilisation_fraction": "0"}, "must lie in", id="never at work"),
         pytest.param({"residual_fraction": "1"}, "must lie in", id="worth as much as ever"),
         pytest.param({"lifetime_years": "0"}, "must lie in", id="no life"),
@@ -88,7 +88,7 @@ def test_another_currency_is_kept_beside_its_dollars() -> None:
         pytest.param({"kwh_price": "nan"}, "a number, as a text in quotes", id="no number"),
         pytest.param({"kwh_price": ...}, "'kwh_price' is missing", id="no tariff"),
         pytest.param({"as_of": ...}, "'as_of' is missing", id="no date"),
-        pytest.param({"as_of": "2026-02-30"}, "in no calendar", id="30th of February"),
+        pytest.param({"as_of": "2026-02-30"}, "which is not a date", id="30th of February"),
         pytest.param({"as_of": "yesterday"}, "as_of is 'yesterday'", id="yesterday"),
         pytest.param({"pue_class": "felt"}, "pue_class is 'felt'", id="a felt PUE"),
         pytest.param({"sku": "a/b"}, "sku is 'a/b'", id="a slash in a name"),
@@ -130,14 +130,14 @@ def test_command_shows_the_work_and_a_row_that_a_book_takes(tmp_path: Path, caps
     assert main(["prices", "own", str(tmp_path / "own.yaml")]) == 0
 
     shown = capsys.readouterr().out
-    assert "225000.00 / 26280 = 8.561644 USD an hour" in shown
+    assert "225000.00 / 26280 = 8.561644 USD per hour" in shown
     book = tmp_path / "prices.yaml"
     book.write_text('date: "2026-11-21"\nprices:\n' + shown.splitlines()[-1] + "\n")
     assert load_prices(book).prices == (read_ownership(FORM, "").price(),)
 
 
 def test_command_refuses_a_bad_form_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence on standard error; also where the file is no YAML, or is not there."""
+    """One sentence on standard error, even if the file is not YAML or is missing."""
     for name, content in (("full.yaml", yaml_of(form(utilisation_fraction="1"))), ("bad.yaml", "a: [")):
         (tmp_path / name).write_text(content)
     for name in ("full.yaml", "bad.yaml", "gone.yaml"):

@@ -1,4 +1,4 @@
-"""A run's energy from odd power logs: no number is given that the logs do not bear out, and nothing crashes."""
+"""A run's energy from odd power logs: no number that the logs do not support, and no crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPANS_S = (2.2, 9.9)  # run_start and run_stop of a fabricated run
 
 
 def metered(folder: Path, change: Callable[[list[fabricate.Step]], object] | None = None, num_nodes: int = 1) -> Path:
-    """The log of a metered run; `change` is made to the log after the power logs were written."""
+    """The log of a metered run; `change` is applied after the power logs are written."""
     steps = fabricate.events(mono_ns=MONO_NS, num_nodes=num_nodes)
     path = folder / "result_0.txt"
     fabricate.write_log(path, steps)
@@ -56,8 +56,8 @@ def stop_before_start(steps: list[fabricate.Step]) -> None:
     fabricate.find(steps, RUN_STOP).at_s = 1.0
 
 
-def test_sound_run_has_the_joules_that_were_drawn(tmp_path: Path) -> None:
-    """Some 300 W over 7.7 s, and nothing against it."""
+def test_intact_run_has_the_joules_that_were_drawn(tmp_path: Path) -> None:
+    """About 300 W over 7.7 s, and nothing voids it."""
     energy = energy_of(with_power(run_log.read(metered(tmp_path))), EnergyLimits())
 
     assert energy is not None
@@ -66,10 +66,10 @@ def test_sound_run_has_the_joules_that_were_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [without_clock, strange_clock, without_start, without_stop, stop_before_start])
-def test_power_logs_that_cannot_be_laid_over_the_run_give_no_joules(
+def test_power_logs_that_cannot_be_aligned_with_the_run_give_no_joules(
     tmp_path: Path, change: Callable[[list[fabricate.Step]], None]
 ) -> None:
-    """A run that does not say when it began, ended, or what its clock reads is unplaced; it is never zero joules."""
+    """A run without a start, a stop or a clock is unplaced; it never has zero joules."""
     energy = energy_of(with_power(run_log.read(metered(tmp_path, change, num_nodes=2))), EnergyLimits())
 
     assert energy is not None
@@ -77,8 +77,8 @@ def test_power_logs_that_cannot_be_laid_over_the_run_give_no_joules(
     assert (energy.coverage, energy.longest_gap_s, energy.num_samples, energy.share_estimated) == (0.0, 0.0, 0, 0.0)
 
 
-def test_run_of_no_length_on_a_clock_centuries_away_gives_no_joules(tmp_path: Path) -> None:
-    """A nanosecond that is lost in the node's huge times: a forged log is no crash and no energy."""
+def test_run_without_duration_on_a_clock_centuries_away_gives_no_joules(tmp_path: Path) -> None:
+    """A nanosecond is lost in the node's huge times: a forged log gives neither a crash nor an energy."""
     path = metered(tmp_path)
     steps = fabricate.events(mono_ns=MONO_NS)
     fabricate.find(steps, RUN_STOP).at_s = fabricate.find(steps, RUN_START).at_s + 1e-9
@@ -92,8 +92,8 @@ def test_run_of_no_length_on_a_clock_centuries_away_gives_no_joules(tmp_path: Pa
     assert (energy.joules, "unplaced" in energy.void) == (None, True)
 
 
-def test_power_log_of_another_run_is_void_and_shown(tmp_path: Path) -> None:
-    """The joules of a run with another identity, or none, are told and never ranked."""
+def test_power_log_of_another_run_voids_and_is_shown(tmp_path: Path) -> None:
+    """The joules of a power log with another run id, or none, are shown and never ranked."""
     path = metered(tmp_path)
     log = with_power(run_log.read(path))
     for run_id in ("f" * 32, None):
@@ -107,7 +107,7 @@ def test_power_log_of_another_run_is_void_and_shown(tmp_path: Path) -> None:
 def test_energy_is_added_up_once_and_not_at_all_without_power_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every check asks for it; a run without power logs is not measured, which is not void."""
+    """Every check needs it; a run without power logs is not measured, which is not void."""
     log = with_power(run_log.read(metered(tmp_path)))
     first = energy_of(log, EnergyLimits())
     monkeypatch.setattr(from_logs, "run_energy", None)
@@ -116,8 +116,8 @@ def test_energy_is_added_up_once_and_not_at_all_without_power_logs(
     assert energy_of(dataclasses.replace(log, nodes=()), EnergyLimits()) is None
 
 
-def test_mlperf_log_beside_one_of_ours_is_laid_over_the_same_run(tmp_path: Path) -> None:
-    """It has wall time and no other: it is moved onto the monotonic clock, and both nodes' joules are added."""
+def test_logs_in_both_formats_are_aligned_with_the_run(tmp_path: Path) -> None:
+    """MLPerf's has only wall time; it moves to the monotonic clock, and both nodes' joules are added."""
     path = metered(tmp_path)
     readings = [(fabricate.WALL_START_MS + 100 * step, 200) for step in range(120)]
     powertrace.mlperf_log(tmp_path / "power/result_0/node_1.txt", readings)
@@ -129,7 +129,7 @@ def test_mlperf_log_beside_one_of_ours_is_laid_over_the_same_run(tmp_path: Path)
 
 
 def mlperf_run(folder: Path, start_ms: float, stop_ms: float) -> RunLog:
-    """A run log of MLPerf's with a power log beside it: 300 W in the first 70 seconds of 1970."""
+    """A run log and a power log in MLPerf's format: 300 W in the first 70 seconds of 1970."""
     lines = [
         powertrace.mlperf_line(start_ms, RUN_START, None, {"file": "a.py", "lineno": 1}, "INTERVAL_START"),
         powertrace.mlperf_line(stop_ms, RUN_STOP, None, {"file": "a.py", "lineno": 2}, "INTERVAL_END"),
@@ -140,7 +140,7 @@ def mlperf_run(folder: Path, start_ms: float, stop_ms: float) -> RunLog:
 
 
 def test_mlperf_logs_alone_have_wall_time(tmp_path: Path) -> None:
-    """Run log and power log by the same clock: nothing is moved."""
+    """Run log and power log have the same clock, so nothing moves."""
     energy = energy_of(mlperf_run(tmp_path, 2_500, 65_000), EnergyLimits())
 
     assert energy is not None
@@ -148,8 +148,8 @@ def test_mlperf_logs_alone_have_wall_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_ms", [1e308, -1e308])
-def test_wall_time_beyond_all_numbers_is_no_place(tmp_path: Path, at_ms: float) -> None:
-    """A log of MLPerf's whose run_start bears 1e308 ms: JSON has the number, nanoseconds of it do not exist."""
+def test_wall_time_out_of_range_is_unplaced(tmp_path: Path, at_ms: float) -> None:
+    """run_start at 1e308 ms: JSON has the number, but it overflows in nanoseconds."""
     energy = energy_of(mlperf_run(tmp_path, at_ms, at_ms), EnergyLimits())
 
     assert energy is not None
@@ -161,7 +161,7 @@ def ended(node: NodePower, **changes: int | None) -> NodePower:
 
 
 def test_mean_power_is_the_sum_over_the_nodes() -> None:
-    """Each node from its own start to its own stop; clocks that differ are nothing to it."""
+    """Each node from its own start to its own stop; it does not matter that their clocks differ."""
     late = powertrace.node(1, {powertrace.spec(device="b"): powertrace.power(80.0, 10.0)})
     nodes = [ended(powertrace.node(0, {powertrace.spec(device="a"): powertrace.power(100.0)})), late]
 
@@ -180,13 +180,13 @@ def test_mean_power_is_the_sum_over_the_nodes() -> None:
     ],
     ids=["cut before its start", "cut before its stop", "stop is start", "stop before start", "no reading"],
 )
-def test_mean_power_is_not_known_where_one_node_is_not(node: NodePower) -> None:
-    """The watts of one node are never given out as those of two."""
+def test_mean_power_is_not_known_if_that_of_one_node_is_not(node: NodePower) -> None:
+    """The watts of one node never pass for those of two."""
     assert mean_power_w([ended(powertrace.node(0)), node]) is None
 
 
 def test_idle_power_of_fewer_nodes_than_ran_is_not_known(tmp_path: Path) -> None:
-    """One baseline, two metered nodes; with both it is their sum."""
+    """One baseline for two metered nodes; with both, it is their sum."""
     path = metered(tmp_path, num_nodes=2)
     fabricate.write_idle(tmp_path, "node", 2)
     assert idle_w(with_power(run_log.read(path))) == pytest.approx(161.0, abs=2.0)
@@ -196,7 +196,7 @@ def test_idle_power_of_fewer_nodes_than_ran_is_not_known(tmp_path: Path) -> None
 
 
 def test_idle_baseline_that_was_cut_off_is_not_known(tmp_path: Path) -> None:
-    """No power_measurement_stop: how long nothing ran is not said."""
+    """Without power_measurement_stop, its duration is unknown."""
     path = metered(tmp_path)
     fabricate.write_idle(tmp_path, "node")
     idle = tmp_path / "power/idle/node_0.txt"
@@ -218,7 +218,7 @@ def at(event_key: str, elapsed_ns: int | None, time_ms: float = 0.0, value: obje
 
 
 def clocked(mono_ns: object, *elapsed_ns: int | None) -> RunLog:
-    """A log with a start, stops, and a power log of ours beside it."""
+    """A log with a start, stops, and a power log in `tta`'s format."""
     start, *stops = elapsed_ns
     clock = at("tta_clock", 0, value={"mono_ns": mono_ns})
     return log_of(clock, at(RUN_START, start), *(at(RUN_STOP, stop) for stop in stops), nodes=[powertrace.node()])
@@ -258,12 +258,12 @@ MAX_NS = (1 << 63) - 1
     ],
 )
 def test_the_window_is_the_run_on_the_clock_of_the_power_logs(log: RunLog, window: tuple[int, int] | None) -> None:
-    """Monotonic where one of them is ours, wall time else; a time that nobody has is no window."""
+    """Monotonic if one of them is in `tta`'s format, else wall time; an impossible time gives no window."""
     assert from_logs.window_ns(log) == window
 
 
 def mixed_run(folder: Path, start_ms: float | None = None) -> RunLog:
-    """A node of ours, and a log of MLPerf's whose watts rise by 10 a second from 100, from second 0 to 12."""
+    """A node in `tta`'s format, and one in MLPerf's whose watts rise by 10 a second from 100, from second 0 to 12."""
     path = metered(folder)
     if start_ms is not None:
         lines = path.read_text().splitlines(keepends=True)
@@ -276,8 +276,8 @@ def mixed_run(folder: Path, start_ms: float | None = None) -> RunLog:
     return with_power(run_log.read(path))
 
 
-def test_mlperf_readings_are_laid_exactly_over_the_run(tmp_path: Path) -> None:
-    """A ramp, so that a shift by any time is seen: 122 W at 2.2 s and 199 W at 9.9 s are 1,235.85 J."""
+def test_mlperf_readings_are_aligned_exactly_with_the_run(tmp_path: Path) -> None:
+    """On a ramp, every shift shows: 122 W at 2.2 s and 199 W at 9.9 s are 1,235.85 J."""
     energy = energy_of(mixed_run(tmp_path), EnergyLimits())
 
     assert energy is not None
@@ -285,8 +285,8 @@ def test_mlperf_readings_are_laid_exactly_over_the_run(tmp_path: Path) -> None:
     assert theirs.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
 
 
-def test_a_start_beyond_all_wall_time_moves_nothing(tmp_path: Path) -> None:
-    """Of the node whose clock cannot be placed there are no joules, and the run's are void; it is no crash."""
+def test_a_start_out_of_range_moves_nothing(tmp_path: Path) -> None:
+    """The node whose clock cannot be placed has no joules, and the run's are void; nothing crashes."""
     energy = energy_of(mixed_run(tmp_path, 1e308), EnergyLimits())
 
     assert energy is not None
@@ -294,8 +294,8 @@ def test_a_start_beyond_all_wall_time_moves_nothing(tmp_path: Path) -> None:
     assert "node_missing" in energy.void
 
 
-def test_our_log_beside_mlperf_power_logs_alone_goes_by_wall_time(tmp_path: Path) -> None:
-    """Nothing is moved, though the run has a monotonic clock."""
+def test_a_run_with_only_mlperf_power_logs_uses_wall_time(tmp_path: Path) -> None:
+    """Nothing moves, although the run has a monotonic clock."""
     mixed_run(tmp_path)
     (tmp_path / "power/result_0/node_0.txt").unlink()
     energy = energy_of(with_power(run_log.read(tmp_path / "result_0.txt")), EnergyLimits())
@@ -304,23 +304,23 @@ def test_our_log_beside_mlperf_power_logs_alone_goes_by_wall_time(tmp_path: Path
     assert energy.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
 
 
-def test_whose_run_a_power_log_is_of() -> None:
-    """Ours bear the run's identity; MLPerf's bear none, and of what cannot be read nothing is said."""
+def test_which_power_logs_are_of_another_run() -> None:
+    """Logs in `tta`'s format have the run's id; MLPerf's have none, and an unreadable log has no say."""
     log = log_of(at("tta_format", 0, value={"run_id": "a"}))
     unnamed = log_of(at(RUN_START, 0))
-    ours, theirs, nobodys = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
+    own, other, nameless = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
     unreadable = powertrace.node(run_id=None, defect_counts={"unreadable": 1})
     damaged = powertrace.node(run_id="b", defect_counts={"malformed": 1})
 
-    judged = [from_logs.is_of_another_run(node, log) for node in (ours, theirs, nobodys, unreadable, damaged)]
+    judged = [from_logs.is_of_another_run(node, log) for node in (own, other, nameless, unreadable, damaged)]
 
     assert judged == [False, True, True, False, True]
     assert from_logs.is_of_another_run(powertrace.node(dialect="mlperf"), log) is False
-    assert from_logs.is_of_another_run(nobodys, unnamed) is True
+    assert from_logs.is_of_another_run(nameless, unnamed) is True
 
 
 def test_one_power_log_of_another_run_is_enough(tmp_path: Path) -> None:
-    """Of two nodes."""
+    """One of two nodes."""
     log = with_power(run_log.read(metered(tmp_path, num_nodes=2)))
     nodes = (log.nodes[0], dataclasses.replace(log.nodes[1], run_id="f" * 32))
     energy = energy_of(dataclasses.replace(log, nodes=nodes), EnergyLimits())
@@ -340,6 +340,6 @@ def test_one_power_log_of_another_run_is_enough(tmp_path: Path) -> None:
         (None, None),
     ],
 )
-def test_the_hosts_are_those_that_ranks_name(world: object, hosts: set[str] | None) -> None:
-    """Whatever else stands there; none is not known."""
+def test_the_hosts_are_those_of_the_ranks(world: object, hosts: set[str] | None) -> None:
+    """Whatever else the value has; without any, they are unknown."""
     assert from_logs.hosts_of(log_of(at("tta_world", 0, value=world))) == hosts

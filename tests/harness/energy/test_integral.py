@@ -1,4 +1,4 @@
-"""One meter's energy: exact where it can be, None where it cannot, and no library's mistake made again."""
+"""One meter's energy: exact if possible, None if not, without the mistakes of other libraries."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def joules(samples: tuple[Sample, ...], start_s: float = 0.0, stop_s: float = 12
         pytest.param(-3.0, "before the run", id="before the run"),
     ],
 )
-def test_02_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None:
-    """300 W for 120 s are 36,000 J wherever the counter begins anew; others read -260,914 J."""
+def test_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None:
+    """300 W for 120 s are 36,000 J wherever the counter wraps; other libraries give -260,914 J."""
     first_j = RANGE_J - 300.0 * (wrap_at_s + 5.0)
     samples = counter(300.0, first_j=first_j, wrap_at_j=RANGE_J)
 
@@ -52,7 +52,7 @@ def test_02_counter_that_wraps_loses_nothing(wrap_at_s: float, why: str) -> None
     assert (result.num_resets, result.num_unsure, result.num_failed) == (0, 0, 0)
 
 
-def test_02_counter_that_wraps_many_times_loses_nothing() -> None:
+def test_counter_that_wraps_many_times_loses_nothing() -> None:
     """AMD's range at 400 W wraps every 164 s; 20 minutes have seven wraps."""
     meter = package(wrap_at_j=65_533.0)
     samples = counter(400.0, to_s=1205.0, wrap_at_j=65_533.0)
@@ -67,7 +67,7 @@ def test_02_counter_that_wraps_many_times_loses_nothing() -> None:
     watts=st.floats(0.1, 450.0), first_j=st.floats(0.0, RANGE_J - 1), start_s=st.floats(0.0, 30.0),
     stop_s=st.floats(31.0, 119.0), step_s=st.sampled_from([0.1, 0.5, 1.0, 2.0]),
 )  # fmt: skip
-def test_02_constant_power_is_exact_whatever_the_counter_shows(
+def test_constant_power_is_exact_whatever_the_counter_shows(
     watts: float, first_j: float, start_s: float, stop_s: float, step_s: float
 ) -> None:
     """Any phase of the wrap, any edge between two ticks."""
@@ -83,8 +83,8 @@ def test_02_constant_power_is_exact_whatever_the_counter_shows(
     steps_j=st.lists(st.floats(0, 499), min_size=3, max_size=60), first_j=st.floats(0, 262_000),
     lost=st.sets(st.integers(1, 58), max_size=20),
 )  # fmt: skip
-def test_02_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_j: float, lost: set[int]) -> None:
-    """A load that changes every second, wrapping anywhere, with reads that fail anywhere between the first and last."""
+def test_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_j: float, lost: set[int]) -> None:
+    """A load that changes every second, with wraps anywhere and failed reads anywhere between the first and last."""
     total_j, samples = first_j, [Sample(0, first_j)]
     for index, step_j in enumerate(steps_j, 1):
         total_j += step_j
@@ -101,8 +101,8 @@ def test_02_any_load_is_counted_whatever_reads_fail(steps_j: list[float], first_
 # 4 Ranges that cannot be read
 
 
-def test_04_without_a_range_a_wrap_gets_no_credit_and_no_negative_energy() -> None:
-    """max_energy_range_uj unreadable: a step down is a reset, and the joules are None, never below zero."""
+def test_without_a_range_a_wrap_gives_no_energy() -> None:
+    """max_energy_range_uj unreadable: a step down is a reset, and the joules are None, never negative."""
     samples = counter(300.0, first_j=RANGE_J - 300 * 60, wrap_at_j=RANGE_J)
 
     result = integrate_meter(package(wrap_at_j=None), samples, 0, ns(120))
@@ -111,8 +111,8 @@ def test_04_without_a_range_a_wrap_gets_no_credit_and_no_negative_energy() -> No
     assert (result.num_wraps, result.num_resets) == (0, 1)
 
 
-def test_04_meter_that_never_answers_has_no_energy() -> None:
-    """energy_uj unreadable: null with its failed reads counted, never 0."""
+def test_meter_that_never_answers_has_no_energy() -> None:
+    """energy_uj unreadable: None, with the failed reads counted, never 0."""
     samples = tuple(Sample(sample.mono_ns, None) for sample in counter(300.0))
 
     result = integrate_meter(package(), samples, 0, ns(120))
@@ -125,8 +125,8 @@ def test_04_meter_that_never_answers_has_no_energy() -> None:
 
 
 @pytest.mark.parametrize("garbage_j", [None, 0.0, 17.0, 1e12])
-def test_05_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) -> None:
-    """The next good read covers it; others read 263,143 J for 1,000."""
+def test_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) -> None:
+    """The next good read covers it; other libraries give 263,143 J instead of 1,000."""
     samples = list(counter(300.0))
     samples[60] = Sample(samples[60].mono_ns, garbage_j)
 
@@ -137,8 +137,8 @@ def test_05_one_failed_or_garbage_read_changes_nothing(garbage_j: float | None) 
     assert result.longest_gap_s == pytest.approx(2.0)
 
 
-def test_05_garbage_beside_a_wrap_changes_nothing() -> None:
-    """A 0 two ticks before the wrap is garbage, the wrap a wrap."""
+def test_garbage_next_to_a_wrap_changes_nothing() -> None:
+    """A 0 two ticks before the wrap is garbage; the wrap remains a wrap."""
     samples = list(counter(300.0, first_j=RANGE_J - 300 * 65, wrap_at_j=RANGE_J))
     samples[63] = Sample(samples[63].mono_ns, 0.0)
 
@@ -148,8 +148,8 @@ def test_05_garbage_beside_a_wrap_changes_nothing() -> None:
     assert (result.num_failed, result.num_wraps, result.num_resets) == (1, 1, 0)
 
 
-def test_05_gap_in_which_a_wrap_could_hide_voids_the_counter() -> None:
-    """A range of 262,143 J needs 524 s at the most that the device draws, 500 W: 400 s hide no wrap, 1,000 s do."""
+def test_gap_that_can_hide_a_wrap_voids_the_counter() -> None:
+    """At the device's maximum of 500 W, a range of 262,143 J takes 524 s: 400 s can hide no wrap, 1,000 s can."""
     short = tuple(sample for sample in counter(50.0, to_s=1205.0) if not ns(100) < sample.mono_ns < ns(500))
     long = tuple(sample for sample in counter(50.0, to_s=1205.0) if not ns(100) < sample.mono_ns < ns(1100))
 
@@ -162,8 +162,8 @@ def test_05_gap_in_which_a_wrap_could_hide_voids_the_counter() -> None:
     assert (lost.num_unsure, lost.longest_gap_s) == (1, 1000.0)
 
 
-def test_05_failed_reads_within_power_are_bridged_and_counted() -> None:
-    """A power meter that fails for three seconds leaves a gap of four, and the line through it."""
+def test_failed_reads_within_power_are_bridged_and_counted() -> None:
+    """A power meter that fails for three seconds leaves a gap of four, which is interpolated."""
     samples = [
         Sample(sample.mono_ns, None) if 50 <= index < 53 else sample for index, sample in enumerate(power(300.0))
     ]
@@ -177,8 +177,8 @@ def test_05_failed_reads_within_power_are_bridged_and_counted() -> None:
 # 6 Resets
 
 
-def test_06_reset_is_no_wrap() -> None:
-    """The driver is loaded again at 60 s: from 19,000 J to 0. No device draws a whole range in a second: void."""
+def test_reset_is_not_a_wrap() -> None:
+    """The driver is reloaded at 60 s: from 19,000 J to 0. No device draws a whole range in a second: void."""
     before = counter(300.0, to_s=60.0)
     after = counter(300.0, from_s=61.0, first_j=0.0)
 
@@ -188,15 +188,15 @@ def test_06_reset_is_no_wrap() -> None:
     assert (result.num_resets, result.num_wraps, result.num_failed) == (1, 0, 0)
 
 
-def test_06_counter_without_a_range_is_reset_by_any_step_down() -> None:
-    """NVML's counter does not wrap: a step down is the driver's."""
+def test_counter_without_a_range_is_reset_by_any_step_down() -> None:
+    """NVML's counter does not wrap: a step down means that the driver was reloaded."""
     samples = counter(300.0, to_s=60.0) + counter(300.0, from_s=61.0, first_j=5.0)
 
     assert integrate_meter(gpu(), samples, 0, ns(120)).num_resets == 1
 
 
 @pytest.mark.parametrize(("at_s", "resets"), [(-3.0, 0), (0.5, 1), (119.5, 1), (123.0, 0)])
-def test_06_reset_outside_the_run_is_nobodys_business(at_s: float, resets: int) -> None:
+def test_reset_outside_the_run_does_not_matter(at_s: float, resets: int) -> None:
     """What the counter did before run_start and after run_stop changes nothing."""
     samples = counter(300.0, to_s=math.floor(at_s)) + counter(300.0, from_s=math.ceil(at_s), first_j=0.0)
 
@@ -206,8 +206,8 @@ def test_06_reset_outside_the_run_is_nobodys_business(at_s: float, resets: int) 
     assert (result.joules is None) == bool(resets)
 
 
-def test_06_reset_near_the_end_of_the_range_cannot_be_told_from_a_wrap() -> None:
-    """Honest about what it cannot see: within what the device can draw in a tick, a reset passes for a wrap."""
+def test_reset_near_the_end_of_the_range_looks_like_a_wrap() -> None:
+    """A known limit: within what the device can draw in a tick, a reset passes for a wrap."""
     samples = (Sample(ns(0), RANGE_J - 100), Sample(ns(1), 50.0))
 
     counted = unwrap([(sample.mono_ns, sample.value or 0.0) for sample in samples], package())
@@ -218,7 +218,7 @@ def test_06_reset_near_the_end_of_the_range_cannot_be_told_from_a_wrap() -> None
 # 8 Signals whose integral is known
 
 
-def test_08_constant_power_is_watts_times_seconds() -> None:
+def test_constant_power_is_watts_times_seconds() -> None:
     """300 W for 120 s are 36,000 J by every formula."""
     result = integrate_meter(spec(), power(300.0), 0, ns(120))
 
@@ -229,14 +229,14 @@ def test_08_constant_power_is_watts_times_seconds() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.1, 1.0, 2.5])
-def test_08_ramp_is_exact_at_any_rate_and_the_edges_are_interpolated(step_s: float) -> None:
+def test_ramp_is_exact_at_any_rate_and_the_edges_are_interpolated(step_s: float) -> None:
     """P = 10 t from 2.75 s to 7.3 s: 5 (7.3^2 - 2.75^2) J."""
     samples = power(lambda at_s: 10 * (at_s + 5), step_s=step_s)
 
     assert joules(samples, -2.25, 2.3) == pytest.approx(5 * (7.3**2 - 2.75**2))
 
 
-def test_08_step_is_a_ramp_between_its_two_readings() -> None:
+def test_step_is_a_ramp_between_its_two_readings() -> None:
     """100 W until 4 s, 200 W from 5 s on, over 10 s: 400 + 150 + 1,000 J; the right sum has 200 W from 4 s."""
     samples = power(lambda at_s: 100.0 if at_s < 4.5 else 200.0)
 
@@ -246,8 +246,8 @@ def test_08_step_is_a_ramp_between_its_two_readings() -> None:
     assert result.right_riemann_j == pytest.approx(1600.0)
 
 
-def test_08_sine_is_within_what_the_uncertainty_says() -> None:
-    """A sine with a period of 10 s, read once a second: 0.8 % too flat, and said so."""
+def test_sine_is_within_the_uncertainty() -> None:
+    """A sine with a period of 10 s, read once a second, is 0.8 % too flat; the uncertainty covers it."""
     exact = 300.0 * 115 + 100 * 10 / (2 * math.pi) * (1 - math.cos(2 * math.pi * 11.5))
     result = integrate_meter(
         spec(accuracy_pct=0.001), power(lambda t: 300 + 100 * math.sin(math.pi * t / 5)), 0, ns(115)
@@ -257,8 +257,8 @@ def test_08_sine_is_within_what_the_uncertainty_says() -> None:
     assert abs((result.joules or 0) - exact) < result.u_sampling_j
 
 
-def test_08_right_riemann_is_mlperfs_sum_within_the_run() -> None:
-    """sum(P_i x (t_i - t_before)), the cut readings for as long as they lie in the run."""
+def test_right_riemann_is_mlperfs_sum_within_the_run() -> None:
+    """sum(P_i x (t_i - t_before)), cut readings as far as they are in the run."""
     samples = tuple(Sample(ns(at_s), watts) for at_s, watts in [(0.0, 9.0), (2.0, 10.0), (5.0, 20.0), (6.0, 30.0)])
 
     result = integrate_meter(spec(), samples, ns(1), ns(5.5))
@@ -266,7 +266,7 @@ def test_08_right_riemann_is_mlperfs_sum_within_the_run() -> None:
     assert result.right_riemann_j == 1 * 10 + 3 * 20 + 0.5 * 30
 
 
-def test_08_counter_is_cut_at_the_edges_between_two_readings() -> None:
+def test_counter_is_cut_at_the_edges_between_two_readings() -> None:
     """100 J in the first second, 300 J in the second: from 0.5 s to 1.5 s they are 50 + 150 J."""
     samples = (Sample(ns(0), 0.0), Sample(ns(1), 100.0), Sample(ns(2), 400.0))
 
@@ -281,7 +281,7 @@ def test_08_counter_is_cut_at_the_edges_between_two_readings() -> None:
     a=st.floats(0, 1000), slope=st.floats(0, 10), start_s=st.floats(-5, 59), length_s=st.floats(0.5, 60),
     step_s=st.sampled_from([0.25, 0.5, 1.0, 2.0]),
 )  # fmt: skip
-def test_08_linear_power_is_exact(a: float, slope: float, start_s: float, length_s: float, step_s: float) -> None:
+def test_linear_power_is_exact(a: float, slope: float, start_s: float, length_s: float, step_s: float) -> None:
     """Whatever the slope, the edges and the rate."""
     samples = power(lambda at_s: a + slope * (at_s + 5), step_s=step_s)
     exact = a * length_s + slope * ((start_s + 5 + length_s) ** 2 - (start_s + 5) ** 2) / 2
@@ -292,8 +292,8 @@ def test_08_linear_power_is_exact(a: float, slope: float, start_s: float, length
 # 10 What real readings are like
 
 
-def test_10_same_time_twice_is_dropped_by_time_never_by_value() -> None:
-    """A doubled stamp is one reading, the first; equal values at two times are two."""
+def test_duplicates_are_dropped_by_time_never_by_value() -> None:
+    """Two readings with one time count as the first; equal values at two times are two readings."""
     samples = [*power(300.0)[:50], *power(300.0)[49:]]
     samples[50] = replace(samples[50], value=9999.0)
 
@@ -302,8 +302,8 @@ def test_10_same_time_twice_is_dropped_by_time_never_by_value() -> None:
     assert (result.joules, result.num_duplicates, result.num_samples) == (36_000.0, 1, 121)
 
 
-def test_10_time_that_goes_back_is_left_out_and_counted() -> None:
-    """-259 ms: nothing is counted twice or negatively."""
+def test_reading_that_goes_back_is_left_out_and_counted() -> None:
+    """-259 ms: no time counts twice or negatively."""
     samples = [*power(300.0)]
     samples[50] = replace(samples[50], mono_ns=samples[49].mono_ns - 259_000_000)
 
@@ -312,8 +312,8 @@ def test_10_time_that_goes_back_is_left_out_and_counted() -> None:
     assert (result.joules, result.num_backwards, result.longest_gap_s) == (36_000.0, 1, 2.0)
 
 
-def test_10_late_and_early_readings_are_held_and_said() -> None:
-    """Readings from 12 s to 90 s of 120: coverage 0.65, the first and last watts held, and an uncertainty for it."""
+def test_edges_without_readings_are_held_and_reported() -> None:
+    """Readings from 12 s to 90 s of 120: coverage 0.65, the first and last watts are held, with an uncertainty."""
     samples = power(lambda at_s: 300.0 + at_s, 12.0, 90.0)
 
     result = integrate_meter(spec(), samples, 0, ns(120))
@@ -324,16 +324,16 @@ def test_10_late_and_early_readings_are_held_and_said() -> None:
     assert result.u_gap_j == pytest.approx((390 - 312) / 2 * math.hypot(12, 30))
 
 
-def test_10_counter_that_begins_late_is_held_too() -> None:
-    """A counter read from 12 s on at 300 W: 36,000 J by its mean power, and coverage says 0.9."""
+def test_counter_that_begins_late_is_held_too() -> None:
+    """A counter read from 12 s on at 300 W: 36,000 J by its mean power, and a coverage of 0.9."""
     result = integrate_meter(gpu(), counter(300.0, from_s=12.0), 0, ns(120))
 
     assert result.joules == pytest.approx(36_000.0)
     assert result.coverage == pytest.approx(0.9)
 
 
-def test_10_two_second_period_and_a_gap_of_23_seconds() -> None:
-    """The median step and the longest gap say both."""
+def test_two_second_period_and_a_gap_of_23_seconds() -> None:
+    """The median step and the longest gap show both."""
     samples = [sample for sample in power(300.0, step_s=2.0) if not ns(40) < sample.mono_ns < ns(63)]
 
     result = integrate_meter(spec(period_s=2.0), samples, 0, ns(120))
@@ -352,7 +352,7 @@ def test_10_two_second_period_and_a_gap_of_23_seconds() -> None:
         pytest.param(((10.0, 100.0), (13.0, 100.0)), 0.0, 10.0, 1, id="one at the stop"),
     ],
 )
-def test_10_too_few_readings_have_no_energy(
+def test_too_few_readings_have_no_energy(
     samples: tuple[tuple[float, float], ...], coverage: float, gap_s: float, num_samples: int
 ) -> None:
     """None, never 0."""
@@ -363,20 +363,20 @@ def test_10_too_few_readings_have_no_energy(
 
 
 def test_zero_watts_are_a_measurement() -> None:
-    """A meter that says 0 W has measured 0 J."""
+    """A meter that reads 0 W has measured 0 J."""
     assert joules(power(0.0)) == 0.0
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 @pytest.mark.parametrize("meter", [spec(), package()], ids=["power", "counter"])
 def test_impossible_reading_is_refused(value: float, meter: object) -> None:
-    """The reader lets none through; whoever makes samples otherwise is told."""
+    """The reader lets none through; samples from elsewhere raise an error."""
     with pytest.raises(LogError, match="it must be finite and from 0 up"):
         integrate_meter(spec(), (Sample(0, value),), 0, 1)
 
 
 def test_run_without_duration_is_refused() -> None:
-    """A run that does not stop after its start has no energy to speak of."""
+    """A run that does not stop after its start has no energy."""
     with pytest.raises(LogError, match="the run starts at 5 ns and stops at 5 ns"):
         integrate_meter(spec(), power(300.0), 5, 5)
 
@@ -385,16 +385,16 @@ def test_run_without_duration_is_refused() -> None:
 
 
 @pytest.mark.parametrize("idle_s", [1.0, 60.0, 3600.0])
-def test_11_idle_before_and_after_changes_nothing(idle_s: float) -> None:
-    """A minute of 40 W on both sides leaves every field as it was; MLPerf's published formula fails this."""
+def test_idle_before_and_after_changes_nothing(idle_s: float) -> None:
+    """A minute of 40 W on both sides changes no field; MLPerf's published formula fails this."""
     run = power(lambda at_s: 250.0 + at_s % 3)
     padded = power(40.0, -5.0 - idle_s, -6.0) + run + power(40.0, 126.0, 125.0 + idle_s)
 
     assert integrate_meter(spec(), padded, ns(0.25), ns(119.5)) == integrate_meter(spec(), run, ns(0.25), ns(119.5))
 
 
-def test_11_idle_before_and_after_changes_no_counter() -> None:
-    """The same of a counter, which wraps in the idle time."""
+def test_idle_before_and_after_changes_no_counter() -> None:
+    """The same for a counter that wraps in the idle time."""
     run = counter(300.0, first_j=3000.0)
     padded = counter(50.0, -65.0, -6.0, first_j=RANGE_J - 20.0, wrap_at_j=RANGE_J) + run
 
@@ -405,7 +405,7 @@ def test_11_idle_before_and_after_changes_no_counter() -> None:
 
 
 @pytest.mark.parametrize("sync_s", [0.0, 0.2, 0.8])
-def test_12_clock_error_is_in_the_uncertainty(sync_s: float) -> None:
+def test_clock_error_is_in_the_uncertainty(sync_s: float) -> None:
     """The error at either edge times the power there."""
     result = integrate_meter(spec(), power(lambda at_s: 300.0 + at_s), 0, ns(100), sync_s=sync_s)
 
@@ -424,14 +424,14 @@ def test_uncertainties_add_in_squares() -> None:
 
 @pytest.mark.parametrize(("meter_class", "percent"), [("A", 5.0), ("D", 5.0), ("E", 40.0)])
 def test_undeclared_accuracy_is_assumed_and_never_zero(meter_class: str, percent: float) -> None:
-    """5 %, and 40 % of a model."""
+    """5 %, and 40 % for a model."""
     meter = spec(accuracy_pct=None, meter_class=meter_class)
 
     assert integrate_meter(meter, power(300.0), 0, ns(120)).u_meter_j == pytest.approx(36_000 * percent / 100)
 
 
-def test_readings_that_one_clock_tick_parts_are_no_time() -> None:
-    """A nanosecond after a year is less than a double can show: such a pair adds nothing, and divides by nothing."""
+def test_readings_one_clock_tick_apart_add_nothing() -> None:
+    """After a year, a double does not resolve a nanosecond: such a pair adds nothing, and divides by nothing."""
     year_ns = 2**55
     times = (0, year_ns, year_ns + 1, 2 * year_ns)
     samples = tuple(Sample(at_ns, 100.0) for at_ns in times)
@@ -443,7 +443,7 @@ def test_readings_that_one_clock_tick_parts_are_no_time() -> None:
 
 @pytest.mark.parametrize(("at_s", "is_counted"), [(-1, False), (0, True), (5, True), (10, True), (11, False)])
 def test_what_fails_at_the_very_start_or_stop_is_counted(at_s: int, is_counted: bool) -> None:
-    """Failed, garbage, twice, backwards: from start to stop, both included; what lies outside is nobody's business."""
+    """Failed, garbage, twice, backwards: from start to stop, both included; what is outside does not matter."""
     sound = [Sample(ns(second), 100.0) for second in range(-3, 14)]
     place = at_s + 3
     failed = [*sound[:place], Sample(ns(at_s), None), *sound[place + 1 :]]
@@ -464,7 +464,7 @@ def test_what_fails_at_the_very_start_or_stop_is_counted(at_s: int, is_counted: 
 
 
 @pytest.mark.parametrize(("from_s", "resets"), [(-2.0, 0), (-1.0, 0), (0.0, 1), (9.0, 1), (10.0, 0)])
-def test_a_reset_counts_where_its_interval_is_within_the_run(from_s: float, resets: int) -> None:
+def test_a_reset_counts_if_its_interval_is_within_the_run(from_s: float, resets: int) -> None:
     """One that ends at the start, or begins at the stop, is outside."""
     samples = counter(300.0, -4.0, from_s) + counter(300.0, from_s + 1, 14.0, first_j=0.0)
 
@@ -472,8 +472,8 @@ def test_a_reset_counts_where_its_interval_is_within_the_run(from_s: float, rese
 
 
 @pytest.mark.parametrize("start_s", [0.0, 0.5])
-def test_readings_far_outside_are_no_gap(start_s: float) -> None:
-    """Only the last before the start and the first after the stop are looked at."""
+def test_readings_far_outside_are_not_a_gap(start_s: float) -> None:
+    """Only the last before the start and the first after the stop are used."""
     far = [Sample(ns(-50), 900.0), *power(100.0, -0.5, 9.5, 0.5), Sample(ns(10.25), 100.0), Sample(ns(90), 900.0)]
     result = integrate_meter(spec(), far, ns(start_s), ns(10))
 
@@ -483,7 +483,7 @@ def test_readings_far_outside_are_no_gap(start_s: float) -> None:
 
 
 def test_two_readings_around_a_run_measure_it() -> None:
-    """None within: what one before and one after say is all that is known, and covers it."""
+    """None is within, but one before and one after cover it."""
     result = integrate_meter(spec(), (Sample(ns(-1), 100.0), Sample(ns(11), 220.0)), 0, ns(10))
 
     assert result.joules == pytest.approx(1600.0)
@@ -505,18 +505,18 @@ def series(values: dict[float, float]) -> list[Sample]:
 
 
 @pytest.mark.parametrize(
-    ("watts", "doubt_j"),
+    ("watts", "u_sampling_j"),
     [((0, 10, 40, 20, 80, 30, 60), 300 - 210), ((0, 10, 40, 20, 80, 90, 60), 270 - 220), ((5, 7), 0.0)],
 )
-def test_the_doubt_of_power_is_the_larger_of_two_halves(watts: tuple[float, ...], doubt_j: float) -> None:
+def test_the_uncertainty_of_power_is_the_larger_of_two_halves(watts: tuple[float, ...], u_sampling_j: float) -> None:
     """The trapezoid over every other reading, from the second or from the third, ends included."""
     result = integrate_meter(spec(), series(dict(enumerate(watts))), 0, ns(len(watts) - 1))
 
-    assert result.u_sampling_j == pytest.approx(doubt_j)
+    assert result.u_sampling_j == pytest.approx(u_sampling_j)
 
 
 def test_a_gap_in_power_is_more_than_two_periods_within_the_run() -> None:
-    """Of 1.5 s: 3 s are none, 3.5 s are; what lies before the start does not count."""
+    """With a period of 1.5 s: 3 s are not, 3.5 s are; time before the start does not count."""
     watts = {-9.0: 100.0, 1.0: 150.0, 2.0: 100.0, 5.0: 200.0, 6.0: 260.0, 9.5: 120.0, 10.0: 180.0}
     result = integrate_meter(spec(period_s=1.5), series(watts), 0, ns(10))
     late = integrate_meter(spec(period_s=1.5), series(watts), ns(-4), ns(8))
@@ -525,7 +525,7 @@ def test_a_gap_in_power_is_more_than_two_periods_within_the_run() -> None:
     assert late.u_gap_j == pytest.approx((260 - 100) / 2 * 5.0)  # 5 s before the second reading; 2 s of the other gap
 
 
-def test_a_counter_is_as_doubtful_as_its_edges() -> None:
+def test_the_uncertainty_of_a_counter_is_at_its_edges() -> None:
     """100, 200, 300, 100 and 400 W in intervals of one and two seconds, cut half a second within the first and last."""
     joules_at = {0.0: 0.0, 2.0: 200.0, 3.0: 400.0, 5.0: 1000.0, 6.0: 1100.0, 8.0: 1900.0}
     result = integrate_meter(gpu(), series(joules_at), ns(0.5), ns(7.5), sync_s=0.1)
@@ -546,7 +546,7 @@ def test_a_counter_of_one_interval_may_have_drawn_all_of_it_at_once() -> None:
 
 
 def test_power_that_ends_early_is_held_at_its_last_reading() -> None:
-    """And at its first, where it begins late; each at its own."""
+    """And at its first if it begins late; each edge at its own."""
     result = integrate_meter(spec(), series({1.0: 100.0, 2.0: 110.0, 3.0: 150.0, 4.0: 300.0}), 0, ns(6), sync_s=1.0)
 
     assert (result.start_w, result.stop_w) == (100.0, 300.0)
@@ -556,7 +556,7 @@ def test_power_that_ends_early_is_held_at_its_last_reading() -> None:
 
 
 def test_a_counter_that_begins_late_is_not_cut_there() -> None:
-    """Half a second late: only the edge at the stop, within 200 and 300 W, is in doubt."""
+    """Half a second late: only the edge at the stop, between 200 and 300 W, is uncertain."""
     result = integrate_meter(gpu(), series({0.5: 0.0, 1.5: 100.0, 2.5: 300.0, 3.5: 600.0}), 0, ns(3))
 
     assert result.u_sampling_j == pytest.approx(50.0)

@@ -1,4 +1,4 @@
-"""Energy that is not its run's, or not of all it ran on, is void: exactly where the checks that tell it speak."""
+"""Energy from another time or device, or from some devices only, is void exactly if a check reports it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_no
 
 
 @pytest.mark.parametrize("case", pwr.CASES, ids=lambda case: case.label)
-def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
-    """And nothing else: an energy is void for a reason where a finding of a run that is averaged has it."""
+def test_what_is_reported_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
+    """And nothing else: an energy is void for a reason if and only if a finding of an averaged run gives it."""
     box = case.open(tmp_path)
     case.damage(box)
     if not box.is_written:
@@ -29,15 +29,15 @@ def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
     row = leaderboard.rate(result, box.ruleset, box.judge(), None)
     energy, dropped = row.score.energy, {result.runs[index].path.stem for index in row.score.dropped}
 
-    told = {
+    reported = {
         REASONS[finding.code]
         for finding in row.findings
         if finding.code in REASONS and NOT_RANKED in finding.message and Path(finding.path).parent.name not in dropped
     }
     void = set() if energy is None else set(energy.void) & set(REASONS.values())
 
-    assert void == told or row.score.seconds is None
-    assert energy is None or not told or not energy.may_rank
+    assert void == reported or row.score.seconds is None
+    assert energy is None or not reported or not energy.may_rank
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_what_is_told_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
         ("host_processors_per_node", 1, False),
     ],
 )
-def test_some_accelerators_of_those_described_void_and_processors_do_not(name: str, metered: int, voids: bool) -> None:
-    """Where no accelerator was metered, the scope says so; a processor may be counted in packages or in modules."""
+def test_missing_accelerators_void_and_missing_processors_do_not(name: str, metered: int, voids: bool) -> None:
+    """If no accelerator was metered, the scope shows it; processors may be counted in packages or in modules."""
     assert Missing(powertrace.node(), name, 2, metered).voids is voids
 
 
 @pytest.mark.parametrize("index", range(5))
-def test_a_run_that_was_not_metered_has_no_devices_to_miss(index: int, tmp_path: Path) -> None:
-    """It has a reason of its own, where it is one of those that are averaged."""
+def test_a_run_that_was_not_metered_lacks_no_devices(index: int, tmp_path: Path) -> None:
+    """It has a reason of its own if it is averaged."""
     box = Box(tmp_path, options=pwr.COUNTERS)
     box.write()
     shutil.rmtree(box.folder / "power" / f"result_{index}")

@@ -1,4 +1,4 @@
-"""Energies of scores: who is ranked against whom, and who never is."""
+"""Energies of scores: what is ranked against what, and what is never ranked."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_mean_and_interval_by_hand() -> None:
 
 
 def test_one_run_has_the_interval_of_its_meter() -> None:
-    """There is no spread to be seen."""
+    """There is no spread."""
     found = energy_of(100.0, u95_j=2.0)
 
     assert (found.low_j, found.joules, found.high_j) == (98.0, 100.0, 102.0)
 
 
 def test_weakest_class_counts_and_void_reasons_join() -> None:
-    """Of the runs that are averaged."""
+    """Over the averaged runs."""
     found = score_energy([run_of(1.0), run_of(1.0, meter_class="D", void=("gap",)), run_of(1.0, void=("coverage",))])
 
     assert found is not None
@@ -78,7 +78,7 @@ def test_weakest_class_counts_and_void_reasons_join() -> None:
 
 
 def test_scopes_that_differ_between_runs_void() -> None:
-    """Their mean is of two things."""
+    """Their mean mixes two quantities."""
     found = score_energy([run_of(1.0), run_of(1.0, scope="gpu (board)")])
 
     assert found is not None
@@ -89,8 +89,8 @@ def test_nothing_metered_is_none() -> None:
     assert score_energy([None, None, None]) is None
 
 
-def test_the_classes_of_the_boards_are_the_rules() -> None:
-    """Rules that let only analysers rank put the rest on no board."""
+def test_the_classes_of_the_boards_are_those_of_the_rules() -> None:
+    """If only analysers may rank, the other classes have no board."""
     strict = EnergyLimits(node_classes=("A",), component_classes=())
     boards = [score_energy([run_of(1.0, meter_class=name)], limits=strict) for name in ("A", "B", "C")]
 
@@ -109,9 +109,9 @@ ENERGIES = st.lists(st.one_of(st.none(), st.lists(RUNS, min_size=1, max_size=3).
 
 
 @given(ENERGIES)
-def test_ranking_keeps_its_promises(energies: list[ScoreEnergy | None]) -> None:
-    """Estimated, void and missing energies have no place; other boards and scopes are not compared; overlapping the
-    leader is sharing its rank; and more joules never rank before fewer that do not tie."""
+def test_properties_of_the_ranking(energies: list[ScoreEnergy | None]) -> None:
+    """Estimated, void and missing energies have no place; other boards and scopes are not compared; an energy that
+    overlaps with the leader shares its rank; and more joules never rank before fewer that do not tie."""
     places = rank_energies(energies)
 
     for energy, place in zip(energies, places, strict=True):
@@ -144,7 +144,7 @@ def test_intervals_that_touch_are_a_tie() -> None:
 
 
 @given(st.permutations(list(range(5))))
-def test_order_of_the_results_is_of_no_account(order: list[int]) -> None:
+def test_order_of_the_results_does_not_matter(order: list[int]) -> None:
     energies = [energy_of(value, u95_j=2.0) for value in (100.0, 103.0, 107.0, 120.0, 121.0)]
     places = rank_energies([energies[index] for index in order])
 
@@ -152,8 +152,7 @@ def test_order_of_the_results_is_of_no_account(order: list[int]) -> None:
 
 
 def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
-    """Whole nodes among themselves, parts among themselves; a modelled one and one without a meter on none, however
-    little they claim; an invalid one on none, however well it was metered."""
+    """Whole nodes on one, parts on the other; modelled energies, unmetered results and invalid results on neither."""
     ruleset = fabricate.ruleset(codes())
     kinds = {"a": "node", "b": "wall", "c": "counters", "d": "model", "e": None, "f": "node"}
     rows = []
@@ -182,8 +181,8 @@ def test_a_machine_without_meters_has_no_energy_and_no_rank(tmp_path: Path) -> N
     assert leaderboard("v1", "r" * 64, [found]).tables[0].rows[0].energy_place is None
 
 
-def test_idle_power_is_told_and_never_ranked(tmp_path: Path) -> None:
-    """80 W while nothing ran, as the baseline beside the runs has it; without one None, and the same place."""
+def test_idle_power_is_shown_and_never_ranked(tmp_path: Path) -> None:
+    """80 W by the baseline; without one, None, and nothing else changes."""
     ruleset = fabricate.ruleset({})
     folder = fabricate.write_result(tmp_path / "r", power="node")
     with_idle = row(results.read_result(folder), ruleset, [], None, TODAY)
@@ -195,56 +194,56 @@ def test_idle_power_is_told_and_never_ranked(tmp_path: Path) -> None:
     assert without.score.energy == replace(with_idle.score.energy, idle_w=None)
 
 
-def told(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
+def energy_over(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
     found = score_energy(runs, **more)
     assert found is not None
     return found
 
 
 def test_the_factor_of_the_time_is_that_of_the_energy() -> None:
-    """100 +- 2 J are 150 +- 3 J; the watts of the runs are what they were."""
-    found = told([run_of(100.0, 2.0)], factor=1.5)
+    """100 +- 2 J become 150 +- 3 J; the watts of the runs do not change."""
+    found = energy_over([run_of(100.0, 2.0)], factor=1.5)
 
     assert (found.low_j, found.joules, found.high_j, found.mean_w) == (147.0, 150.0, 153.0, 1.0)
 
 
-def test_an_interval_ends_at_zero_and_an_unknown_doubt_adds_nothing() -> None:
-    """10 +- 20 J are at least 0 J; what does not say how unsure it is is as sure as the rest."""
-    wide, sure = told([run_of(10.0, 20.0)]), told([replace(run_of(100.0), uncertainty_j=None)])
+def test_an_interval_ends_at_zero_and_an_unknown_uncertainty_adds_nothing() -> None:
+    """10 +- 20 J are at least 0 J; an energy without uncertainty has an interval of no width."""
+    wide, sure = energy_over([run_of(10.0, 20.0)]), energy_over([replace(run_of(100.0), uncertainty_j=None)])
 
     assert (wide.low_j, wide.high_j) == (0.0, 30.0)
     assert (sure.low_j, sure.joules, sure.high_j) == (100.0, 100.0, 100.0)
 
 
 @pytest.mark.parametrize("other", [None, run_of(None)])
-def test_joules_of_some_runs_are_no_mean(other: RunEnergy | None) -> None:
-    """Nothing of it is told: neither interval nor watts; a run that was not metered is the reason."""
-    found = told([run_of(100.0), other])
+def test_joules_of_some_runs_give_no_mean(other: RunEnergy | None) -> None:
+    """Neither interval nor watts; a run that was not metered is the reason."""
+    found = energy_over([run_of(100.0), other])
 
     assert (found.joules, found.low_j, found.high_j, found.mean_w) == (None, None, None, None)
     assert found.void == (("unmetered",) if other is None else ())
     assert (found.source, found.may_rank) == ("none", False)
 
 
-def test_watts_are_those_of_the_runs_that_have_some() -> None:
-    """1 W and 3 W are 2 W; a run so short that it has none does not count."""
+def test_watts_are_the_mean_of_the_runs_that_have_them() -> None:
+    """1 W and 3 W give 2 W; a run without watts does not count."""
     runs = [run_of(100.0), run_of(300.0), replace(run_of(200.0), mean_w=None)]
 
-    assert told(runs).mean_w == 2.0
-    assert told(runs[2:]).mean_w is None
+    assert energy_over(runs).mean_w == 2.0
+    assert energy_over(runs[2:]).mean_w is None
 
 
 def test_the_share_that_is_estimated_is_of_the_joules() -> None:
-    """Half of 100 J and nothing of 300 J are an eighth; a run without joules adds none, and without any the worst
-    share stands."""
-    assert told([run_of(100.0, share=0.5), run_of(300.0)]).share_estimated == 0.125
-    assert told([run_of(100.0, share=0.5), run_of(None, share=1.0)]).share_estimated == 0.5
-    assert told([run_of(None, share=0.25), run_of(None, share=1.0)]).share_estimated == 1.0
-    assert told([run_of(0.5, share=0.5), run_of(0.0, share=1.0)]).share_estimated == 0.5
+    """Half of 100 J and none of 300 J are an eighth; a run without joules adds none; without any joules, the worst
+    share counts."""
+    assert energy_over([run_of(100.0, share=0.5), run_of(300.0)]).share_estimated == 0.125
+    assert energy_over([run_of(100.0, share=0.5), run_of(None, share=1.0)]).share_estimated == 0.5
+    assert energy_over([run_of(None, share=0.25), run_of(None, share=1.0)]).share_estimated == 1.0
+    assert energy_over([run_of(0.5, share=0.5), run_of(0.0, share=1.0)]).share_estimated == 0.5
 
 
 def test_a_source_is_measured_estimated_or_none() -> None:
-    """By the weakest meter of the runs that are averaged."""
-    assert told([run_of(1.0), run_of(1.0, meter_class="D")]).source == "measured"
-    assert told([run_of(1.0), run_of(1.0, meter_class="E")]).source == "estimated"
-    assert told([run_of(None, meter_class="E")]).source == "none"
+    """By the weakest meter of the averaged runs."""
+    assert energy_over([run_of(1.0), run_of(1.0, meter_class="D")]).source == "measured"
+    assert energy_over([run_of(1.0), run_of(1.0, meter_class="E")]).source == "estimated"
+    assert energy_over([run_of(None, meter_class="E")]).source == "none"

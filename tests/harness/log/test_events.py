@@ -1,4 +1,4 @@
-"""Events as values: equal by what a line says, whatever else its reader kept of it."""
+"""Events are equal by the content of their lines, whatever else a reader keeps."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_event_differs_by_any_field(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("thing", [None, 5, "seed", {"key": "seed"}, (5, "POINT_IN_TIME", "seed", 7, {}, 2)])
 def test_event_is_nothing_else(thing: object) -> None:
-    """What is no event is unlike every event, and no error."""
+    """Anything else is unequal to every event, without an error."""
     assert seed() != thing
     assert thing not in [seed()]
 
 
 @pytest.mark.parametrize("value", [None, True, "3", 3.0, [3]])
 def test_position_of_another_kind_is_no_position(value: Any) -> None:
-    """A truth value is no count of samples and no time."""
+    """A truth value is neither a count of samples nor a time."""
     event = seed(metadata={"samples_count": value, "elapsed_ns": value})
 
     assert (event.samples_count, event.elapsed_ns) == (None, None)

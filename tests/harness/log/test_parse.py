@@ -1,4 +1,4 @@
-"""Many lines at once: what is read so is what `parse_line` reads, line by line; else nothing is."""
+"""Many lines at once: the events are those of `parse_line` line by line, or there are none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.log import run_log
-from harness.log import run_log as log_run_log
 from harness.log.events import TOKEN, Event
 from harness.log.parse import events_of, parse_line
 
@@ -54,15 +53,15 @@ def record_of(event: Event) -> str:
         (GOOD, GOOD[:-1]),
     ],
 )
-def test_one_line_that_is_not_certain_leaves_all_to_the_strict_way(old: bytes, new: bytes) -> None:
-    """Keys twice, numbers out of bounds, depth, bytes that are no text, fields absent or unknown."""
+def test_one_uncertain_line_leaves_all_to_the_strict_way(old: bytes, new: bytes) -> None:
+    """Keys twice, numbers out of bounds, depth, bytes that are not text, fields missing or unknown."""
     assert old in GOOD
 
     assert events_of([GOOD, GOOD.replace(old, new), GOOD], [3, 4, 5]) is None
 
 
-def test_lines_that_are_certain_are_events_with_their_numbers() -> None:
-    """Also where texts have colons and objects lie in objects."""
+def test_certain_lines_become_events_with_their_numbers() -> None:
+    """Even with colons in texts and nested objects."""
     texts = [
         GOOD,
         GOOD.replace(b'"f"', b'"10:30"'),
@@ -94,8 +93,8 @@ _VALUES = st.recursive(
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(_VALUES, _VALUES), min_size=1, max_size=3))
-def test_the_fast_way_says_what_the_strict_way_says(pairs: list[tuple[str, str]]) -> None:
-    """Or nothing, whatever stands in value and metadata."""
+def test_the_fast_way_agrees_with_the_strict_way(pairs: list[tuple[str, str]]) -> None:
+    """Or gives nothing, whatever value and metadata are."""
     head = '{"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "a", '
     texts = [f'{head}"value": {value}, "metadata": {{"m": {other}}}}}'.encode() for value, other in pairs]
 
@@ -107,14 +106,14 @@ def test_the_fast_way_says_what_the_strict_way_says(pairs: list[tuple[str, str]]
 
 
 def test_a_log_reads_the_same_without_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of every kind, in pieces: events, defects, counts and numbers of lines."""
+    """Lines of every kind, in pieces: same events, defects, counts and line numbers."""
     lines: list[Any] = [GOOD, b"{}", GOOD.replace(b"[1]", b"NaN"), GOOD + b"\r", b"x", GOOD.replace(b'"a"', b'"b"')]
     text = b"".join(b"other\n" * (place % 3) + TOKEN.encode() + line + b"\n" for place, line in enumerate(lines * 40))
     (tmp_path / "log").write_bytes(text)
-    monkeypatch.setattr(log_run_log, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(run_log, "_PIECE_BYTES", 1000)
     fast = run_log.read(tmp_path / "log")
 
-    monkeypatch.setattr(log_run_log, "events_of", lambda texts, linenos: None)
+    monkeypatch.setattr(run_log, "events_of", lambda texts, linenos: None)
     strict = run_log.read(tmp_path / "log")
 
     assert [*map(record_of, fast.events)] == [*map(record_of, strict.events)]

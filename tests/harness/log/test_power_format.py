@@ -51,7 +51,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 def test_value_that_is_no_number_cannot_be_written() -> None:
-    """NaN has no JSON: a sensor that says so has failed."""
+    """JSON has no NaN: a sensor that reports it has failed."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         power_format.reading_line(WALL_MS, spec(), Sample(0, float("nan")), 0)
 
@@ -75,15 +75,15 @@ def test_value_that_is_no_number_cannot_be_written() -> None:
         ({"acuracy_pct": 1}, "did you mean 'accuracy_pct'"),
     ],
 )
-def test_meter_that_is_none_is_refused(change: dict[str, Any], message: str) -> None:
-    """Each field names itself, its value and the choice."""
+def test_a_malformed_meter_is_refused(change: dict[str, Any], message: str) -> None:
+    """The message names the field, its value and what is permitted."""
     with pytest.raises(ValueError, match=message):
         power_format.spec_of({**dataclasses.asdict(spec()), **change})
 
 
 @pytest.mark.parametrize("name", ["id", "component", "scope", "meter_class", "kind", "period_s", "source"])
 def test_meter_without_a_required_field_is_refused(name: str) -> None:
-    """What a meter must say it says."""
+    """Every required field of a meter is required."""
     fields = dataclasses.asdict(spec())
     del fields[name]
 

@@ -30,8 +30,8 @@ def read_text(folder: Path, text: str | bytes, name: str = "node_2.txt") -> Node
     return power_log.read(path)
 
 
-def ours(*lines: str, is_open: bool = True) -> str:
-    """A log of ours with these lines in its middle."""
+def tta_log(*lines: str, is_open: bool = True) -> str:
+    """A log of `tta` with these lines in its middle."""
     head = [power_format.opening_line(WALL_MS, node="node_2", host="h")] if is_open else []
     head += [power_format.meter_line(WALL_MS, spec()), power_format.start_line(WALL_MS, 0)]
     return "".join([*head, *lines, power_format.stop_line(WALL_MS + 9000, ns(9))])
@@ -72,7 +72,7 @@ def test_folder_device_and_pipe_are_no_logs_and_do_not_block(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("data", [b"", b"hello\n", b"\n\n", b"\0" * 100_000, bytes(range(256)) * 1000])
 def test_file_without_a_line_of_ours_is_empty(tmp_path: Path, data: bytes) -> None:
-    """Whatever it holds: no meter, no reading, one defect that says so."""
+    """Whatever it holds: no meter, no reading, one defect."""
     log = read_text(tmp_path, data)
 
     assert log.defect_counts["empty"] == 1
@@ -100,7 +100,7 @@ def test_last_line_without_its_end_counts_if_it_is_whole(tmp_path: Path) -> None
 
 
 def test_endless_line_costs_no_memory(tmp_path: Path) -> None:
-    """A line of 30 MB is told and skipped, and the lines around it are read."""
+    """A line of 30 MB is reported and skipped; the lines around it are read."""
     path = mlperf_log(tmp_path / "node_0.txt", READINGS)
     path.write_bytes(b":::MLLOG {" + b"x" * 30_000_000 + b"\n" + path.read_bytes())
     tracemalloc.start()
@@ -132,7 +132,7 @@ def test_log_of_100_mb_is_read_in_one_pass(tmp_path: Path) -> None:
 
 
 def test_more_readings_than_a_run_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept is bounded, and it is said."""
+    """What is kept is bounded, and the excess is reported."""
     monkeypatch.setattr("harness.log.power_log.MAX_SAMPLES", 3)
     log = power_log.read(mlperf_log(tmp_path / "node_0.txt", READINGS))
 
@@ -214,8 +214,8 @@ def test_10_damaged_line_is_a_defect_of_its_kind_and_no_more(tmp_path: Path, lin
     ],
 )
 def test_10_line_that_contradicts_our_log_is_a_defect_of_its_kind(tmp_path: Path, lines: list[str], kind: str) -> None:
-    """Order, time and names within a log of ours."""
-    log = read_text(tmp_path, ours(*lines))
+    """Order, time and names within a log of `tta`."""
+    log = read_text(tmp_path, tta_log(*lines))
 
     assert set(log.defect_counts) == {kind}
 
@@ -223,17 +223,17 @@ def test_10_line_that_contradicts_our_log_is_a_defect_of_its_kind(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (ours(is_open=False), "format_missing"),
-        (ours().replace("node_2", "node_3"), "node_differs"),
-        (ours().replace('"host": "h"', '"host": null'), "format_malformed"),
-        ("".join(ours().splitlines(keepends=True)[:-1]), "stop_missing"),
-        ("".join(ours().splitlines(keepends=True)[:2]), "start_missing"),
-        (ours().replace(f'"mono_ns": {ns(9)}', '"mono_ns": 0'), "stop_equals_start"),
-        (ours().replace('"mono_ns": 0}', f'"mono_ns": {ns(10)}}}'), "stop_before_start"),
+        (tta_log(is_open=False), "format_missing"),
+        (tta_log().replace("node_2", "node_3"), "node_differs"),
+        (tta_log().replace('"host": "h"', '"host": null'), "format_malformed"),
+        ("".join(tta_log().splitlines(keepends=True)[:-1]), "stop_missing"),
+        ("".join(tta_log().splitlines(keepends=True)[:2]), "start_missing"),
+        (tta_log().replace(f'"mono_ns": {ns(9)}', '"mono_ns": 0'), "stop_equals_start"),
+        (tta_log().replace('"mono_ns": 0}', f'"mono_ns": {ns(10)}}}'), "stop_before_start"),
     ],
 )
 def test_10_log_as_a_whole_may_be_defective(tmp_path: Path, text: str, kind: str) -> None:
-    """What is missing or stands in the wrong place is told."""
+    """What is missing or misplaced is reported."""
     assert kind in read_text(tmp_path, text).defect_counts
 
 
@@ -241,15 +241,15 @@ def test_10_wall_clock_that_steps_is_told_and_changes_no_time(tmp_path: Path) ->
     """time_ms jumps back by an hour in mid-run: one defect, and the readings keep their monotonic times."""
     lines = [reading(second, seq=second) for second in range(1, 4)]
     lines[2] = lines[2].replace(str(WALL_MS + 3000), str(WALL_MS + 3000 - 3_600_000))
-    log = read_text(tmp_path, ours(*[line.replace('"seq": ', '"seq": ') for line in lines]))
+    log = read_text(tmp_path, tta_log(*[line.replace('"seq": ', '"seq": ') for line in lines]))
 
     assert [sample.mono_ns for sample in log.samples["csv:wall"]] == [ns(1), ns(2), ns(3)]
     assert "moved by -3600.000 s" in log.defects_of("wall_moved")[0].message
 
 
 def test_reading_that_is_none_keeps_its_time_as_a_failed_read(tmp_path: Path) -> None:
-    """NaN is no power; that somebody asked then is known all the same."""
-    log = read_text(tmp_path, ours(reading(1, float("nan")), reading(2, None, seq=1), reading(3, -5.0, seq=2)))
+    """NaN is not a power, but the time of the reading is known."""
+    log = read_text(tmp_path, tta_log(reading(1, float("nan")), reading(2, None, seq=1), reading(3, -5.0, seq=2)))
 
     assert log.samples["csv:wall"] == (Sample(ns(1), None), Sample(ns(2), None), Sample(ns(3), None))
     assert log.defect_counts == {"not_a_number": 1, "value_negative": 1}  # null is how we write a failed read
@@ -288,7 +288,7 @@ def test_10_every_oddity_of_the_published_logs_has_a_name(tmp_path: Path) -> Non
 
 
 def test_mlperf_reading_is_a_class_b_meter_of_the_node_on_the_side_the_log_declares(tmp_path: Path) -> None:
-    """conversion_eff says AC or DC; without it the side is unstated, and the period is the median step."""
+    """conversion_eff states AC or DC; without it the side is unstated. The period is the median step."""
     path = mlperf_log(tmp_path / "node_0.txt", [(WALL_MS + 2006 * index, 300) for index in range(5)])
     plain = power_log.read(path)
     path.write_text(path.read_text() + mlperf_line(WALL_MS, "conversion_eff", 0.94, {"measurement_type": "AC"}))
@@ -379,7 +379,7 @@ def test_10_no_value_crashes_the_reader(tmp_path_factory: pytest.TempPathFactory
     lines += [mlperf_line(value, key, 1, value) for key in keys]
     lines += [mlperf_line(1, key, 1, {"mono_ns": value, "meter": value, "seq": value}) for key in keys]
 
-    read_text(folder, ours(*lines))
+    read_text(folder, tta_log(*lines))
 
 
 # The disk, and a folder that changes while it is read
@@ -429,7 +429,7 @@ def test_log_that_disappears_while_the_folder_is_read_is_seen(
 
 @pytest.mark.parametrize("which", ["start", "stop"])
 def test_edge_without_a_time_is_no_edge(tmp_path: Path, which: str) -> None:
-    """The readings are read; that the edge is missing is said beside what is wrong with it."""
+    """The readings are read; the missing edge is reported in addition to its fault."""
     path = mlperf_log(tmp_path / "node_0.txt", READINGS)
     place = 0 if which == "start" else -1
     lines = path.read_text().splitlines(keepends=True)
@@ -445,27 +445,27 @@ def test_edge_without_a_time_is_no_edge(tmp_path: Path, which: str) -> None:
 
 @pytest.mark.parametrize("time_ms", ['"noon"', "null", "NaN", "1e999"])
 def test_wall_time_of_our_log_decides_nothing(tmp_path: Path, time_ms: str) -> None:
-    """A reading that bears none has its place by the monotonic clock, and the clock did not move for it."""
+    """A reading without a time stamp is placed by the monotonic clock, and no clock has moved."""
     lines = [reading(second, seq=second - 1) for second in (1, 2, 3)]
     lines[1] = lines[1].replace(str(WALL_MS + 2000), time_ms)
 
-    log = read_text(tmp_path, ours(*lines))
+    log = read_text(tmp_path, tta_log(*lines))
 
     assert [sample.mono_ns for sample in log.samples["csv:wall"]] == [ns(1), ns(2), ns(3)]
     assert log.defect_counts == {}
 
 
 def test_clock_offset_without_a_time_is_none(tmp_path: Path) -> None:
-    """A clock is not corrected by a measurement that nobody knows the time of."""
+    """A clock is not corrected by a measurement without a time."""
     offset = power_format.clock_offset_line(WALL_MS, ClockOffset(ns(1), 5, 7))
-    log = read_text(tmp_path, ours(offset, offset.replace(f'"mono_ns": {ns(1)}', '"mono_ns": "now"')))
+    log = read_text(tmp_path, tta_log(offset, offset.replace(f'"mono_ns": {ns(1)}', '"mono_ns": "now"')))
 
     assert log.offsets == (ClockOffset(ns(1), 5, 7),)
     assert log.defect_counts == {"time_malformed": 1}
 
 
 def test_first_estimate_of_a_switch_counts(tmp_path: Path) -> None:
-    """A second one, lower, does not replace it, and is told."""
+    """A second, lower one is reported and does not replace it."""
     estimates = [mlperf_line(WALL_MS, "interconnect_power_est", watts, {}) for watts in (16_100, 1)]
     log = read_text(tmp_path, "".join(estimates), "sw_0.txt")
 
@@ -474,17 +474,17 @@ def test_first_estimate_of_a_switch_counts(tmp_path: Path) -> None:
 
 
 def test_more_meters_than_a_node_has_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is declared is bounded, and it is said; the readings of a meter too many are of none."""
+    """The number of meters is bounded and the excess reported; readings of a meter beyond it belong to none."""
     monkeypatch.setattr("harness.log.power_log.MAX_METERS", 2)
     more = [power_format.meter_line(WALL_MS, spec(id=f"csv:{number}")) for number in range(3)]
-    log = read_text(tmp_path, ours(*more, reading(1, meter="csv:0"), reading(1, meter="csv:2")))
+    log = read_text(tmp_path, tta_log(*more, reading(1, meter="csv:0"), reading(1, meter="csv:2")))
 
     assert sorted(log.specs) == ["csv:0", "csv:wall"]
     assert log.defect_counts == {"too_many": 2, "meter_undeclared": 1}
 
 
 def test_first_conversion_factor_counts(tmp_path: Path) -> None:
-    """A second one, of the other side, changes neither the factor nor the side, and is told."""
+    """A second one, of the other side, is reported and changes neither the factor nor the side."""
     factors = [
         mlperf_line(WALL_MS, "conversion_eff", factor, {"measurement_type": side})
         for factor, side in ((0.94, "DC"), (0.5, "AC"))

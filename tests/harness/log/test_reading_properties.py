@@ -73,7 +73,7 @@ def read(
 
 
 def read_by_line(data: bytes) -> dict[str, Any]:
-    """What a log says by `parse_line` alone, where no line is too long and none is too many."""
+    """The log as `parse_line` alone reads it, if no line exceeds a limit."""
     events, malformed, cut_off = [], [], []
     *lines, last = data.split(b"\n")
     for lineno, line in enumerate(lines, 1):
@@ -227,7 +227,7 @@ def test_every_strange_line_among_good_ones_reads_as_alone(end: bytes) -> None:
 
 
 def test_all_strange_lines_in_one_log() -> None:
-    """More malformed ones than are told, in blocks of any length; the last by itself."""
+    """More malformed lines than are listed, in blocks of any length; the last by itself."""
     data = b"\n".join((*STRANGE, GOOD, b""))
 
     for piece_bytes in (1 << 17, 4096, 200, 1):
@@ -238,7 +238,7 @@ def test_all_strange_lines_in_one_log() -> None:
 
 @pytest.mark.parametrize("fault", [MARK + b"x", line(drop="time_ms"), line(drop="time_ms", more=', "time_s": 1.5')])
 def test_after_more_malformed_lines_than_are_told_all_is_read_as_before(fault: bytes) -> None:
-    """What is no longer told is counted all the same, and what is an event is one."""
+    """Defects that are no longer listed are still counted, and events are still events."""
     for num_before in (MAX_DEFECTS_PER_KIND - 1, MAX_DEFECTS_PER_KIND, MAX_DEFECTS_PER_KIND + 1):
         assert_reads_the_same((fault + b"\n") * num_before + b"\n".join((*STRANGE, GOOD, b"")))
 
@@ -323,7 +323,7 @@ TAMPERING = ["drop", "double", "swap", "change", "insert"]
 def test_a_chained_log_that_was_tampered_with_has_the_same_defects(
     changes: list[tuple[int, str]], piece_bytes: int
 ) -> None:
-    """Lines taken out, doubled, swapped, changed and put in: order, chain and clocks are told alike."""
+    """Lines removed, doubled, swapped, changed and inserted: order, chain and clocks give the same defects."""
     lines = [*ORDERED]
     for place, change in changes:
         if change == "drop":
@@ -363,7 +363,7 @@ def test_a_chained_log_that_was_tampered_with_has_the_same_defects(
 def test_what_is_too_much_is_too_much_however_it_is_read(
     lines: list[tuple[str, int]], piece_bytes: int, limits: dict[str, int]
 ) -> None:
-    """Events of a key, keys, bytes, the length of a line, defects: the same are kept and the same is told."""
+    """Events of a key, keys, bytes, the length of a line, defects: the same are kept and reported."""
     data = b"".join(line(key=f'"{key}"', value=f'"{"x" * size}"') + b"\n" for key, size in lines)
 
     found = read(data, piece_bytes, limits=limits)
@@ -373,22 +373,22 @@ def test_what_is_too_much_is_too_much_however_it_is_read(
 
 
 def test_more_lines_without_order_than_are_told_before_the_first_that_has_it() -> None:
-    """Whether they were read at once or each by itself, the first hundred are told."""
+    """Whether they are read at once or one by one, the first hundred are listed."""
     ordered = b"\n".join((*ORDERED, b""))
     for num_before in (MAX_DEFECTS_PER_KIND - 1, MAX_DEFECTS_PER_KIND, MAX_DEFECTS_PER_KIND + 5):
         data = (GOOD + b"\n") * num_before + ordered
 
         assert_reads_the_same(data)
         assert_reads_the_same(data, 500)
-        told = read(data)["defects"]["unchained"]
-        assert [lineno for lineno, _ in told] == list(range(1, 1 + min(num_before, MAX_DEFECTS_PER_KIND)))
+        listed = read(data)["defects"]["unchained"]
+        assert [lineno for lineno, _ in listed] == list(range(1, 1 + min(num_before, MAX_DEFECTS_PER_KIND)))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("num_before", [1, 50, MAX_DEFECTS_PER_KIND + 50])
 @pytest.mark.parametrize("drop", [None, "event_type", "time_ms", "key"])
 def test_the_chain_hangs_on_the_line_before_whatever_it_is(drop: str | None, num_before: int, end: bytes) -> None:
-    """An event, read at once or by itself, or a malformed line, told or only counted; without its line end."""
+    """An event, read at once or by itself, or a malformed line, listed or only counted; without its line end."""
     before = [line(drop=drop, value=str(number)) for number in range(num_before)]
     linked = line(metadata=f'{{"seq": 0, "elapsed_ns": 5, "prev": "{hashlib.sha256(before[-1]).hexdigest()}"}}')
     loose = linked.replace(b'"prev": "', b'"prev": "0')

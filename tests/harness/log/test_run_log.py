@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from harness.errors import LogError
 from harness.log import run_log
-from harness.log import run_log as log_run_log
 from harness.log.events import CHAIN_START, TOKEN, Event, format_line, line_digest
 from harness.log.parse import _plain, _strict, parse_line
 from harness.log.run_log import MAX_EVENTS_PER_KEY, MAX_LINE_BYTES, Collector, RunLog
@@ -51,7 +50,7 @@ def line_with(**changes: Any) -> bytes:
 
 
 def raw(value: str) -> str:
-    """A line with `value` as JSON text, as it is."""
+    """A line with `value` as JSON text, verbatim."""
     return f'{TOKEN}{{"time_ms": 1, "event_type": "POINT_IN_TIME", "key": "a", "value": {value}, "metadata": {{}}}}\n'
 
 
@@ -59,12 +58,12 @@ def raw(value: str) -> str:
 
 
 def test_missing_file_is_one_sentence_with_its_path(tmp_path: Path) -> None:
-    """A file that is not there is named."""
+    """The missing file is named."""
     with pytest.raises(LogError, match=r"nowhere\.txt: cannot be read: No such file"):
         run_log.read(tmp_path / "nowhere.txt")
 
 
-def test_folder_device_and_pipe_are_no_logs_and_do_not_block(tmp_path: Path) -> None:
+def test_folder_device_and_pipe_are_not_logs_and_do_not_block(tmp_path: Path) -> None:
     """Only regular files are read: a pipe would wait for ever, /dev/zero would never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
@@ -99,7 +98,7 @@ def test_empty_file_says_that_it_is_empty(tmp_path: Path) -> None:
         read_bytes(tmp_path, b"")
 
 
-# What stands around our lines
+# Other programs' lines
 
 
 @pytest.mark.parametrize(
@@ -145,9 +144,9 @@ def test_last_of_two_events_on_a_line_counts(tmp_path: Path) -> None:
 
 
 def test_line_of_ours_is_not_taken_from_the_middle_of_another(tmp_path: Path) -> None:
-    """A writer of ours is alone with its file."""
-    ours = line_with(metadata={"seq": 0, "elapsed_ns": 0, "prev": CHAIN_START}).decode()
-    log = read_bytes(tmp_path, foreign("b") + foreign("c").rstrip("\n") + ours + "\n")
+    """The writer of `tta` does not share its file."""
+    chained = line_with(metadata={"seq": 0, "elapsed_ns": 0, "prev": CHAIN_START}).decode()
+    log = read_bytes(tmp_path, foreign("b") + foreign("c").rstrip("\n") + chained + "\n")
 
     assert defects(log) == [("malformed", 2)]
     assert log.counts == {"b": 1}
@@ -182,7 +181,7 @@ def test_whole_last_line_without_an_end_is_read_in_a_log_of_mlperfs(tmp_path: Pa
 
 
 def test_log_that_is_nothing_but_a_cut_off_line_is_a_log_with_a_defect(tmp_path: Path) -> None:
-    """The first line did not get to its end: that is no foreign file."""
+    """The first line was cut off; that does not make it another program's file."""
     log = read_bytes(tmp_path, foreign().rstrip("\n")[:-1])
 
     assert defects(log) == [("cut_off", 1)]
@@ -218,7 +217,7 @@ def test_longest_permitted_line_does_not_depend_on_where_it_lies(tmp_path: Path,
 @pytest.mark.parametrize("begin", [0, 700_000])
 @pytest.mark.parametrize("before", [MAX_LINE_BYTES - 4, MAX_LINE_BYTES + 200_000, 3 * MAX_LINE_BYTES - 3])
 def test_token_far_out_in_a_long_line_is_seen(tmp_path: Path, begin: int, before: int) -> None:
-    """A line of ours cannot be hidden behind a megabyte of something else; the token may span two pieces."""
+    """A line with the token cannot hide behind a megabyte of something else; the token may span two pieces."""
     log = read_bytes(tmp_path, "n" * begin + "\n" + "x" * before + foreign() + foreign("b"))
 
     assert defects(log) == [("overlong", 2)]
@@ -226,7 +225,7 @@ def test_token_far_out_in_a_long_line_is_seen(tmp_path: Path, begin: int, before
 
 
 def test_long_line_of_another_program_is_no_defect(tmp_path: Path) -> None:
-    """A progress bar of three megabytes without a line feed concerns nobody."""
+    """A progress bar of three megabytes without a line feed is ignored."""
     log = read_bytes(tmp_path, "x" * (3 * MAX_LINE_BYTES) + "\n" + foreign())
 
     assert (defects(log), log.events[0].lineno) == ([], 2)
@@ -264,7 +263,7 @@ def test_sparse_file_of_two_gigabytes_needs_little_memory(tmp_path: Path) -> Non
 
 
 def test_line_of_ours_is_an_event() -> None:
-    """All five fields, with the line number it was told."""
+    """All five fields, with the given line number."""
     event = parse_line(line_with(value={"x": [1, 2.5, None, True, "é"]}, metadata={"samples_count": 7}), 12)
 
     assert event == Event(1, "POINT_IN_TIME", "a", {"x": [1, 2.5, None, True, "é"]}, {"samples_count": 7}, 12)
@@ -291,19 +290,19 @@ def test_line_of_ours_is_an_event() -> None:
     ],
 )
 def test_field_of_a_wrong_type_is_named(changes: dict[str, Any], what: str) -> None:
-    """A truth value is no number, a list is no text, absent is not null."""
+    """A truth value is not a number, a list is not a text, missing is not null."""
     with pytest.raises(ValueError, match=what):
         parse_line(line_with(**changes), 1)
 
 
 @pytest.mark.parametrize("event_type", [..., None])
 def test_event_of_another_program_may_have_no_type(event_type: Any) -> None:
-    """Google's in rounds 0.7 and 1.0; MLPerf's parser does not look at it. A line of ours must have it."""
-    ours = {"seq": 0, "elapsed_ns": 0, "prev": CHAIN_START}
+    """Google's in rounds 0.7 and 1.0; MLPerf's parser ignores it. A line of `tta` must have it."""
+    chained = {"seq": 0, "elapsed_ns": 0, "prev": CHAIN_START}
 
     assert parse_line(line_with(event_type=event_type), 1).event_type == ""
     with pytest.raises(ValueError, match="event_type"):
-        parse_line(line_with(event_type=event_type, metadata=ours), 1)
+        parse_line(line_with(event_type=event_type, metadata=chained), 1)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +349,7 @@ def test_value_at_the_edge_is_kept(tmp_path: Path, value: str) -> None:
 @pytest.mark.parametrize("time_ms", [1, 1.5])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_whole_number_has_at_most_twenty_digits(time_ms: float, sign: int) -> None:
-    """Wherever it stands, and whatever other numbers are in the line."""
+    """Wherever it is, and whatever other numbers the line has."""
     assert parse_line(line_with(value=sign * (10**20 - 1), time_ms=time_ms), 1).value == sign * (10**20 - 1)
     for number in (10**20, 10**21):
         with pytest.raises(ValueError, match="digits"):
@@ -459,7 +458,7 @@ def test_wall_time_of_the_writer_never_disagrees_with_its_own_clock(tmp_path: Pa
 
 
 def test_changed_value_breaks_the_chain_at_the_next_line(tmp_path: Path) -> None:
-    """The line after the changed one says so: it carries the digest of what stood there."""
+    """The line after the changed one shows it: it has the digest of the original."""
     lines = text_of(events()).splitlines()
     number = next(i for i, line in enumerate(lines) if '"key": "seed"' in line)
     lines[number] = lines[number].replace('"value": 100', '"value": 101')
@@ -555,7 +554,7 @@ def test_line_without_order_in_an_ordered_log_is_seen_wherever_it_stands(tmp_pat
 def test_part_of_the_order_that_is_missing_or_of_a_wrong_type_is_unchained(
     tmp_path: Path, name: str, value: Any
 ) -> None:
-    """All three, each of its type; a truth value is no number."""
+    """All three, each of its type; a truth value is not a number."""
     steps = events()
     steps[4].metadata[name] = value
 
@@ -585,7 +584,7 @@ def test_defects_of_one_kind_are_listed_up_to_a_hundred(tmp_path: Path) -> None:
 
 
 class Pieces(io.BytesIO):
-    """A stream that gives its bytes in pieces of the lengths it was told, then in full."""
+    """A stream that returns its bytes in pieces of the given lengths, then the rest."""
 
     def __init__(self, data: bytes, lengths: list[int]) -> None:
         self._rest, self._lengths = data, list(lengths)
@@ -597,7 +596,7 @@ class Pieces(io.BytesIO):
 
 
 def naive(data: bytes) -> list[tuple[int, bytes]]:
-    """The lines of ours by the simplest means: the whole text, split at line feeds."""
+    """The lines with a token by the simplest means: the whole text, split at line feeds."""
     *lines, _ = data.split(b"\n")
     token = TOKEN.encode()
     return [(number, line[line.index(token) :].rstrip(b"\r")) for number, line in enumerate(lines, 1) if token in line]
@@ -634,7 +633,7 @@ def test_lines_do_not_depend_on_where_the_pieces_end(parts: list[str], lengths: 
 
 
 def test_all_first_one_and_field_answer_by_key(tmp_path: Path) -> None:
-    """What is not there is empty, None or an error, as asked."""
+    """What is missing is empty, None or an error, depending on the accessor."""
     log = read_bytes(tmp_path, foreign("a", {"x": 1}) + foreign("b", 2) + foreign("a", 3))
 
     assert [event.value for event in log.all("a")] == [{"x": 1}, 3]
@@ -663,7 +662,7 @@ def test_events_beyond_the_limit_of_a_key_are_counted_but_not_kept(tmp_path: Pat
 
 
 def test_keys_without_number_are_not_kept(tmp_path: Path) -> None:
-    """More than a thousand different keys are no run."""
+    """No run has more than a thousand different keys."""
     log = read_bytes(tmp_path, "".join(foreign(f"k{i}") for i in range(1005)))
 
     assert log.defects[0].lineno == 1001
@@ -671,7 +670,7 @@ def test_keys_without_number_are_not_kept(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_known_is_kept_however_many_there_are(tmp_path: Path) -> None:
-    """The thousandth is permitted, and what stands twice is no key more."""
+    """The thousandth is permitted, and a key that occurs twice counts once."""
     log = read_bytes(tmp_path, "".join(foreign(f"k{i}") for i in (*range(1000), 5, 1000, 999, 0)))
 
     assert [(defect.kind, defect.lineno) for defect in log.defects] == [("too_many", 1002)]
@@ -684,9 +683,9 @@ def test_a_key_that_is_known_is_kept_however_many_there_are(tmp_path: Path) -> N
 def test_as_many_bytes_of_events_as_are_permitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, missing: int
 ) -> None:
-    """The limit itself is permitted, in a log of ours and of another program; line ends do not count."""
+    """The limit itself is permitted, in a log of `tta` and of another program; line ends do not count."""
     lines = [line for line in text.splitlines() if TOKEN in line]
-    monkeypatch.setattr(log_run_log, "MAX_KEPT_BYTES", sum(len(line[line.index(TOKEN) :]) for line in lines) - missing)
+    monkeypatch.setattr(run_log, "MAX_KEPT_BYTES", sum(len(line[line.index(TOKEN) :]) for line in lines) - missing)
     log = read_bytes(tmp_path, text)
 
     assert [kind for kind, _ in defects(log)] == ["too_many"] * missing
@@ -694,7 +693,7 @@ def test_as_many_bytes_of_events_as_are_permitted(
 
 
 def test_events_of_a_megabyte_each_do_not_fill_the_memory(tmp_path: Path) -> None:
-    """Beyond 64 MiB of lines nothing is kept, and it is said once."""
+    """Beyond 64 MiB of lines nothing is kept; this is reported once."""
     line = foreign("a", "x" * (MAX_LINE_BYTES - 200))
 
     log = read_bytes(tmp_path, line * 70)
@@ -712,7 +711,7 @@ def test_chain_begins_with_zeros_and_goes_from_token_to_brace() -> None:
     assert json.loads(second.removeprefix(TOKEN))["metadata"]["prev"] == line_digest(first)
 
 
-# The fast way through a line: what the strict way says, or nothing
+# The fast way through a line: the same as the strict way, or nothing
 
 _SCALARS = st.one_of(
     st.sampled_from(["NaN", "-Infinity", "1e999", "-1e400", "1e5", "0.1", "-0", "true", "null", "[]", "{}", '"\\""']),
@@ -739,8 +738,8 @@ _VALUES = st.recursive(
 
 @settings(max_examples=400, deadline=None)
 @given(_objects(_VALUES), st.sampled_from([b"", b" ", b"x", b"\xff", b"}"]))
-def test_the_fast_way_says_what_the_strict_way_says(text: str, end: bytes) -> None:
-    """Or nothing: of keys twice at any depth, NaN, numbers out of bounds, colons in texts, bytes that are no text."""
+def test_the_fast_way_agrees_with_the_strict_way(text: str, end: bytes) -> None:
+    """Or nothing: for double keys at any depth, NaN, bounds, colons in texts, invalid bytes."""
     line = TOKEN.encode() + text.encode("utf-8", "surrogatepass") + end
 
     fast = _plain(line)

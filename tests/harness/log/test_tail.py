@@ -1,4 +1,4 @@
-"""A log that is read while it grows: whole lines, each once; and what is no log."""
+"""A log that is read while it grows: whole lines, each once; and files that are not logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = text_of(events())
 
 @pytest.mark.parametrize("step", [17, 40, 1000])
 def test_every_line_comes_once_however_the_log_grows(tmp_path: Path, step: int) -> None:
-    """Cut anywhere, with another program's lines between ours: the same events, with the lines of the file."""
+    """Cut anywhere, with another program's lines in between: the same events with the same line numbers."""
     text = TEXT.replace("\n", "\nepoch 1: loss falls\n", 3)[:4000]
     path = tmp_path / "log"
     tail, found = Tail(path), []
@@ -33,7 +33,7 @@ def test_every_line_comes_once_however_the_log_grows(tmp_path: Path, step: int) 
 
 
 def test_log_that_is_not_there_yet_has_no_events(tmp_path: Path) -> None:
-    """It is asked for again; once it is there it is read."""
+    """It is tried again, and read once it exists."""
     tail = Tail(tmp_path / "log")
     assert list(tail.events()) == []
     (tmp_path / "log").write_text(TEXT)
@@ -54,7 +54,7 @@ def test_what_is_no_log_is_one_sentence_and_does_not_block(tmp_path: Path) -> No
 
 
 def test_log_that_becomes_shorter_is_no_longer_followed(tmp_path: Path) -> None:
-    """What was read of it no longer stands there."""
+    """What was read of it is gone."""
     path = tmp_path / "log"
     path.write_text(TEXT)
     tail = Tail(path)
@@ -66,7 +66,7 @@ def test_log_that_becomes_shorter_is_no_longer_followed(tmp_path: Path) -> None:
 
 
 def test_line_without_end_is_skipped_and_the_next_is_read(tmp_path: Path) -> None:
-    """Megabytes of another program's progress bar, and a line of ours that is damaged: neither is an event."""
+    """Megabytes of another program's progress bar, and a damaged line: neither is an event."""
     path = tmp_path / "log"
     first, second, _ = TEXT.split("\n", 2)
     tail = Tail(path)

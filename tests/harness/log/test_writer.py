@@ -92,7 +92,7 @@ def test_log_that_does_not_reach_the_disk_is_said_and_let_go(tmp_path: Path, mon
 
 
 def test_step_of_the_wall_clock_is_told_and_reaches_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody sets the clock an hour back in mid-run: the drift says so, and the run's wall time goes on."""
+    """The clock is set back by an hour during the run: the drift shows it, and the run's wall time continues."""
     clock = MonotonicClock()
     before_ms = clock.time_ms(clock.elapsed_ns())
     assert abs(clock.wall_drift_ms()) < 1000

@@ -1,4 +1,4 @@
-"""One node's agent as the referee sees it, against a scripted agent: lost, slow, lying, or on a disk that is full."""
+"""The referee's side of an agent, against a scripted agent: lost, slow, hostile, or with a full disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WALL = spec(period_s=0.1)
 
 
 class Agent:
-    """The other end of the line: answers what `answers` has for a question, and says what it is told to say.
+    """The other end of the connection: answers each request from `answers`, and sends what a test wants.
 
     answers: by what is asked, a function of the question's number that gives the answer.
     """
@@ -48,7 +48,7 @@ class Agent:
         self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def read(self, *samples: tuple[MeterSpec | str, Any, Any]) -> None:
-        """Says readings: meter, nanoseconds, value."""
+        """Send readings: meter, nanoseconds, value."""
         named = [(meter if isinstance(meter, str) else meter.id, at_ns, value) for meter, at_ns, value in samples]
         self.say({"samples": named})
 
@@ -92,20 +92,20 @@ class Line:
 
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    """A node and its agent, with time enough for a busy machine."""
+    """A node and its agent, with timeouts for a busy machine."""
     for name in ("OPEN_S", "ROUND_TRIP_S", "ANSWER_S"):
         monkeypatch.setattr(agent_connection, name, 30.0)
-    ours, theirs = socket.socketpair()
-    agent = Agent(theirs)
-    node = AgentConnection(ours, ours.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
+    own, other = socket.socketpair()
+    agent = Agent(other)
+    node = AgentConnection(own, own.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
     yield Line(node, agent)
     node.close()
     agent.thread.join()
-    theirs.close()
+    other.close()
 
 
-def test_run_is_written_down_with_its_stop(line: Line, tmp_path: Path) -> None:
-    """Readings, clock and the sampler's own processor time stand in a log that the reader has nothing against."""
+def test_run_is_recorded_with_its_stop(line: Line, tmp_path: Path) -> None:
+    """Readings, clock offset and the sampler's own CPU time are in a log without defects."""
     line.open(WALL)
     path = line.begin(tmp_path)
     assert not line.node.is_reading
@@ -121,8 +121,8 @@ def test_run_is_written_down_with_its_stop(line: Line, tmp_path: Path) -> None:
     assert log.stop_ns == 1_200_000_005
 
 
-def test_agent_is_asked_for_meters_and_says_why_not(line: Line) -> None:
-    """What was asked for reaches it, and its reasons reach a person in plain characters."""
+def test_agent_opens_meters_and_says_why_not(line: Line) -> None:
+    """The request reaches it, and its reasons are returned in printable characters."""
     reasons = {"ipmi": "no BMC\x07", "zeus": "is not installed"}
     line.agent.answers["open"] = lambda number: {"opened": {"id": number, "meters": [], "reasons": reasons}}
     assert line.node.why_not == "has no meter"
@@ -146,18 +146,16 @@ def test_agent_is_asked_for_meters_and_says_why_not(line: Line) -> None:
         (5, r"node 0 \(n\\x1b17\) did not answer"),
     ],
 )
-def test_agent_that_declares_nonsense_is_one_sentence(line: Line, opened: Any, message: str) -> None:
-    """Before any run, with the node's name in plain characters."""
+def test_agent_that_declares_nonsense_is_an_error(line: Line, opened: Any, message: str) -> None:
+    """One sentence before any run, with the node's name in printable characters."""
     line.agent.say({"opened": opened})
 
     with pytest.raises(TtaError, match=message):
         line.node.opened()
 
 
-def test_agent_that_says_nothing_of_its_meters_is_not_waited_for_for_ever(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither one that is silent nor one that is gone; a late word about something else is no answer."""
+def test_waiting_for_an_agents_meters_ends(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is silent or gone; a late message about something else is not an answer."""
     monkeypatch.setattr(agent_connection, "OPEN_S", 0.3)
     line.agent.say({"clock": {"id": 1, "mono_ns": 5}})
     with pytest.raises(TtaError, match="did not answer"):
@@ -168,7 +166,7 @@ def test_agent_that_says_nothing_of_its_meters_is_not_waited_for_for_ever(
 
 
 def test_log_that_cannot_be_made_is_an_output_error(line: Line, tmp_path: Path) -> None:
-    """Another run's log is there: it is not written over."""
+    """Another run's log is there, and is not overwritten."""
     line.open(WALL)
     (tmp_path / "node_0.txt").write_text("another's")
 
@@ -179,10 +177,10 @@ def test_log_that_cannot_be_made_is_an_output_error(line: Line, tmp_path: Path) 
     assert not line.agent.asked
 
 
-def test_agent_that_gives_no_answer_leaves_a_log_without_a_stop(
+def test_agent_that_does_not_answer_leaves_a_log_without_a_stop(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It hangs: the run's end waits for it no longer than it must, and says why."""
+    """It hangs: the end of the run waits for a limited time, and reports it."""
     monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
     line.open(WALL)
     path = line.begin(tmp_path)
@@ -196,7 +194,7 @@ def test_agent_that_gives_no_answer_leaves_a_log_without_a_stop(
 
 
 def test_agent_that_is_gone_leaves_a_log_without_a_stop(line: Line, tmp_path: Path) -> None:
-    """At once, and no watts are shown for it."""
+    """At once, and it has no watts."""
     line.open(WALL)
     path = line.begin(tmp_path)
     line.agent.read((WALL, 1_000_000_000, 300.0))
@@ -210,8 +208,8 @@ def test_agent_that_is_gone_leaves_a_log_without_a_stop(line: Line, tmp_path: Pa
     assert set(power_log.read(path).defect_counts) == {"stop_missing"}
 
 
-def test_answer_to_an_earlier_question_is_not_taken_for_this_one(line: Line, tmp_path: Path) -> None:
-    """A stop of the run before, or another round trip's time, would lay the readings in the wrong place."""
+def test_answer_to_an_earlier_request_is_ignored(line: Line, tmp_path: Path) -> None:
+    """The stop of the previous run, or the time of another round trip, would shift the readings."""
     line.open(WALL)
     path = line.begin(tmp_path)
 
@@ -226,10 +224,10 @@ def test_answer_to_an_earlier_question_is_not_taken_for_this_one(line: Line, tmp
     assert (log.stop_ns, log.sampler_cpu_s) == (2_000_000_000, 0.0)
 
 
-def test_agent_that_does_not_tell_its_clock_has_no_offset(
+def test_agent_that_does_not_report_its_clock_has_no_offset(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run begins all the same; whoever adds up the energy sees that the clocks were never compared."""
+    """The run begins all the same; the log shows that the clocks were never compared."""
     monkeypatch.setattr(agent_connection, "ROUND_TRIP_S", 0.1)
     line.open(WALL)
     del line.agent.answers["clock"]
@@ -261,8 +259,8 @@ def test_agent_that_does_not_tell_its_clock_has_no_offset(
     ],
     ids=lambda said: said[:45].decode(errors="replace"),
 )
-def test_message_that_is_none_ends_the_line(line: Line, tmp_path: Path, said: bytes) -> None:
-    """What an agent sends was not written by us: the log stops there, whole line by whole line, and nothing crashes."""
+def test_invalid_message_ends_the_connection(line: Line, tmp_path: Path, said: bytes) -> None:
+    """The log stops there with whole lines, and nothing crashes."""
     line.open(WALL)
     path = line.begin(tmp_path)
     line.agent.read((WALL, 1_000_000_000, 300.0))
@@ -277,8 +275,8 @@ def test_message_that_is_none_ends_the_line(line: Line, tmp_path: Path, said: by
     assert [sample.value for sample in log.samples[WALL.id]] == [300.0]
 
 
-def test_readings_outside_of_a_run_go_nowhere(line: Line, tmp_path: Path) -> None:
-    """Before it begins and after its end the meter may speak; nothing is shown, and the next run has none of it."""
+def test_readings_outside_of_a_run_are_ignored(line: Line, tmp_path: Path) -> None:
+    """Readings before and after a run are not shown, and the next run does not have them."""
     line.open(WALL)
     line.agent.read((WALL, 900_000_000, 1.0))
     line.open(WALL)  # answered after the reading, so that it has been taken by then
@@ -308,7 +306,7 @@ class FillsUp(io.StringIO):
         return super().write(text)
 
 
-def test_a_log_whose_first_lines_find_no_room_is_closed(
+def test_a_log_without_room_for_its_first_lines_is_closed(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run does not begin, and no file is left open."""
@@ -322,10 +320,8 @@ def test_a_log_whose_first_lines_find_no_room_is_closed(
     assert stream.closed
 
 
-def test_disk_that_is_full_ends_the_log_and_nothing_else(
-    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Watts are still shown and the run goes on; the reason is told, also where the agent is silent after that."""
+def test_full_disk_ends_the_log_and_nothing_else(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watts are still shown and the run continues; the reason remains even if the agent is silent afterwards."""
     stream = FillsUp(num_lines=5)
     monkeypatch.setattr(Path, "open", lambda self, *arguments, **options: stream)
     monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
@@ -344,7 +340,7 @@ def test_disk_that_is_full_ends_the_log_and_nothing_else(
 
 
 def test_watts_are_those_of_the_node_or_of_its_parts(line: Line, tmp_path: Path) -> None:
-    """A counter needs two readings; a device that is read twice counts once; a node's own sensor stands for all."""
+    """A counter needs two readings; a device with two meters counts once; a node's own sensor replaces all."""
     sampled = spec(id="nvml:GPU-0:power", component="gpu", scope="board", meter_class="D", device="GPU-0")
     line.open(gpu(0), sampled, package(0), package(1), WALL)
     line.begin(tmp_path)
@@ -353,7 +349,7 @@ def test_watts_are_those_of_the_node_or_of_its_parts(line: Line, tmp_path: Path)
     assert until(lambda: line.node.watts() == 100.0, 30)
     line.agent.read((gpu(0), 10**9, 0.0), (gpu(0), 2 * 10**9, 250.0), (sampled, 2 * 10**9, 999.0))
     assert until(lambda: line.node.watts() == 350.0, 30)
-    line.agent.read((package(1), 2 * 10**9, 400.0))  # it wrapped, or began anew: nothing is known of this second
+    line.agent.read((package(1), 2 * 10**9, 400.0))  # it wrapped or was reset: this second is unknown
     line.agent.read((package(0), 2 * 10**9, 1200.0))  # no time has passed
     assert until(lambda: line.node.watts() == 250.0, 30)
 

@@ -1,4 +1,4 @@
-"""Meters without hardware: the names, and the estimate. Nothing is invented; what fails gives no number."""
+"""Meters without hardware: the names, and the estimate. No number is invented; a failed read gives None."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watts(meter: EstimateMeter) -> float | None:
 
 
 def test_every_name_opens_its_meter() -> None:
-    """A meter is known by the name it was opened with, and says in one line why it cannot work here."""
+    """A meter has the name that it was opened with, and says in one line why it cannot work here."""
     for name in LOCAL_METERS:
         meter = open_meter(name, SYSTEM)
         assert meter.name == name
@@ -40,8 +40,8 @@ def test_every_name_opens_its_meter() -> None:
         meter.close()
 
 
-def test_01_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
-    """Where there is no counter, no driver and no controller, each says why, and none reads zero."""
+def test_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
+    """Without a counter, a driver or a controller, each says why, and none reads zero."""
     for meter in (PowercapMeter(tmp_path), NvmlMeter(None), EstimateMeter(SYSTEM, tmp_path)):
         reason = meter.probe()
         assert reason
@@ -51,7 +51,7 @@ def test_01_no_meter_of_this_machine_invents_a_number(tmp_path: Path) -> None:
 
 
 def test_unknown_meter_is_refused_with_a_suggestion() -> None:
-    """A slip of the finger is answered with the name that was meant."""
+    """A typo is answered with the intended name."""
     with pytest.raises(UsageError, match="did you mean 'estimate'"):
         open_meter("estimat", DECLARED)
 
@@ -73,7 +73,7 @@ def test_estimate_lies_between_the_declared_wattages(tmp_path: Path) -> None:
 
 
 def test_waiting_and_stolen_time_is_not_busy(tmp_path: Path) -> None:
-    """A disk that is waited for and a hypervisor that takes its time are not this system's work."""
+    """Waiting for a disk and time stolen by a hypervisor are not this system's work."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
     watts(meter)
     proc(tmp_path, busy=50, idle=50, iowait=50, steal=50)
@@ -81,8 +81,8 @@ def test_waiting_and_stolen_time_is_not_busy(tmp_path: Path) -> None:
     assert watts(meter) == 150.0
 
 
-def test_read_within_a_tick_repeats_the_answer(tmp_path: Path) -> None:
-    """The reading right after run_stop may follow another by less than 10 ms; it is no gap."""
+def test_read_within_a_tick_repeats_the_value(tmp_path: Path) -> None:
+    """The reading right after run_stop may follow another by less than 10 ms; that is not a gap."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
     assert watts(meter) is None
     assert watts(meter) is None
@@ -102,7 +102,7 @@ def test_counter_that_steps_back_keeps_the_estimate_in_bounds(tmp_path: Path) ->
 
 
 def test_failed_read_is_covered_by_the_next(tmp_path: Path) -> None:
-    """An unreadable /proc/stat gives no number, and the next answer is the mean since the last good one."""
+    """An unreadable /proc/stat gives None, and the next value is the mean since the last good read."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
     watts(meter)
     (tmp_path / "proc/stat").unlink()
@@ -116,7 +116,7 @@ def test_failed_read_is_covered_by_the_next(tmp_path: Path) -> None:
     "content", ["", "cpu", "cpu  1 2 3 4", "cpu  a 0 0 0 0 0 0 0", "intr 1 2", "cpu  é 0 0 0 0 0 0 0"]
 )
 def test_malformed_proc_stat_is_a_reason(tmp_path: Path, content: str) -> None:
-    """What is no /proc/stat makes the estimate unavailable, not wrong."""
+    """It makes the estimate unavailable, not wrong."""
     proc(tmp_path, 0, 0)
     (tmp_path / "proc/stat").write_text(content)
     meter = EstimateMeter(DECLARED, tmp_path)
@@ -142,7 +142,7 @@ def test_malformed_proc_stat_is_a_reason(tmp_path: Path, content: str) -> None:
     ],
 )
 def test_estimate_is_unavailable_unless_declared(tmp_path: Path, declared: dict[str, Any], reason: str) -> None:
-    """Without two wattages that a person answers for there is a reason and no number."""
+    """Without two declared wattages, there is a reason and no number."""
     meter = EstimateMeter({**DECLARED, **declared}, proc(tmp_path, 0, 0))
     before = watts(meter)
     proc(tmp_path, 100, 100)
@@ -152,7 +152,7 @@ def test_estimate_is_unavailable_unless_declared(tmp_path: Path, declared: dict[
 
 
 def test_idle_may_equal_full_load(tmp_path: Path) -> None:
-    """The boundary: a machine that always draws the same."""
+    """A machine that always draws the same."""
     meter = EstimateMeter({**DECLARED, IDLE_POWER_KEY: 300}, proc(tmp_path, 0, 0))
     watts(meter)
     proc(tmp_path, 1, 199)

@@ -1,4 +1,4 @@
-"""The NVML meter on a library that is played: devices, what they support, and which of them are this run's."""
+"""The NVML meter on a double of the library: devices, what they support, and which of them are this run's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.metering.meters.nvml import NvmlMeter
 
 
 class NVMLError(Exception):
-    """As the library's own: not supported, lost, no permission."""
+    """The library's error: not supported, lost, no permission."""
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Device:
 
 
 class Nvml:
-    """The functions that the meter calls, on devices of our making."""
+    """The functions that the meter calls, on devices of the test."""
 
     NVMLError = NVMLError
 
@@ -75,8 +75,8 @@ class Nvml:
 A, B = "GPU-aaaa-1", "GPU-bbbb-2"
 
 
-def test_07_counter_and_power_are_read_side_by_side() -> None:
-    """Both, each by its own id, of one device with one UUID; the counter is class C, sampled power class D."""
+def test_counter_and_power_are_read_side_by_side() -> None:
+    """Both have an id of their own and the device's UUID; the counter is class C, sampled power class D."""
     meter = NvmlMeter(Nvml(Device(A)), visible="0")
 
     specs = {spec.id: spec for spec in meter.specs()}
@@ -87,7 +87,7 @@ def test_07_counter_and_power_are_read_side_by_side() -> None:
     assert {spec.device for spec in specs.values()} == {A}
 
 
-def test_07_device_without_a_counter_has_its_power_only() -> None:
+def test_device_without_a_counter_has_its_power_only() -> None:
     """Before Volta, and on some virtual devices."""
     meter = NvmlMeter(Nvml(Device(A, energy_mj=None)), visible="0")
 
@@ -95,15 +95,15 @@ def test_07_device_without_a_counter_has_its_power_only() -> None:
     assert meter.read() == {f"nvml:{A}:power": 300.0}
 
 
-def test_device_that_tells_nothing_is_a_reason() -> None:
-    """No counter and no power: it cannot be left out in silence."""
+def test_device_that_reports_nothing_is_a_reason() -> None:
+    """No counter and no power: it cannot be left out silently."""
     meter = NvmlMeter(Nvml(Device(A), Device(B, energy_mj=None, power_mw=None)), visible="0,1")
 
     assert meter.probe() == f"{B} reports neither energy nor power"
 
 
 def test_reading_that_fails_is_none() -> None:
-    """A device that is lost for a moment."""
+    """A device that is temporarily lost."""
     device = Device(A)
     meter = NvmlMeter(Nvml(device), visible="0")
     device.energy_mj = None
@@ -126,7 +126,7 @@ def test_reading_that_fails_is_none() -> None:
 def test_visible_devices_are_those_of_cuda(
     visible: str | None, uuids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else's devices are not this run's energy."""
+    """The devices of other users are not this run's energy."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     meter = NvmlMeter(Nvml(Device(A), Device(B)), visible=visible)
 
@@ -150,7 +150,7 @@ def test_visible_devices_are_those_of_cuda(
 def test_what_cannot_be_metered_is_a_reason(
     nvml: Nvml | None, visible: str | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each in one sentence, and without a single number."""
+    """Each in one sentence, and without any number."""
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     meter = NvmlMeter(nvml, visible=visible)
 
@@ -161,12 +161,12 @@ def test_what_cannot_be_metered_is_a_reason(
 
 
 def test_device_that_cannot_be_split_is_metered() -> None:
-    """It answers the question with "not supported"."""
+    """It answers "not supported"."""
     assert NvmlMeter(Nvml(Device(A, mig=None)), visible="0").probe() is None
 
 
-def test_closing_twice_is_well() -> None:
-    """The library is let go of once."""
+def test_closing_twice_is_harmless() -> None:
+    """The library is shut down once."""
     nvml = Nvml(Device(A))
     meter = NvmlMeter(nvml, visible="0")
     meter.close()

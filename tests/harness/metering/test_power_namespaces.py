@@ -1,4 +1,4 @@
-"""Two network namespaces stand for two nodes, joined by a cable of the kernel's; each has a meter of its own."""
+"""Two network namespaces as two nodes, joined by a virtual cable; each has its own meter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.metering.test_recorder import AGENT, ROOT, TOKEN, tree
 
 pytestmark = pytest.mark.slow
 TOOLS = ("unshare", "nsenter", "ip")
-# The second namespace lives as long as a process in it; all of it goes with the first.
+# The second namespace lives as long as its process; everything ends with the first.
 CABLE = """
 set -e
 ip link set lo up
@@ -73,8 +73,8 @@ def is_permitted() -> bool:
 
 
 @pytest.mark.skipif(not is_permitted(), reason="namespaces cannot be made here")
-def test_12_13_two_namespaces_are_added_up_and_a_pulled_cable_voids_the_energy(tmp_path: Path) -> None:
-    """150 and 350 W over a real network stack; then the cable is pulled: void, and the run's seconds are its own."""
+def test_two_namespaces_are_added_up_and_a_pulled_cable_voids_the_energy(tmp_path: Path) -> None:
+    """150 and 350 W over a real network stack; then the cable is pulled: void, and the run's time is not affected."""
     trees = [tree(tmp_path / name, watts) for name, watts in (("own", 150.0), ("other", 350.0))]
     environment = {
         **os.environ,
@@ -93,11 +93,11 @@ def test_12_13_two_namespaces_are_added_up_and_a_pulled_cable_voids_the_energy(t
     )
 
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    whole, cut = told["runs"]
+    found = json.loads(done.stdout)
+    whole, cut = found["runs"]
     assert whole["joules"] == pytest.approx(500 * whole["seconds"], rel=0.1)
     assert (whole["void"], whole["class"]) == ([], "C")
     assert "coverage" in cut["void"]
     assert 2.5 <= cut["seconds"] <= 4
-    assert len(told["said"]) == 1
-    assert "node 1" in told["said"][0]
+    assert len(found["said"]) == 1
+    assert "node 1" in found["said"][0]

@@ -35,7 +35,7 @@ def server(root: Path) -> None:
     zone(root, "dtpm", "dtpm", 5)
 
 
-def test_03_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> None:
+def test_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> None:
     """Core and uncore are inside a package, psys is all of them, the memory-mapped zone is package 0 again."""
     server(tmp_path)
 
@@ -52,8 +52,8 @@ def test_03_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) 
     )
 
 
-def test_specs_say_what_is_metered_and_where_it_wraps(tmp_path: Path) -> None:
-    """Class C counters of joules; each zone has its own range and a device name by which a twin is found."""
+def test_specs_declare_what_is_metered_and_its_range(tmp_path: Path) -> None:
+    """Class C counters of joules; each zone has its own range, and a device name that reveals a twin."""
     server(tmp_path)
 
     specs = {spec.id: spec for spec in PowercapMeter(tmp_path).specs()}
@@ -67,15 +67,15 @@ def test_specs_say_what_is_metered_and_where_it_wraps(tmp_path: Path) -> None:
     assert len({spec.device for spec in specs.values()}) == len(specs)
 
 
-def test_memory_mapped_zone_counts_where_it_is_alone(tmp_path: Path) -> None:
+def test_memory_mapped_zone_counts_if_it_is_the_only_one(tmp_path: Path) -> None:
     """Some kernels show only that one."""
     zone(tmp_path, "intel-rapl-mmio:0", "package-0", 3_000_000)
 
     assert PowercapMeter(tmp_path).read() == {"powercap:package-0": 3.0}
 
 
-def test_04_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> None:
-    """Root reads whatever its mode, so the refusal is played. Half of the packages would look like a frugal machine."""
+def test_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> None:
+    """Root ignores file modes, so the refusal is simulated. Half of the packages would look like a frugal machine."""
     server(tmp_path)
 
     def refusing(path: Path) -> str:
@@ -90,8 +90,8 @@ def test_04_unreadable_counter_is_a_reason_and_not_a_zero(tmp_path: Path) -> Non
     assert "powercap:package-0" in meter.read()
 
 
-def test_04_unreadable_range_is_no_wrap_credit(tmp_path: Path) -> None:
-    """Without a range nobody can say where the counter begins anew."""
+def test_unreadable_range_allows_no_wrap(tmp_path: Path) -> None:
+    """Without a range, it is unknown where the counter wraps."""
     zone(tmp_path, "intel-rapl:0", "package-0", 5, range_uj=None)
 
     (spec,) = PowercapMeter(tmp_path).specs()
@@ -100,8 +100,8 @@ def test_04_unreadable_range_is_no_wrap_credit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("garbage", ["", "nonsense", "-5", "1.5", "\u0661"])
-def test_05_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str) -> None:
-    """One bad answer is one failed reading, whatever it was."""
+def test_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str) -> None:
+    """One bad answer is one failed reading, whatever its content."""
     place = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
     meter = PowercapMeter(tmp_path)
     (place / "energy_uj").write_text(garbage)
@@ -113,7 +113,7 @@ def test_05_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage:
 
 
 def test_zone_that_vanishes_gives_none(tmp_path: Path) -> None:
-    """A driver can be unloaded in the middle of a run."""
+    """A driver can be unloaded during a run."""
     place = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
     meter = PowercapMeter(tmp_path)
     (place / "energy_uj").unlink()
@@ -127,7 +127,7 @@ def test_kernel_without_powercap_is_a_reason(tmp_path: Path) -> None:
 
 
 def test_tree_without_packages_is_a_reason(tmp_path: Path) -> None:
-    """A folder with nothing that can be used in it."""
+    """A folder without any usable zone."""
     zone(tmp_path, "intel-rapl:0", "psys", 1)
 
     assert "no processor package" in str(PowercapMeter(tmp_path).probe())

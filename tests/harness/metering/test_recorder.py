@@ -1,4 +1,4 @@
-"""The recorder with real agents: processes that stand for nodes, each with a powercap tree of its own."""
+"""The recorder with real agents: one process per node, each with its own powercap tree."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWN_AGENT = (sys.executable, "-c", AGENT)
 
 
 def tree(root: Path, watts: float) -> Path:
-    """A package whose counter a thread of the test makes grow."""
+    """A package whose counter is increased by a thread of the test."""
     place = root / "sys/class/powercap/intel-rapl:0"
     place.mkdir(parents=True)
     (place / "name").write_text("package-0")
@@ -97,8 +97,8 @@ def start_agent(port: int, node: int, root: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.usefixtures("environment")
-def test_one_node_is_written_down_from_begin_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that the reader has nothing against, with the joules that were drawn between its first and last reading."""
+def test_one_node_is_recorded_from_begin_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log without defects, with the joules drawn between its first and last reading."""
     root = tree(tmp_path / "tree", 300.0)
     monkeypatch.setenv("TREE", str(root))
     recorder = PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
@@ -124,7 +124,7 @@ def test_one_node_is_written_down_from_begin_to_end(tmp_path: Path, monkeypatch:
 
 @pytest.mark.usefixtures("environment")
 def test_two_runs_have_two_logs_and_one_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent stays; the sequence begins anew. A folder that is there is not written over."""
+    """The agent stays, and the sequence restarts. An existing folder is not overwritten."""
     root = tree(tmp_path / "tree", 300.0)
     monkeypatch.setenv("TREE", str(root))
     recorder = PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
@@ -143,7 +143,7 @@ def test_two_runs_have_two_logs_and_one_agent(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.usefixtures("environment")
 def test_lost_agent_leaves_a_log_that_stops_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node 1 is killed in the middle; node 0 is not touched by it, and nothing waits long."""
+    """Node 1 is killed during the run; node 0 is not affected, and nothing waits long."""
     roots = [tree(tmp_path / name, watts) for name, watts in (("own", 100.0), ("other", 200.0))]
     monkeypatch.setenv("TREE", str(roots[0]))
     port = free_port()
@@ -171,15 +171,15 @@ def test_lost_agent_leaves_a_log_that_stops_there(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.usefixtures("environment")
-def test_meter_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any run; and no process is left."""
+def test_unavailable_meter_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence before any run, and no process is left."""
     monkeypatch.setenv("TREE", str(tmp_path))
     with pytest.raises(UsageError, match=r"--meter: node 0 .*powercap: .*no powercap"):
         PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
 
 
 @pytest.mark.usefixtures("environment")
-def test_agent_without_the_token_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_without_the_token_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger on the port neither joins nor stops the run."""
     roots = [tree(tmp_path / name, 100.0) for name in ("own", "other")]
     monkeypatch.setenv("TREE", str(roots[0]))
@@ -211,10 +211,8 @@ LIMITS = EnergyLimits(min_samples=5)  # of runs of a second
 
 
 @pytest.mark.usefixtures("environment")
-def test_13_energies_of_two_nodes_are_added_and_a_lost_one_voids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two processes stand for nodes of 100 and 250 W, each with a machine of its own; then one is killed."""
+def test_energies_of_two_nodes_are_added_and_a_lost_one_voids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes as nodes of 100 and 250 W on two machines; then one is killed."""
     roots = [tree(tmp_path / name, watts) for name, watts in (("own", 100.0), ("other", 250.0))]
     monkeypatch.setenv("TREE", str(roots[0]))
     port = free_port()
@@ -251,8 +249,8 @@ def test_13_energies_of_two_nodes_are_added_and_a_lost_one_voids(
 
 
 @pytest.mark.usefixtures("environment")
-def test_13_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody starts the agent of node 1 on node 0's machine: found by the machine's id, added once, void."""
+def test_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent of node 1 runs on node 0's machine: found by the machine's id, added once, void."""
     root = tree(tmp_path / "tree", 200.0)
     monkeypatch.setenv("TREE", str(root))
     port = free_port()
@@ -276,8 +274,8 @@ def test_13_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypa
 
 
 @pytest.mark.usefixtures("environment")
-def test_02_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counter of 300 W that begins anew some 50 ms before the run stops, through the real agent."""
+def test_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter of 300 W that wraps about 50 ms before the run stops, through the real agent."""
     root = tree(tmp_path / "tree", 0.0)
     counter = root / "sys/class/powercap/intel-rapl:0/energy_uj"
     wrap_uj = 262_143_328_850
@@ -308,10 +306,10 @@ def test_02_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("environment")
-def test_recorder_that_cannot_write_is_told_of_and_the_run_goes_on(
+def test_recorder_that_cannot_write_is_reported_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder is listed twice: one sentence, no watts, no logs, no exception."""
+    """The folder exists already: one sentence, no watts, no logs, no exception."""
     monkeypatch.setenv("TREE", str(tree(tmp_path / "tree", 100.0)))
     (tmp_path / "power/result_0").mkdir(parents=True)
     said: list[str] = []
@@ -327,7 +325,7 @@ def test_recorder_that_cannot_write_is_told_of_and_the_run_goes_on(
 
 @pytest.mark.usefixtures("environment")
 def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL in the middle of a run: the agent sees the end of the line and goes; the log has whole lines."""
+    """SIGKILL during a run: the connection closes, the agent ends, and the log has whole lines."""
     monkeypatch.setenv("TREE", str(tree(tmp_path / "tree", 100.0)))
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom harness.base.clock import MonotonicClock\n"
@@ -352,10 +350,8 @@ def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.usefixtures("environment")
-def test_unmetered_node_is_an_error_only_where_it_was_asked_for_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`auto` takes what there is, and says what there is not."""
+def test_unmetered_node_is_an_error_only_if_meters_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` uses what there is, and reports what is missing."""
     monkeypatch.setenv("TREE", str(tmp_path))
     with PowerRecorder.start(["powercap"], SYSTEM, is_strict=False, own_agent=OWN_AGENT) as recorder:
         (why,) = recorder.unmetered
@@ -364,8 +360,8 @@ def test_unmetered_node_is_an_error_only_where_it_was_asked_for_by_name(
 
 
 @pytest.mark.usefixtures("environment")
-def test_own_agent_that_fails_is_one_sentence(tmp_path: Path) -> None:
-    """It ends before it has said who it is; nobody waits for minutes."""
+def test_own_agent_that_fails_is_an_error(tmp_path: Path) -> None:
+    """It ends before it says hello; the error comes at once."""
     began = time.monotonic()
     with pytest.raises(TtaError, match="ended at once with status 3"):
         PowerRecorder.start(["powercap"], SYSTEM, own_agent=(sys.executable, "-c", "raise SystemExit(3)"))
@@ -384,8 +380,8 @@ def test_nodes_need_an_address_and_a_token(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("environment")
-def test_agent_with_another_token_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tta agent` that is sent away exits with 2 and a sentence; the run waits for the right one."""
+def test_agent_with_another_token_gets_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rejected `tta agent` exits with 2 and a sentence; the run waits for the right one."""
     roots = [tree(tmp_path / name, 100.0) for name in ("own", "other")]
     monkeypatch.setenv("TREE", str(roots[0]))
     port = free_port()

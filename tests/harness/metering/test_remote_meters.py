@@ -1,4 +1,4 @@
-"""Meters beside the node's own software: the management controller, Redfish, a power distribution unit."""
+"""Out-of-band meters: the management controller, Redfish, a power distribution unit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def raising(error: Exception) -> Callable[[Sequence[str], float], bytes]:
     return run
 
 
-def test_controller_tells_the_instantaneous_watts() -> None:
-    """Not the minimum, the maximum or the average of some period."""
+def test_controller_gives_the_instantaneous_watts() -> None:
+    """Not the minimum, maximum or average over a period."""
     meter = IpmiMeter(run=answering(IPMITOOL))
 
     assert meter.probe() is None
@@ -45,7 +45,7 @@ def test_controller_tells_the_instantaneous_watts() -> None:
 
 
 def test_remote_controller_never_shows_a_password() -> None:
-    """ipmitool takes it from the environment; the command that stands in the log has none."""
+    """ipmitool takes it from the environment; the command in the log does not have it."""
     seen: list[Sequence[str]] = []
 
     def run(command: Sequence[str], timeout_s: float) -> bytes:
@@ -72,7 +72,7 @@ def test_remote_controller_never_shows_a_password() -> None:
         (answering(b"DCMI request failed"), "no power reading"),
     ],
 )
-def test_controller_that_cannot_be_asked_is_a_reason(run: Callable[[Sequence[str], float], bytes], reason: str) -> None:
+def test_controller_that_cannot_be_read_is_a_reason(run: Callable[[Sequence[str], float], bytes], reason: str) -> None:
     """One line, and no number."""
     meter = IpmiMeter(run=run)
 
@@ -101,7 +101,7 @@ def test_calibrated_meter_is_class_a() -> None:
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(2, "x"), subprocess.TimeoutExpired("snmpget", 5)])
-def test_unit_that_cannot_be_asked_is_a_reason(error: Exception) -> None:
+def test_unit_that_cannot_be_read_is_a_reason(error: Exception) -> None:
     """Not installed, or silent."""
     meter = SnmpMeter("pdu", "1.2", run=raising(error))
 
@@ -125,14 +125,14 @@ def test_unit_that_cannot_be_asked_is_a_reason(error: Exception) -> None:
         ("344", None),
     ],
 )
-def test_redfish_resources_that_hold_power(answer: Any, watts: float | None) -> None:
-    """Three resources may; a temperature, an absent value and nonsense are no power."""
+def test_redfish_resources_with_power(answer: Any, watts: float | None) -> None:
+    """Three resources have it; a temperature, an absent value and nonsense do not."""
     assert power_w(answer) == watts
 
 
 @pytest.fixture
 def service() -> Iterator[tuple[str, dict[str, Any]]]:
-    """A Redfish service on this machine; what it answers and what it was asked."""
+    """A Redfish service on this machine: its URL, its answers and its requests."""
     state: dict[str, Any] = {"body": b"{}", "status": 200, "asked": []}
 
     class Handler(BaseHTTPRequestHandler):
@@ -154,7 +154,7 @@ def service() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_redfish_is_read_over_http(service: tuple[str, dict[str, Any]]) -> None:
-    """With the credentials it was given, which do not stand in what is logged."""
+    """With its credentials, which are not in the log."""
     url, state = service
     state["body"] = json.dumps({"PowerWatts": {"Reading": 500}}).encode()
 
@@ -178,7 +178,7 @@ def test_redfish_is_read_over_http(service: tuple[str, dict[str, Any]]) -> None:
 def test_redfish_that_gives_no_power_is_a_reason(
     service: tuple[str, dict[str, Any]], status: int, body: bytes, reason: str
 ) -> None:
-    """Whatever a service may answer."""
+    """Whatever the service answers."""
     url, state = service
     state.update(status=status, body=body)
     meter = RedfishMeter(url)
@@ -187,19 +187,19 @@ def test_redfish_that_gives_no_power_is_a_reason(
     assert list(meter.read().values()) == [None]
 
 
-def test_nobody_listening_is_a_reason() -> None:
-    """The port is free."""
+def test_connection_refused_is_a_reason() -> None:
+    """Nothing listens on the port."""
     assert "refused" in str(RedfishMeter("http://127.0.0.1:9/redfish/v1/x").probe())
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://bmc/x", "bmc/redfish", "https:///x"])
-def test_address_that_is_none_is_refused(url: str) -> None:
+def test_malformed_address_is_refused(url: str) -> None:
     """Before anything is opened."""
     with pytest.raises(UsageError, match="must begin with https"):
         RedfishMeter(url)
 
 
-def test_password_travels_encrypted_only() -> None:
-    """But on this very machine."""
+def test_password_is_sent_encrypted_only() -> None:
+    """Except on this machine itself."""
     with pytest.raises(UsageError, match="over https only"):
         RedfishMeter("http://bmc/redfish/v1/x", "reader", "secret")

@@ -1,4 +1,4 @@
-"""What a recorder does wrong is said once and costs the run's energy; the run goes on."""
+"""Failures of a recorder are reported once and void the run's energy; the run continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import fabricate
 
 
 class ScriptedRecorder:
-    """Writes the power logs of `num_nodes` nodes when it ends, unless something goes wrong before."""
+    """Writes the power logs of `num_nodes` nodes when it ends, unless it fails before."""
 
     source: EnergySource = "measured"
 
@@ -62,14 +62,14 @@ class ScriptedRecorder:
         return self.found
 
 
-def recording(recorder: ScriptedRecorder, folder: Path, said: list[str]) -> RunRecording:
-    return RunRecording(recorder, folder, said.append, 0.5)
+def recording(recorder: ScriptedRecorder, folder: Path, messages: list[str]) -> RunRecording:
+    return RunRecording(recorder, folder, messages.append, 0.5)
 
 
-def test_sound_recording_is_read_back_and_nothing_is_said(tmp_path: Path) -> None:
-    """Watts while it goes on and not before or after; a second end returns nothing."""
-    recorder, said = ScriptedRecorder(2), list[str]()
-    power = recording(recorder, run_folder(tmp_path, 3), said)
+def test_intact_recording_is_read_back_without_messages(tmp_path: Path) -> None:
+    """Watts during the recording and not before or after; a second end returns nothing."""
+    recorder, messages = ScriptedRecorder(2), list[str]()
+    power = recording(recorder, run_folder(tmp_path, 3), messages)
 
     assert (power.source, power.num_nodes, power.watts()) == ("measured", 2, None)
     assert power.end() == ()
@@ -79,50 +79,50 @@ def test_sound_recording_is_read_back_and_nothing_is_said(tmp_path: Path) -> Non
 
     assert [node.path for node in nodes] == [tmp_path / f"power/result_3/node_{number}.txt" for number in (0, 1)]
     assert [node.defects for node in nodes] == [(), ()]
-    assert (power.watts(), power.end(), said) == (None, (), [])
+    assert (power.watts(), power.end(), messages) == (None, (), [])
     assert recorder.calls == ["begin", "end"]
 
 
 @pytest.mark.parametrize("error", [OutputError("out/power: cannot be written: No space"), OSError(28, "No space left")])
-def test_recorder_that_cannot_begin_is_said_and_stopped(tmp_path: Path, error: Exception) -> None:
-    """Also where stopping it fails, too: one sentence, no exception, no watts."""
-    recorder, said = ScriptedRecorder(begin_error=error, end_error=TtaError("gone"), has_logs=False), list[str]()
-    power = recording(recorder, tmp_path / "power", said)
+def test_recorder_that_cannot_begin_is_reported_and_stopped(tmp_path: Path, error: Exception) -> None:
+    """Even if stopping fails too: one sentence, no exception, no watts."""
+    recorder, messages = ScriptedRecorder(begin_error=error, end_error=TtaError("gone"), has_logs=False), list[str]()
+    power = recording(recorder, tmp_path / "power", messages)
 
     power.begin(MonotonicClock(), "ab" * 16)
 
     assert (power.watts(), power.end()) == (None, ())
     assert recorder.calls == ["begin", "end"]
-    assert said == [f"power: {error}; the energy of this run is not measured"]
+    assert messages == [f"power: {error}; the energy of this run is not measured"]
 
 
 @pytest.mark.parametrize("error", [TtaError("node 1 is gone"), OSError(5, "Input/output error")])
-def test_recorder_that_cannot_end_is_said_and_its_logs_are_read(tmp_path: Path, error: Exception) -> None:
-    """What was written until then is there to be judged."""
-    recorder, said = ScriptedRecorder(end_error=error, faults=("node 0: its log cannot be written",)), list[str]()
-    power = recording(recorder, tmp_path / "power", said)
+def test_recorder_that_cannot_end_is_reported_and_its_logs_are_read(tmp_path: Path, error: Exception) -> None:
+    """What was written until then can be judged."""
+    recorder, messages = ScriptedRecorder(end_error=error, faults=("node 0: its log cannot be written",)), list[str]()
+    power = recording(recorder, tmp_path / "power", messages)
     power.begin(MonotonicClock(), "ab" * 16)
 
     assert len(power.end()) == 1
-    assert said == [
+    assert messages == [
         f"power: {error}; node 0: its log cannot be written; the energy of this run is void, its time is not affected"
     ]
 
 
-def test_logs_that_cannot_be_read_back_are_said(tmp_path: Path) -> None:
-    """The folder was deleted while the run went on: no nodes, one sentence with the place."""
-    said: list[str] = []
-    power = recording(ScriptedRecorder(has_logs=False), tmp_path / "power", said)
+def test_logs_that_cannot_be_read_back_are_reported(tmp_path: Path) -> None:
+    """The folder was deleted during the run: no nodes, one sentence with the path."""
+    messages: list[str] = []
+    power = recording(ScriptedRecorder(has_logs=False), tmp_path / "power", messages)
     power.begin(MonotonicClock(), "ab" * 16)
 
     assert power.end() == ()
-    (sentence,) = said
+    (sentence,) = messages
     assert sentence.startswith(f"power: {tmp_path}/power: cannot be read: No such file")
     assert sentence.endswith("the energy of this run is void, its time is not affected")
 
 
 def test_run_without_a_meter_is_silent() -> None:
-    """No watts, no nodes, and nothing to say of it."""
+    """No watts, no nodes, no message."""
     power = NotMetered()
     power.begin(MonotonicClock(), "ab" * 16)
 
@@ -130,39 +130,39 @@ def test_run_without_a_meter_is_silent() -> None:
 
 
 def test_idle_baseline_is_the_mean_power_of_all_nodes(tmp_path: Path) -> None:
-    """It takes the time that was asked for; two nodes of 80 W are 160 W."""
-    said: list[str] = []
+    """It takes the requested time; two nodes of 80 W are 160 W."""
+    messages: list[str] = []
     began = time.monotonic()
 
-    watts = record_idle(recording(ScriptedRecorder(2), idle_folder(tmp_path), said), "ab" * 16, 0.15, lambda: False)
+    watts = record_idle(recording(ScriptedRecorder(2), idle_folder(tmp_path), messages), "ab" * 16, 0.15, lambda: False)
 
     assert time.monotonic() - began >= 0.15
     assert watts == pytest.approx(160.0)
-    assert said == []
+    assert messages == []
     assert has_idle(tmp_path)
 
 
-def after(looks: int) -> Callable[[], bool]:
-    """A signal that has come at the nth look."""
+def after(polls: int) -> Callable[[], bool]:
+    """A signal that arrives after n polls."""
     counted = itertools.count(1)
-    return lambda: next(counted) > looks
+    return lambda: next(counted) > polls
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-def test_signal_ends_the_idle_baseline_at_once(tmp_path: Path, looks: int) -> None:
-    """Ctrl-C in a minute of waiting is obeyed, and the recorder is let go."""
+@pytest.mark.parametrize("polls", [0, 1])
+def test_signal_ends_the_idle_baseline_at_once(tmp_path: Path, polls: int) -> None:
+    """Ctrl-C ends a minute of waiting, and the recorder ends."""
     recorder = ScriptedRecorder()
     began = time.monotonic()
 
     with pytest.raises(Interrupted):
-        record_idle(recording(recorder, idle_folder(tmp_path), []), "ab" * 16, 60.0, after(looks))
+        record_idle(recording(recorder, idle_folder(tmp_path), []), "ab" * 16, 60.0, after(polls))
 
     assert time.monotonic() - began < 10
     assert recorder.calls == ["begin", "end"]
 
 
-def test_idle_baseline_that_was_broken_off_is_measured_anew(tmp_path: Path) -> None:
-    """There is one only if every node's log has its stop."""
+def test_interrupted_idle_baseline_does_not_count(tmp_path: Path) -> None:
+    """It is complete only if every node's log has its stop."""
     assert not has_idle(tmp_path)
     fabricate.write_idle(tmp_path, "node", 2)
     assert has_idle(tmp_path)

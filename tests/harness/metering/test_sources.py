@@ -1,4 +1,4 @@
-"""Meters in a network as a file describes them, and zeus with modules that are played."""
+"""Meters described by a file, and zeus with doubles of its modules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ meters:
 
 
 def test_file_names_every_kind_of_meter(tmp_path: Path) -> None:
-    """Each with its node; what is not said has its default, and beside them stand meters by name."""
+    """Each with its node and its defaults, together with meters by name."""
     path = tmp_path / "meters.yaml"
     path.write_text(FILE)
 
@@ -48,8 +48,8 @@ def test_file_names_every_kind_of_meter(tmp_path: Path) -> None:
     )
 
 
-def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
-    """An estimate is never taken unasked."""
+def test_auto_is_every_local_meter_and_none_is_nothing() -> None:
+    """An estimate is used only if requested by name."""
     auto = session.meter_plan(MeterRequest("auto"))
 
     assert auto is not None
@@ -81,8 +81,8 @@ def test_auto_is_all_that_measures_and_none_is_nothing() -> None:
         ({"meters": [{"kind": "ipmi", "host": "x"}, {"kind": "ipmi", "host": "x"}]}, "is listed twice"),
     ],
 )
-def test_file_that_is_none_is_one_sentence(content: dict[str, Any], message: str) -> None:
-    """With the place in the file."""
+def test_malformed_file_is_an_error(content: dict[str, Any], message: str) -> None:
+    """One sentence with the place in the file."""
     with pytest.raises((RulesError, UsageError), match=message) as raised:
         sources_of(content, "meters.yaml", build)
 
@@ -99,8 +99,8 @@ def test_file_that_is_none_is_one_sentence(content: dict[str, Any], message: str
         LocalSource("nvml", node=1),
     ],
 )
-def test_a_source_reaches_a_nodes_agent_as_it_was_meant(source: Source) -> None:
-    """It goes there as JSON, kind and all; what it must not be, it must not be there either."""
+def test_a_source_reaches_a_nodes_agent_unchanged(source: Source) -> None:
+    """It is sent as JSON, with its kind; the agent validates it again."""
     sent = json.loads(json.dumps(dataclasses.asdict(source)))
 
     assert source_of(sent, "a source of power") == source
@@ -110,14 +110,14 @@ def test_a_source_reaches_a_nodes_agent_as_it_was_meant(source: Source) -> None:
         source_of({**sent, "shell": "true"}, "a source of power")
 
 
-def test_a_source_that_lacks_something_is_one_sentence_at_the_agent() -> None:
-    """Named with what is missing."""
+def test_an_incomplete_source_is_an_error_at_the_agent() -> None:
+    """One sentence with what is missing."""
     with pytest.raises(RulesError, match=r"a source of power: .*missing .*'oid'"):
         source_of({"kind": "snmp", "host": "pdu1"}, "a source of power")
 
 
 def test_password_comes_from_the_environment_by_name() -> None:
-    """A variable that is not there is a reason; the password stands in no declaration."""
+    """A variable that is not set is an error; the password is in no declaration."""
     source = RedfishSource("https://bmc7/x", "reader", "PW")
     with pytest.raises(UsageError, match="variable PW for the password is not set"):
         open_source(source, {}, {})
@@ -128,14 +128,14 @@ def test_password_comes_from_the_environment_by_name() -> None:
     assert open_source(IpmiSource("bmc8", password_env="PW"), {}, {"PW": "secret"}).specs()[0].device == "bmc8"
 
 
-def test_certificates_that_are_not_there_are_one_sentence() -> None:
-    """Named, before anything is asked."""
+def test_missing_certificates_are_an_error() -> None:
+    """Named before any request."""
     with pytest.raises(TtaError, match=r"ca_file nowhere\.pem: No such file"):
         open_source(RedfishSource("https://bmc7/x", ca_file="nowhere.pem"), {}, {})
 
 
 class BaseGPUError(Exception):
-    """As zeus's own."""
+    """Like zeus's own."""
 
 
 class InitError(BaseGPUError):
@@ -143,11 +143,11 @@ class InitError(BaseGPUError):
 
 
 class BaseSoCError(Exception):
-    """As zeus's own."""
+    """Like zeus's own."""
 
 
 class AMDGPU:
-    """A device as zeus 0.16 shows it."""
+    """A device in zeus 0.16."""
 
     def __init__(self, name: str = "MI300X", mj: float | None = 5_000.0, is_supported: bool = True) -> None:
         self.name, self.mj, self.is_supported = name, mj, is_supported
@@ -165,18 +165,18 @@ class AMDGPU:
 
 
 class NVIDIAGPU(AMDGPU):
-    """A device of the other maker."""
+    """A device of the other vendor."""
 
 
 class OldGPU:
-    """Before the names were changed."""
+    """From before the names changed."""
 
     def getTotalEnergyConsumption(self) -> int:
         return 1
 
 
 def zeus(gpus: list[Any] | None, chip: Any = None) -> Any:
-    """What imports the modules that the meter asks for; gpus None: neither library is there."""
+    """An importer of the modules that the meter needs; gpus None: neither library is installed."""
 
     def get_gpus() -> Any:
         if gpus is None:
@@ -200,8 +200,8 @@ def absent(name: str) -> Any:
     raise ImportError(name)
 
 
-def test_07_zeus_reads_the_counters_of_amd_devices() -> None:
-    """Millijoules since the driver was loaded; a read that fails is none, and the next is good."""
+def test_zeus_reads_the_counters_of_amd_devices() -> None:
+    """Millijoules since the driver was loaded; a failed read is None, and the next is good."""
     first, second = AMDGPU(), AMDGPU(mj=7_000.0)
     meter = ZeusMeter(zeus([first, second]))
 
@@ -214,7 +214,7 @@ def test_07_zeus_reads_the_counters_of_amd_devices() -> None:
 
 
 def test_second_half_of_a_split_device_is_in_the_first_half() -> None:
-    """AMD's driver tells the power of both chips of an MI250 at the first."""
+    """AMD's driver reports the power of both chips of an MI250 for the first."""
     meter = ZeusMeter(zeus([AMDGPU("MI250X"), AMDGPU("MI250X", is_supported=False)]))
 
     assert meter.probe() is None
@@ -234,7 +234,7 @@ class Chip:
 
 
 def test_apple_has_parts_and_jetson_a_whole() -> None:
-    """Cores lie inside the processor and are left out; what zeus sums up of polled power is class D."""
+    """Cores are inside the processor and left out; power that zeus polls and sums up is class D."""
     apple = Chip(cpu_total_mj=2_000, gpu_mj=500, ane_mj=None, dram_mj=250, performance_cores_mj=[1_000])
     jetson = Chip(cpu_energy_mj=1_000.0, gpu_energy_mj=2_000.0, total_energy_mj=4_000.0)
 
@@ -261,8 +261,8 @@ def test_apple_has_parts_and_jetson_a_whole() -> None:
         (zeus(None, Chip(cpu_total_mj=None, gpu_mj=None)), "no energy counter here"),
     ],
 )
-def test_01_zeus_without_a_device_is_a_reason_and_not_a_zero(load: Any, reason: str) -> None:
-    """It would say 0 J without a word, and win every ranking."""
+def test_zeus_without_a_device_is_a_reason_and_not_a_zero(load: Any, reason: str) -> None:
+    """zeus would silently give 0 J, which wins every ranking."""
     meter = ZeusMeter(load)
 
     assert reason in str(meter.probe())

@@ -20,7 +20,7 @@ from harness.submission.result import find_results
 from tests import mlperflog
 from tests.mlperflog import find
 from tests.rules.box import TODAY
-from tests.rules.roundbox import ROUND, RoundBox, law
+from tests.rules.roundbox import ROUND, RoundBox, round_rules
 
 # MLPerf training rules, "Appendix: RCP Examples".
 EXAMPLE: dict[int, Sequence[float]] = {
@@ -276,7 +276,7 @@ def test_a_seed_is_a_whole_number_or_a_text_of_one(value: object, number: int | 
 @pytest.mark.parametrize("name", ["0.7.0", "1.0.0", "4.0.0", "4.1.0", "6.0.0"])
 def test_a_later_rule_judges_no_earlier_round(name: str) -> None:
     """Seeds and status words from 4.1 on; reference convergence from 1.0 on."""
-    in_force = set(law(f"mlperf_training/{name}").codes)
+    in_force = set(round_rules(f"mlperf_training/{name}").codes)
     version = tuple(int(part) for part in name.split("."))
 
     assert ({"MLR006", "MLR007", "MLR008"} <= in_force) == (version >= (4, 1, 0))
@@ -297,7 +297,7 @@ def test_bert_may_count_in_epochs_and_say_its_samples_apart(tmp_path: Path) -> N
 
 def test_stable_diffusion_counts_to_the_first_evaluation_that_passes(tmp_path: Path) -> None:
     """FID and CLIP stand apart; at 2,000 samples only FID is good enough, at 3,000 and 4,000 both."""
-    round_ = law("mlperf_training/4.0.0").round
+    round_ = round_rules("mlperf_training/4.0.0").round
     assert round_ is not None
     log = [mlperflog.Entry(0.0, "run_start", None, mlperflog.START)]
     for samples, fid, clip in ((2000, 80.0, 0.1), (4000, 70.0, 0.2), (3000, 85.0, 0.16)):
@@ -349,7 +349,7 @@ def test_a_benchmark_that_is_none_has_no_score(tmp_path: Path) -> None:
 def test_a_score_is_kept_for_the_same_runs_in_the_same_round(tmp_path: Path) -> None:
     """And for nothing else."""
     box = RoundBox(tmp_path)
-    round_, other = box.ruleset.round, law("mlperf_training/5.0.0").round
+    round_, other = box.ruleset.round, round_rules("mlperf_training/5.0.0").round
     assert round_ is not None
     assert other is not None
     result = box.result()
@@ -483,7 +483,7 @@ def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
     stop = find(log, "run_stop")
     log.append(mlperflog.Entry(stop.at_s, "run_stop", None, mlperflog.STOP, {"status": "aborted"}))
     log.append(mlperflog.Entry(stop.at_s, "opt_name", "sgd"))
-    round_ = law().round
+    round_ = round_rules().round
     assert round_ is not None
     mine = read(tmp_path, log)
 
@@ -493,7 +493,7 @@ def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
 
 def test_what_passes_after_run_stop_or_does_not_say_where_is_not_the_first(tmp_path: Path) -> None:
     """2,500 after the end, and one nowhere, leave 3,000."""
-    round_ = law("mlperf_training/4.0.0").round
+    round_ = round_rules("mlperf_training/4.0.0").round
     assert round_ is not None
     log = [mlperflog.Entry(0.0, "run_start", None, mlperflog.START)]
     for samples in ("nowhere", 3000, 2500):
@@ -527,7 +527,7 @@ def test_the_table_says_why_a_result_is_not_ranked(tmp_path: Path, capsys: pytes
 
 def test_evaluations_that_count_as_one_and_have_no_target_do_not_pass(tmp_path: Path) -> None:
     """In a division that has no page, as in a round that asks nothing of them."""
-    round_ = law("mlperf_training/4.0.0").round
+    round_ = round_rules("mlperf_training/4.0.0").round
     assert round_ is not None
     log = [
         mlperflog.Entry(1.0, "eval_accuracy", value, metadata={"samples_count": 2000, "metric": metric})
@@ -556,7 +556,7 @@ def test_more_than_can_be_counted_is_no_amount(samples: float, amount: float | N
     log = mlperflog.retinanet()
     mlperflog.drop(log, "global_batch_size")
     find(log, "eval_accuracy", 4).metadata["samples_count"] = samples
-    round_ = law("mlperf_training/5.1.0").round
+    round_ = round_rules("mlperf_training/5.1.0").round
     assert round_ is not None
 
     assert mlperf_score.round_run(read(tmp_path, log), benchmark({}, "llama31_8b"), round_).amount == amount
@@ -578,7 +578,7 @@ def test_what_stands_after_the_last_run_stop_is_not_where_the_run_ended(tmp_path
 
 def test_evaluations_that_count_as_one_are_looked_at_up_to_the_last_run_stop(tmp_path: Path) -> None:
     """What passes between two marks counts; without a mark nothing does."""
-    round_ = law("mlperf_training/4.0.0").round
+    round_ = round_rules("mlperf_training/4.0.0").round
     assert round_ is not None
     stop = mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"})
     passing = [

@@ -1,4 +1,4 @@
-"""Prepared data: made once, whole or not at all, verified before every result."""
+"""Prepared data: created once, completely or not at all, and verified before every result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def two_files(folder: Path) -> None:
 
 @dataclass
 class Maker:
-    """A workload whose preparation is `make`; counts how often it was asked."""
+    """A workload whose preparation is `make`; counts its calls."""
 
     make: Callable[[Path], None] = two_files
     name: str = "toy"
@@ -48,7 +48,7 @@ class Maker:
 
 
 def test_data_are_made_once_and_described(tmp_path: Path) -> None:
-    """The second time they are only verified; the metadata is what the workload wrote."""
+    """The second call only verifies them; the metadata is that of the workload."""
     maker = Maker()
 
     first = data_cache.prepare(maker, "mini", tmp_path)
@@ -90,7 +90,7 @@ def test_digest_moves_with_any_change(tmp_path: Path, change: str) -> None:
 
 
 def test_file_that_did_not_move_is_not_read_again(tmp_path: Path) -> None:
-    """Same size and time stamp: the digest of the last time stands."""
+    """With the same size and timestamp, the stored digest is used."""
     before = data_cache.prepare(Maker(), "mini", tmp_path)
     train = before.path / "part" / "train.bin"
     stamp = train.stat().st_mtime_ns
@@ -116,7 +116,7 @@ def test_file_that_did_not_move_is_not_read_again(tmp_path: Path) -> None:
     ids=lambda content: content[:20],
 )
 def test_spoilt_digests_cost_only_time(tmp_path: Path, content: str) -> None:
-    """What was noted the last time is a convenience; if it is nonsense, everything is read."""
+    """Stored digests only save time; if they are invalid, every file is read."""
     before = data_cache.prepare(Maker(), "mini", tmp_path)
     (before.path.parent / "digests.json").write_text(content)
 
@@ -125,7 +125,7 @@ def test_spoilt_digests_cost_only_time(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "5", "null", "\udcff", "[" * 100_000])
 def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: str) -> None:
-    """The sentence says what to delete."""
+    """The message says what to delete."""
     data = data_cache.prepare(Maker(), "mini", tmp_path)
     (data.path / "metadata.json").write_bytes(content.encode(errors="surrogateescape"))
 
@@ -134,18 +134,18 @@ def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: str) -> 
 
 
 def test_missing_metadata_is_a_damaged_data_set(tmp_path: Path) -> None:
-    """A workload that forgets it."""
+    """The workload did not write it."""
     with pytest.raises(DataError, match=r"metadata\.json: cannot be read"):
         data_cache.prepare(Maker(lambda folder: None), "mini", tmp_path)
 
 
 class BoomError(Exception):
-    """What a preparation dies of."""
+    """A preparation fails in each of these ways."""
 
 
 @pytest.mark.parametrize("error", [BoomError(), KeyboardInterrupt(), DataError("no network")])
 def test_preparation_that_fails_leaves_nothing_that_looks_like_data(tmp_path: Path, error: BaseException) -> None:
-    """The next one begins anew, and succeeds."""
+    """The next call starts over and succeeds."""
 
     def fail(folder: Path) -> None:
         two_files(folder)
@@ -199,7 +199,7 @@ def test_two_preparations_at_once_make_one(tmp_path: Path) -> None:
 
 
 def test_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """TTA_DATA, else the user's cache folder; an empty variable is none."""
+    """TTA_DATA, or the user's cache folder; an empty variable does not count."""
     monkeypatch.setenv("TTA_DATA", "/data")
     assert data_cache.default_cache() == Path("/data")
     monkeypatch.setenv("TTA_DATA", "")
@@ -211,14 +211,14 @@ def test_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_cache_clear_says_what_was_asked_for(tmp_path: Path) -> None:
-    """Every file, or not every file; never more than was done."""
+    """Every file or not; never more than was done."""
     data = data_cache.prepare(Maker(), "mini", tmp_path)
 
     assert data_cache.drop_caches(data.path) == (True, {"method": "posix_fadvise", "num_files": 2})
 
 
 def test_noted_digests_are_json(tmp_path: Path) -> None:
-    """Size, time stamp and SHA-256 of each file."""
+    """Size, timestamp and SHA-256 of each file."""
     data = data_cache.prepare(Maker(), "mini", tmp_path)
 
     noted = json.loads((data.path.parent / "digests.json").read_text())
@@ -227,7 +227,7 @@ def test_noted_digests_are_json(tmp_path: Path) -> None:
 
 
 def test_downloads_are_kept_when_preparing_fails(tmp_path: Path) -> None:
-    """The next attempt finds them beside its own folder, and they are no part of the data."""
+    """The next attempt finds them next to its folder, and they are not part of the data."""
 
     def fetch_and_fail(folder: Path) -> None:
         (folder.parent / "downloads").mkdir()
@@ -248,7 +248,7 @@ def test_downloads_are_kept_when_preparing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_prepared", [True, False])
 def test_leftovers_of_a_killed_preparation_are_tidied(tmp_path: Path, is_prepared: bool) -> None:
-    """By the next call, whether the data are there by now or not."""
+    """The next call removes it, whether or not the data are complete."""
     if is_prepared:
         data_cache.prepare(Maker(), "mini", tmp_path)
     left = tmp_path / "toy_mini" / "preparing-abcd1234"
@@ -261,7 +261,7 @@ def test_leftovers_of_a_killed_preparation_are_tidied(tmp_path: Path, is_prepare
 
 
 def test_preparation_that_is_going_on_is_not_tidied(tmp_path: Path) -> None:
-    """The tidying waits for the lock, too."""
+    """Removal waits for the lock."""
     is_inside, may_go_on = threading.Event(), threading.Event()
 
     def slow(folder: Path) -> None:
@@ -289,7 +289,7 @@ def test_preparation_that_is_going_on_is_not_tidied(tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Makes everything below a folder unwritable, for root as well: opening for writing and making folders fail."""
+    """Make everything below a folder read-only, also for root: opening for writing and creating folders fail."""
 
     def forbid(folder: Path) -> None:
         def refused(path: Path) -> bool:
@@ -316,7 +316,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 def test_cache_that_cannot_be_written_is_good_for_reading(
     tmp_path: Path, read_only: Callable[[Path], None], has_digests: bool
 ) -> None:
-    """Complete data on a shared, read-only disk: verified, and nothing is written there."""
+    """Complete data on a shared read-only disk are verified, and nothing is written."""
     before = data_cache.prepare(Maker(), "mini", tmp_path / "shared")
     folder = tmp_path / "shared" / "toy_mini"
     (folder / "lock").unlink()
@@ -334,7 +334,7 @@ def test_cache_that_cannot_be_written_is_good_for_reading(
 
 
 def test_damage_in_a_cache_that_cannot_be_written_is_seen(tmp_path: Path, read_only: Callable[[Path], None]) -> None:
-    """Its digest is taken each time, so it is another."""
+    """Its digest is computed each time, so it differs."""
     before = data_cache.prepare(Maker(), "mini", tmp_path / "shared")
     (tmp_path / "shared" / "toy_mini" / "digests.json").unlink()
     (before.path / "part" / "train.bin").write_bytes(b"tra1n")
@@ -346,7 +346,7 @@ def test_damage_in_a_cache_that_cannot_be_written_is_seen(tmp_path: Path, read_o
 def test_cache_that_can_neither_be_written_nor_read_is_an_output_error(
     tmp_path: Path, read_only: Callable[[Path], None]
 ) -> None:
-    """A read-only disk without the data: what is missing cannot be made there."""
+    """Missing data cannot be prepared on a read-only disk."""
     (tmp_path / "shared").mkdir()
     read_only(tmp_path / "shared")
 
@@ -355,7 +355,7 @@ def test_cache_that_can_neither_be_written_nor_read_is_an_output_error(
 
 
 def test_digests_that_cannot_be_noted_cost_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full by the time the data are complete."""
+    """The disk is full when the data are complete."""
 
     def full(self: Path, *arguments: Any, **options: Any) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", str(self))
@@ -369,7 +369,7 @@ def test_digests_that_cannot_be_noted_cost_only_time(tmp_path: Path, monkeypatch
 
 
 def test_data_that_cannot_be_read_are_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bad block in one file: the sentence names it, and there is no digest of the rest."""
+    """A bad block in one file: the message names it, and no digest is returned."""
 
     def digest(path: Path) -> str:
         if path.name == "train.bin":
@@ -383,7 +383,7 @@ def test_data_that_cannot_be_read_are_damaged(tmp_path: Path, monkeypatch: pytes
 
 
 def test_cache_that_was_not_cleared_is_never_called_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that does not take the request for one of two files: one was asked for, and it is said."""
+    """A file system that refuses the request for one of two files: the log counts one."""
     data = data_cache.prepare(Maker(), "mini", tmp_path)
     calls: list[int] = []
 

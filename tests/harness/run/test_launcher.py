@@ -1,4 +1,4 @@
-"""The referee with real worker processes, killed and misbehaving: the log stays sound, and nobody is left behind."""
+"""The referee with real worker processes, killed or misbehaving: the log stays sound, and no process is left."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 
 
 def ended(running: Running) -> tuple[int, RunLog, dict[str, Any]]:
-    """Exit status, log and the metadata of run_stop, after looking for anything that a run must never leave."""
+    """Exit status, log and the metadata of run_stop, after a check for defects and processes left behind."""
     status = running.wait()
     log = run_log.read(running.folder / "out" / "result_0.txt")
     assert log.defects == ()
@@ -54,7 +54,7 @@ def test_run_without_a_fault_spends_its_budget(start: Callable[..., Running]) ->
 
 
 def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., Running]) -> None:
-    """The run is over and whole, but no other one begins: 130."""
+    """The run is complete, but the next one does not start: 130."""
     running = start("close:hang", "--runs", "2")
     assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "tta_end"))
     running.process.send_signal(signal.SIGINT)
@@ -70,8 +70,8 @@ def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., 
     [
         ("train:memory", "oom", "MemoryError: no room"),
         ("evaluate:error", "crashed", "ValueError: boom"),
-        ("train:exit", "crashed", "ended in the middle of its work"),
-        ("prepare:quit", "crashed", "ended in the middle of its work"),
+        ("train:exit", "crashed", "ended while it was working"),
+        ("prepare:quit", "crashed", "ended while it was working"),
         ("train:SIGKILL", "crashed", "killed by SIGKILL"),
         ("start:SIGSEGV", "crashed", "killed by SIGSEGV"),
         ("evaluate:SIGTERM", "crashed", "killed by SIGTERM"),
@@ -88,7 +88,7 @@ def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., 
 def test_worker_that_goes_wrong_ends_the_run_with_its_reason(
     start: Callable[..., Running], fault: str, reason: str, evidence: str
 ) -> None:
-    """Raises, exits, is killed, answers nonsense, prints nonsense: 1, a sound log, the reason, nobody left."""
+    """The session raises, exits, is killed, answers or prints garbage: 1, a sound log, the reason, no process left."""
     status, log, stop = ended(start(fault))
 
     assert (status, stop["status"], stop["reason"]) == (1, "aborted", reason), stop
@@ -97,7 +97,7 @@ def test_worker_that_goes_wrong_ends_the_run_with_its_reason(
 
 
 def test_worker_that_hangs_is_ended_after_budget_and_grace(start: Callable[..., Running], tmp_path: Path) -> None:
-    """A second of budget, two of grace."""
+    """One second of budget, two of grace."""
     rules = tmp_path / "toy_rules" / "toy.yaml"
     rules.write_text(rules.read_text().replace("max_seconds: 30", "max_seconds: 1"))
 
@@ -111,7 +111,7 @@ def test_worker_that_hangs_is_ended_after_budget_and_grace(start: Callable[..., 
 def test_worker_that_refuses_its_input_is_the_callers_error(
     start: Callable[..., Running], fault: str, message: str
 ) -> None:
-    """2 and the workload's own sentence."""
+    """2 and the message of the workload."""
     running = start(fault)
     status, _, stop = ended(running)
 
@@ -141,7 +141,7 @@ MOMENTS = {
 def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
     start: Callable[..., Running], moment: str, victim: str
 ) -> None:
-    """SIGKILL at any moment: 1, aborted, crashed, every line whole, nobody left."""
+    """SIGKILL at any moment: 1, aborted, crashed, every line complete, no process left."""
     running = start("none", "pause_s=0.5")
     log_path = running.folder / "out" / "result_0.txt"
     assert until(lambda: MOMENTS[moment](running, log_path))
@@ -156,7 +156,7 @@ def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
 
 @pytest.mark.parametrize("moment", ["starting", "init", "block"])
 def test_killed_referee_leaves_a_log_without_an_end_and_no_process(start: Callable[..., Running], moment: str) -> None:
-    """What was written stands, nothing claims that the run finished, and the workers die with it."""
+    """The log keeps its lines without an end, and the workers die with the referee."""
     running = start("none", "pause_s=0.5")
     log_path = running.folder / "out" / "result_0.txt"
     assert until(lambda: MOMENTS[moment](running, log_path))
@@ -180,7 +180,7 @@ def test_killed_referee_leaves_a_log_without_an_end_and_no_process(start: Callab
     ],
 )
 def test_interrupted_referee_closes_the_log(start: Callable[..., Running], moment: str, number: int) -> None:
-    """130, aborted, interrupted, nobody left; also in the middle of a block that does not end."""
+    """130, aborted, interrupted, no process left; also during a block that does not end."""
     running = start("train:hang" if moment == "block" else "none", "pause_s=0.5")
     log_path = running.folder / "out" / "result_0.txt"
     condition = MOMENTS[moment] if moment != "block" else lambda running, log: has_event(log, "block_start")
@@ -194,7 +194,7 @@ def test_interrupted_referee_closes_the_log(start: Callable[..., Running], momen
 
 
 def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]) -> None:
-    """--resume puts the broken log aside, deletes nothing, and runs it anew."""
+    """--resume moves the unfinished log aside, deletes nothing, and repeats the run."""
     running = start("none", "pause_s=0.5")
     assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "block_start"))
     running.process.kill()
@@ -210,7 +210,7 @@ def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]
 def test_long_name_of_the_folder_for_temporary_files_does_not_matter(
     start: Callable[..., Running], tmp_path: Path
 ) -> None:
-    """A Unix socket's path has at most 107 bytes; a cluster's TMPDIR may have more."""
+    """The path of a Unix socket has at most 107 bytes; the TMPDIR of a cluster may be longer."""
     place = tmp_path / ("x" * 120)
     place.mkdir()
 
@@ -221,7 +221,7 @@ def test_long_name_of_the_folder_for_temporary_files_does_not_matter(
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running], unbuffered: str) -> None:
-    """`tta run ... 2>&1 | head -1`: the run goes on and is written to its end."""
+    """`tta run ... 2>&1 | head -1`: the run continues, and its log is complete."""
     running = start("none", "pause_s=0.2", environment={"PYTHONUNBUFFERED": unbuffered})
     assert running.process.stderr is not None
     assert running.process.stdout is not None
@@ -237,7 +237,7 @@ def test_reader_that_goes_away_does_not_end_the_run(start: Callable[..., Running
 
 @pytest.mark.parametrize(("fault", "reason"), [("none", "budget"), ("train:SIGKILL", "crashed")])
 def test_two_processes_are_one_world(start: Callable[..., Running], fault: str, reason: str) -> None:
-    """Both say who they are; if one is killed, neither is left."""
+    """Both describe themselves; if one is killed, neither is left."""
     status, log, stop = ended(start(fault, "--devices", "2"))
 
     assert (status, stop["reason"]) == (1, reason)

@@ -1,4 +1,4 @@
-"""Facts from a /proc and /sys that the test brings: what is absent or garbled is None and hides nothing else."""
+"""Facts from a test's own /proc and /sys: one that is absent or garbled is None and hides no other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X86 = "processor\t: {n}\nmodel name\t: Example(R) 9000 CPU @ 3.00GHz\ncpu MHz\t\
 
 
 def plant(root: Path, files: dict[str, str | bytes]) -> Path:
-    """The files below `root`, with the folders they need."""
+    """Write the files below `root`, with their folders."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def plant(root: Path, files: dict[str, str | bytes]) -> Path:
 
 
 def server(root: Path) -> Path:
-    """Two sockets of two cores of two threads, with everything a kernel says of them."""
+    """Two sockets of two cores of two threads, with everything that a kernel reports."""
     files: dict[str, str | bytes] = {
         "proc/cpuinfo": "".join(X86.format(n=n) for n in range(8)),
         "proc/meminfo": "MemTotal:       65536 kB\nMemFree: 1 kB\nMemAvailable:   32768 kB\n",
@@ -95,7 +95,7 @@ def machine(root: Path, accelerators: Accelerators | None = None) -> Machine:
 
 
 def test_server_is_read_whole(tmp_path: Path) -> None:
-    """Counts are over all sockets; caches are counted by who shares them."""
+    """Counts are over all sockets; caches are counted once per group that shares them."""
     processor = read_processor(server(tmp_path))
 
     assert processor.model == "Example(R) 9000 CPU @ 3.00GHz"
@@ -107,7 +107,7 @@ def test_server_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_rest_of_the_server_is_read(tmp_path: Path) -> None:
-    """Interfaces are those with hardware behind them; an Ethernet port of an adapter is not listed twice."""
+    """Only interfaces with hardware are listed; an Ethernet port of an adapter is not listed twice."""
     found = machine(server(tmp_path))
 
     assert [(link.name, link.speed_mbps) for link in found.interfaces] == [
@@ -122,7 +122,7 @@ def test_rest_of_the_server_is_read(tmp_path: Path) -> None:
 
 
 def test_empty_root_is_a_machine_of_unknowns(tmp_path: Path) -> None:
-    """No file is needed; every fact is then None, and the description says unknown."""
+    """Without any file every fact is None, and the description has unknown."""
     found = machine(tmp_path)
     described = system_description(found, "acme")
 
@@ -150,7 +150,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("content", GARBAGE)
 def test_garbled_files_never_stop_the_look(tmp_path: Path, content: bytes) -> None:
-    """Whatever any single file says, the rest is read and a description can be made."""
+    """Whatever one file has, the rest is read, and the description is complete."""
     server(tmp_path)
     for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
         path.write_bytes(content)
@@ -162,7 +162,7 @@ def test_garbled_files_never_stop_the_look(tmp_path: Path, content: bytes) -> No
 
 
 def test_one_garbled_file_hides_no_other(tmp_path: Path) -> None:
-    """A broken frequency leaves the frequency of now; a broken cache leaves the other caches."""
+    """An invalid maximum frequency leaves the current one; an invalid cache leaves the others."""
     plant(server(tmp_path), {f"{CPU}/cpu0/cpufreq/cpuinfo_max_freq": "fast"})
     for n in range(8):
         plant(tmp_path, {f"{CPU}/cpu{n}/cache/index2/size": "big"})
@@ -174,7 +174,7 @@ def test_one_garbled_file_hides_no_other(tmp_path: Path) -> None:
 
 
 def test_model_with_control_characters_is_printable(tmp_path: Path) -> None:
-    """A hypervisor may say anything; a terminal gets no escape sequence."""
+    """Text of a hypervisor cannot send an escape sequence to the terminal."""
     plant(tmp_path, {"proc/cpuinfo": "processor: 0\nmodel name\t: Evil\x1b[2J\x07   9000\x85\n"})
     found = machine(tmp_path)
 
@@ -199,7 +199,7 @@ def test_model_with_control_characters_is_printable(tmp_path: Path) -> None:
     ],
 )
 def test_arm_has_codes_for_a_model_name(tmp_path: Path, cpuinfo: str, model: str) -> None:
-    """Without 'model name' the cores say what they are, each kind once."""
+    """Without 'model name', each kind of core is listed once."""
     plant(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/device-tree/model": "Some Board\0"})
 
     processor = read_processor(tmp_path)
@@ -209,7 +209,7 @@ def test_arm_has_codes_for_a_model_name(tmp_path: Path, cpuinfo: str, model: str
 
 
 def test_socket_without_a_number_is_unknown(tmp_path: Path) -> None:
-    """Kernels without firmware tables say -1."""
+    """Kernels without firmware tables report -1."""
     plant(tmp_path, {f"{CPU}/cpu0/topology/physical_package_id": "-1\n", f"{CPU}/online": "0\n"})
 
     assert read_processor(tmp_path).num_sockets is None
@@ -266,12 +266,12 @@ def test_socket_without_a_number_is_unknown(tmp_path: Path) -> None:
 def test_quota_is_the_smallest_on_the_way_up(
     tmp_path: Path, files: dict[str, str | bytes], quota: float | None
 ) -> None:
-    """A container with fewer CPUs than the machine is seen in both versions of control groups."""
+    """A container with fewer CPUs than the machine is recognised in both versions of control groups."""
     assert cpu_quota(plant(tmp_path, files)) == quota
 
 
 def test_usable_is_what_scheduling_and_quota_leave(tmp_path: Path) -> None:
-    """Eight threads, four of them allowed, time for one and a half: 1.5, and the description says so."""
+    """Eight threads, four allowed, a quota of one and a half: 1.5, also in the description."""
     plant(
         server(tmp_path),
         {"proc/self/status": "Cpus_allowed_list:\t0,2,4-5\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"},
@@ -299,7 +299,7 @@ def test_usable_is_what_scheduling_and_quota_leave(tmp_path: Path) -> None:
 def test_storage_is_what_the_folder_lies_on(
     tmp_path: Path, mount: str, files: dict[str, tuple[str, str]], kind: str | None
 ) -> None:
-    """The kind comes from the mount that is nearest to the folder and the disk behind its partition."""
+    """The kind comes from the innermost mount of the folder and the disk of its partition."""
     root, folder = tmp_path / "root", tmp_path / "my folder"
     folder.mkdir()
     place = str(folder).replace(" ", "\\040")
@@ -314,7 +314,7 @@ def test_storage_is_what_the_folder_lies_on(
 
 
 def test_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """Facts of a folder need the folder."""
+    """The folder must exist."""
     with pytest.raises(OutputError, match="cannot be examined"):
         read_storage(tmp_path / "nowhere", tmp_path)
 
@@ -343,14 +343,14 @@ def test_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_virtualisation_is_a_hint(
     tmp_path: Path, files: dict[str, str | bytes], virtualisation: str | None, container: str | None
 ) -> None:
-    """What is recognised is named; nothing recognised is None."""
+    """What is recognised is named, otherwise the fact is None."""
     found = machine(plant(tmp_path, files))
 
     assert (found.virtualisation, found.container) == (virtualisation, container)
 
 
 class ScriptedClock:
-    """A clock that says what it was told, then stands still."""
+    """A clock with given readings, which then stops."""
 
     def __init__(self, *times_ns: int) -> None:
         self._times_ns = list(times_ns)
@@ -372,7 +372,7 @@ def test_smallest_step_is_the_smallest_that_moved() -> None:
 
 
 class FakeNvml:
-    """NVML of a node with `count` devices; what is in `unsupported` raises as a virtual device does."""
+    """NVML of a node with `count` devices; the calls in `unsupported` raise, as for a virtual device."""
 
     NVML_NVLINK_MAX_LINKS = 4
     NVML_CLOCK_SM = 1
@@ -424,7 +424,7 @@ PCI_GPU: dict[str, str | bytes] = {
 
 
 def test_nvml_is_read_and_closed(tmp_path: Path) -> None:
-    """Names, memory, bus, clock, links and driver; NVML is not left open."""
+    """Names, memory, bus, clock, links and driver; NVML is closed."""
     nvml = FakeNvml()
 
     assert read_accelerators(tmp_path, nvml) == Accelerators((H200, H200), "580.1", None)
@@ -432,7 +432,7 @@ def test_nvml_is_read_and_closed(tmp_path: Path) -> None:
 
 
 def test_unsupported_details_are_none(tmp_path: Path) -> None:
-    """A virtual device supports little; what it does not say is None."""
+    """What a virtual device does not support is None."""
     unsupported = tuple(
         f"nvmlDeviceGet{name}"
         for name in ("MemoryInfo", "MaxPcieLinkWidth", "NvLinkState", "MaxClockInfo", "ComputeRunningProcesses")
@@ -452,7 +452,7 @@ def test_broken_nvml_falls_back_to_the_kernel(tmp_path: Path, broken: str) -> No
 
 
 def test_device_without_driver_is_unknown_not_none(tmp_path: Path) -> None:
-    """What is on the bus and named by nobody must not be described as no accelerator; a display chip is none."""
+    """A device without a driver does not count as no accelerator; a display chip is not one."""
     found = read_accelerators(plant(tmp_path, PCI_GPU))
     described = system_description(machine(tmp_path, found))
 
@@ -462,7 +462,7 @@ def test_device_without_driver_is_unknown_not_none(tmp_path: Path) -> None:
 
 
 def test_no_accelerator_is_none(tmp_path: Path) -> None:
-    """No hint anywhere: none, with a count of 0."""
+    """Without any sign of a device there are none, and the count is 0."""
     described = system_description(machine(tmp_path, read_accelerators(tmp_path)))
 
     assert described["accelerators_per_node"] == "0"
@@ -470,7 +470,7 @@ def test_no_accelerator_is_none(tmp_path: Path) -> None:
 
 
 def test_description_has_mlperfs_fields_as_texts(tmp_path: Path) -> None:
-    """The 33 names in their order, all texts; cores are per processor, vCPUs per node."""
+    """The 33 names in order, all strings; cores are per processor, vCPUs per node."""
     found = machine(server(tmp_path), Accelerators((H200, H200), "580.1"))
     described = system_description(found, "acme", "box1", "onprem", "open")
 
@@ -489,7 +489,7 @@ def test_description_has_mlperfs_fields_as_texts(tmp_path: Path) -> None:
 
 
 def test_overrides_are_what_a_person_knows(tmp_path: Path) -> None:
-    """A field may be replaced and an optional one added; one that nobody knows is refused."""
+    """A field may be replaced and an optional one added; an unknown one is refused."""
     found = machine(tmp_path)
     described = system_description(found, overrides={"cooling": "liquid", "tta_idle_power_w": "100"})
 
@@ -500,7 +500,7 @@ def test_overrides_are_what_a_person_knows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [*STATUSES, *STATUSES.values(), None])
 def test_status_is_one_of_mlperfs(tmp_path: Path, status: str | None) -> None:
-    """The short words and the long ones are accepted; none given is the humblest."""
+    """Short and long names are accepted; the default is the weakest claim."""
     described = system_description(machine(tmp_path), status=status)
 
     assert described["status"] in STATUSES.values()
@@ -518,7 +518,7 @@ def test_status_is_one_of_mlperfs(tmp_path: Path, status: str | None) -> None:
     ],
 )
 def test_names_must_be_fit_for_a_folder(tmp_path: Path, arguments: dict[str, str], message: str) -> None:
-    """Submitter and system name folders of a submission."""
+    """Submitter and system are folder names in a submission."""
     with pytest.raises(UsageError, match=message):
         system_description(machine(tmp_path), **arguments)  # type: ignore[arg-type]
 
@@ -542,7 +542,7 @@ def test_default_name_is_fit_for_a_folder(tmp_path: Path, model: str, name: str)
 
 
 def test_default_name_is_the_accelerators(tmp_path: Path) -> None:
-    """Where there are accelerators they name the system."""
+    """If there are accelerators, they name the system."""
     assert default_name(machine(server(tmp_path), Accelerators((H200,) * 8))) == "8xNVIDIA-H200"
 
 
@@ -558,7 +558,7 @@ def test_default_name_is_the_accelerators(tmp_path: Path) -> None:
     ],
 )
 def test_size_in_words(num_bytes: int, text: str) -> None:
-    """Binary units, one decimal at most."""
+    """Binary units, at most one decimal."""
     assert size(num_bytes) == text
 
 
@@ -566,7 +566,7 @@ def test_size_in_words(num_bytes: int, text: str) -> None:
     ("mbps", "text"), [(100, "100 Mb/s"), (1000, "1 Gb/s"), (2500, "2.5 Gb/s"), (400000, "400 Gb/s")]
 )
 def test_speed_in_words(mbps: int, text: str) -> None:
-    """Mb/s below a gigabit, Gb/s from there on."""
+    """Mb/s below a gigabit, Gb/s from one gigabit."""
     assert speed(mbps) == text
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: plain lines without a terminal, a panel in one, and never what a worker smuggles in."""
+"""What the user sees of a run: plain lines without a terminal, a panel in one, and no control text of a worker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plan(**changes: Any) -> Plan:
 
 
 def test_lines_say_where_the_run_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line at the start, one an evaluation, one a minute, one at the end; each names the run."""
+    """One line at the start, per evaluation, per minute and at the end; each names the run."""
     stream, progress = io.StringIO(), Progress()
     view = LineView(stream, Decimal("3.6"))
     view.begin(plan(), progress)
@@ -82,7 +82,7 @@ def test_lines_say_where_the_run_is(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_panel_tells_what_is_drawn_from_what_is_not_known(source: Any, power_w: float | None, shown: str) -> None:
-    """Nothing is metered, nothing is known yet, nothing is drawn: three things; and a model is called one."""
+    """Not metered, not yet known and zero watts are distinct; a model's watts are labelled."""
     stream, progress = Terminal(), Progress(power_source=source, power_w=power_w)
     view = LiveView(stream, None)
     view.begin(plan(), progress)
@@ -94,7 +94,7 @@ def test_panel_tells_what_is_drawn_from_what_is_not_known(source: Any, power_w: 
 
 
 def test_quiet_view_speaks_only_of_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing of a success and of a reference run, one line of anything else."""
+    """Nothing for a success or a reference run, one line otherwise."""
     view = QuietView()
     view.begin(plan(), Progress())
     view.tick(0)
@@ -131,7 +131,7 @@ def test_lines_have_no_escape_whatever_the_worker_says() -> None:
 
 
 def test_panel_shows_hostile_text_as_text() -> None:
-    """Markup and emoji codes are not interpreted, and no escape of the worker's reaches the terminal."""
+    """Markup and emoji codes are not interpreted, and no escape sequence of the worker reaches the terminal."""
     stream = Terminal()
     show(LiveView(stream, Decimal("1")), HOSTILE)
 
@@ -144,7 +144,7 @@ def test_panel_shows_hostile_text_as_text() -> None:
 
 
 def test_panel_leaves_the_cursor_as_it_was() -> None:
-    """Hidden while it draws, shown when it is done."""
+    """The cursor is hidden while it draws and shown afterwards."""
     stream = Terminal()
     show(LiveView(stream, None), "x")
 
@@ -153,7 +153,7 @@ def test_panel_leaves_the_cursor_as_it_was() -> None:
 
 
 def test_very_long_evidence_is_cut() -> None:
-    """A megabyte of message is not a megabyte of screen."""
+    """A message of a megabyte is shortened."""
     stream = io.StringIO()
     show(LineView(stream, None), "x" * 1_000_000)
 
@@ -173,14 +173,14 @@ def test_very_long_evidence_is_cut() -> None:
 def test_view_suits_where_it_goes(
     monkeypatch: pytest.MonkeyPatch, is_quiet: bool, stream: io.StringIO, term: str, expected: type
 ) -> None:
-    """A panel only in a terminal that can draw one."""
+    """Only a terminal that can draw gets a panel."""
     monkeypatch.setenv("TERM", term)
 
     assert type(open_view(is_quiet, None, stream)) is expected
 
 
 class Gone(io.StringIO):
-    """A stream whose reader has gone."""
+    """A stream without a reader."""
 
     def write(self, text: str) -> int:
         raise BrokenPipeError
@@ -200,7 +200,7 @@ class GoneTerminal(Gone):
 
 
 def test_terminal_that_went_away_does_not_disturb_the_run() -> None:
-    """A window that was closed, the same."""
+    """Nor must a closed window."""
     show(LiveView(GoneTerminal(), None), "x")
 
 

@@ -32,7 +32,7 @@ def play(
     num_devices: int = 1,
     **worker: Any,
 ) -> tuple[Outcome, RunLog, ScriptedWorker]:
-    """One run against a script; returns outcome, log and worker."""
+    """Run one plan against a script; return outcome, log and worker."""
     clock = clock or FakeClock()
     rules = rules or benchmark_rules()
     plan = Plan(
@@ -87,13 +87,13 @@ def test_target_reached_at_third_evaluation_ends_the_run_there(tmp_path: Path) -
 
 
 def test_equal_to_the_target_counts_and_just_below_does_not(tmp_path: Path) -> None:
-    """The boundary belongs to the target."""
+    """A value equal to the target reaches it."""
     assert play(tmp_path / "a", [0.9])[0].is_reached
     assert not play(tmp_path / "b", [math.nextafter(0.9, 0)])[0].is_reached
 
 
 def test_log_has_the_events_that_the_fixtures_have(tmp_path: Path) -> None:
-    """The fabricated logs of the other tests and the referee's own have the same keys in the same order."""
+    """The fabricated logs of other tests have the keys of the referee's log, in its order."""
     _, log, _ = play(tmp_path / "log", [0.5, 0.8, 0.95])
     steps = events(qualities=(0.5, 0.8, 0.95), mono_ns=5_000_000_000_000)
 
@@ -115,7 +115,7 @@ def test_evaluations_fall_on_the_first_whole_batch_past_the_cadence(
 
 
 def test_budget_of_samples_exactly_spent_ends_the_run_as_aborted(tmp_path: Path) -> None:
-    """At exactly max_samples without the target: aborted, budget; not one block more."""
+    """At exactly max_samples without the target: aborted, budget, without another block."""
     outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_samples=3000))
 
     assert (outcome.status, outcome.reason, outcome.samples) == ("aborted", "budget", 3000)
@@ -123,7 +123,7 @@ def test_budget_of_samples_exactly_spent_ends_the_run_as_aborted(tmp_path: Path)
 
 
 def test_target_at_the_last_permitted_sample_is_a_success(tmp_path: Path) -> None:
-    """The target is looked at before the budget."""
+    """The target is checked before the budget."""
     assert play(tmp_path / "log", [0.1, 0.1, 0.9], rules=benchmark_rules(max_samples=3000))[0].is_reached
 
 
@@ -136,7 +136,7 @@ def test_budget_of_seconds_ends_the_run_as_aborted(tmp_path: Path) -> None:
 
 
 def test_confirmation_needs_the_next_evaluation_too(tmp_path: Path) -> None:
-    """With one confirmation, a hit that is not held does not count, and the clock stops at the second of two."""
+    """With one confirmation, a single hit does not count, and the clock stops at the second of two in a row."""
     rules = benchmark_rules(confirm_evaluations=1)
 
     outcome, _, _ = play(tmp_path / "log", [0.95, 0.5, 0.91, 0.92], rules=rules)
@@ -176,7 +176,7 @@ def test_quality_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path) -> 
 
 
 def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
-    """As its library gives it; the worker cannot write more than a line with it."""
+    """As the library reports it, on one line."""
     answer = {"ok": True, "value": 0.95, "num_examples": 500}
     _, log, _ = play(tmp_path / "log", [0.1], answers={("evaluate", 0): {**answer, "signature": "tok:13a\n:::MLLOG"}})
     _, plain, _ = play(tmp_path / "plain", [0.1], answers={("evaluate", 0): answer})
@@ -189,7 +189,7 @@ def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (WorkerLost("the worker ended in the middle of its work; killed by SIGKILL"), "crashed"),
+        (WorkerLost("the worker ended while it was working; killed by SIGKILL"), "crashed"),
         (WorkerLost("killed", "oom"), "oom"),
         ({"ok": False, "kind": "oom", "message": "OutOfMemoryError: CUDA out of memory"}, "oom"),
         ({"ok": False, "kind": "crashed", "message": "ValueError: boom (model.py:3)"}, "crashed"),
@@ -201,7 +201,7 @@ def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> Non
     ],
 )
 def test_failure_in_a_block_closes_the_log_with_its_reason(tmp_path: Path, answer: Any, reason: str) -> None:
-    """Whatever the worker does in its second block, the log holds the first and says how it ended."""
+    """Whatever the worker does in its second block, the log has the first, and how the run ended."""
     outcome, log, _ = play(tmp_path / "log", [0.1], answers={("train", 1): answer})
 
     assert (outcome.status, outcome.reason) == ("aborted", reason)
@@ -227,7 +227,7 @@ def test_failure_in_a_block_closes_the_log_with_its_reason(tmp_path: Path, answe
     ],
 )
 def test_answer_of_any_shape_closes_the_log(tmp_path: Path, command: str, answer: Any, reason: str) -> None:
-    """A field that is missing, of a wrong type, or larger than any float is the worker's fault, never a traceback."""
+    """A missing field, a wrong type or a number beyond a float is an error of the worker, not a traceback."""
     outcome, log, _ = play(tmp_path / "log", [0.95], answers={(command, 0): answer})
 
     assert outcome.reason == reason
@@ -243,7 +243,7 @@ def test_worker_that_hangs_is_ended_after_the_budget_and_the_grace(tmp_path: Pat
 
 
 def test_initialisation_over_its_limit_is_a_timeout_without_a_clock(tmp_path: Path) -> None:
-    """prepare() may take max_init_s and no longer; the run has no time then."""
+    """prepare() may take at most max_init_s; the run then has no time."""
     outcome, log, _ = play(tmp_path / "log", [0.1], seconds={"prepare": 1801.0})
 
     assert (outcome.reason, outcome.run_s) == ("timeout", None)
@@ -251,7 +251,7 @@ def test_initialisation_over_its_limit_is_a_timeout_without_a_clock(tmp_path: Pa
 
 
 def test_interrupt_closes_the_log_as_aborted_and_is_raised(tmp_path: Path) -> None:
-    """A signal ends the worker and the log, and reaches the shell as an interrupt."""
+    """A signal ends the worker and the log, and the shell sees an interrupt."""
     with pytest.raises(Interrupted):
         play(tmp_path / "log", [0.1], interrupt_after_s=5.0)
 
@@ -262,7 +262,7 @@ def test_interrupt_closes_the_log_as_aborted_and_is_raised(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("kind", "error"), [("usage", UsageError), ("data", DataError)])
 def test_refused_configuration_is_the_callers_error(tmp_path: Path, kind: str, error: type[Exception]) -> None:
-    """What the workload refuses as bad input is raised as bad input, with the log closed."""
+    """Input that the workload refuses is an input error, with the log closed."""
     answer = {"ok": False, "kind": kind, "message": "global_batch_size 9999 is larger than the data"}
 
     with pytest.raises(error, match="larger than the data"):
@@ -275,7 +275,7 @@ def test_refused_configuration_is_the_callers_error(tmp_path: Path, kind: str, e
     "world", [[], [{"rank": 0}], [{"rank": 0}, {"rank": 0}], [{"rank": 0}, {"rank": 1}, {"rank": 2}]]
 )
 def test_world_that_was_not_declared_is_refused(tmp_path: Path, world: list[dict[str, Any]]) -> None:
-    """A launcher that silently starts another number of processes cannot make a result."""
+    """A launcher that silently starts another number of processes cannot produce a result."""
     with pytest.raises(UsageError, match="2 devices were declared"):
         play(tmp_path / "log", [0.95], world=world, num_devices=2)
 
@@ -295,7 +295,7 @@ def test_ledger_sums_to_the_run(tmp_path: Path) -> None:
 
 
 def test_data_are_named_to_the_worker_only_after_run_start(tmp_path: Path) -> None:
-    """The configuration that the worker opens with says nothing of where the data lie."""
+    """The configuration of the worker does not have the location of the data."""
     _, _, worker = play(tmp_path / "log", [0.95])
 
     opened = next(command for command in worker.asked if command["do"] == "open")
@@ -303,7 +303,7 @@ def test_data_are_named_to_the_worker_only_after_run_start(tmp_path: Path) -> No
 
 
 def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
-    """10 W over the run is ten joules a second, whatever was drawn before and after; and it says how it is known."""
+    """10 W over the run are ten joules a second, whatever was drawn before and after; the source is logged."""
     power = ScriptedPower([10.0])
 
     _, log, _ = play(tmp_path / "log", [0.5, 0.95], power=power)
@@ -318,7 +318,7 @@ def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
 
 
 def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> None:
-    """Null and class N, never 0; the run reaches its target as any other."""
+    """Null and class N, never 0; the run reaches its target like any other."""
     outcome, log, _ = play(tmp_path / "log", [0.5, 0.95])
 
     energy = log.value("tta_energy")
@@ -329,7 +329,7 @@ def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> No
 
 
 def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Path) -> None:
-    """Three nodes of 100, 200 and 300 W; where their agents are lost after 4 s, time and status are as they were."""
+    """Three nodes of 100, 200 and 300 W; if their agents are lost after 4 s, time and status do not change."""
     rules = benchmark_rules(max_seconds=1000.0)
     whole, log, _ = play(tmp_path / "a", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0]))
     lost, cut, _ = play(
@@ -343,7 +343,7 @@ def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Pa
 
 
 def test_clock_of_the_log_can_be_laid_over_the_power_logs(tmp_path: Path) -> None:
-    """Where elapsed_ns is zero on the system's clock stands right after the header, before the worker starts."""
+    """The zero of elapsed_ns on the system's clock follows the header, before the worker starts."""
     _, log, _ = play(tmp_path / "log", [0.95])
 
     keys = [event.key for event in log.events]
@@ -372,7 +372,7 @@ def test_meters_end_however_the_run_ends(tmp_path: Path, answers: Any) -> None:
 
 
 def test_meters_end_when_the_run_is_interrupted(tmp_path: Path) -> None:
-    """The last reading is taken, and what was drawn until then stands in the log."""
+    """The last reading is taken, and the energy up to then is in the log."""
     power = ScriptedPower([10.0])
 
     with pytest.raises(Interrupted):
@@ -383,7 +383,7 @@ def test_meters_end_when_the_run_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_existing_log_is_never_written_over(tmp_path: Path) -> None:
-    """A run cannot replace another."""
+    """A run does not overwrite another."""
     (tmp_path / "log").write_text("precious")
 
     with pytest.raises(OutputError, match="exists already"):
@@ -394,7 +394,7 @@ def test_existing_log_is_never_written_over(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    """A disk without room ends the run as an output error, not as a traceback."""
+    """A full disk ends the run with an output error, not a traceback."""
     (tmp_path / "log").symlink_to("/dev/full")
     writer = LogWriter.__new__(LogWriter)
     LogWriter.__init__(writer, tmp_path / "other", FakeClock())

@@ -1,4 +1,4 @@
-"""The folder of a result: made once, gone on with by --resume, never written over; what was broken off is kept."""
+"""The folder of a result: created, or resumed with --resume, never overwritten; unfinished runs are kept."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def broken_off(folder: Path, index: int) -> Path:
 
 
 def test_new_folder_has_the_system_description_and_the_module(tmp_path: Path) -> None:
-    """What a result is judged by lies in it before the first run begins."""
+    """The system description is in the folder before the first run starts."""
     folder = tmp_path / "some" / "out"
 
     assert open_folder(folder, plan(module()), MODULE, is_resumed=False) == {}
@@ -75,25 +75,25 @@ def test_result_without_a_module_has_no_code(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_there_is_never_written_over(tmp_path: Path) -> None:
-    """One sentence with both ways out; not a byte of what is there is touched."""
+    """The message has both options; the existing files are unchanged."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
     before = {path: path.read_bytes() for path in folder.iterdir()}
 
-    with pytest.raises(OutputError, match=r"out: exists already; choose another --out, or .* with --resume"):
+    with pytest.raises(OutputError, match=r"out: already exists; choose another --out, or .* with --resume"):
         open_folder(folder, plan(), b"", is_resumed=False)
 
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_resuming_what_is_not_there_makes_it(tmp_path: Path) -> None:
-    """A job script may say --resume always."""
+    """A job script may always pass --resume."""
     assert open_folder(tmp_path / "out", plan(), b"", is_resumed=True) == {}
     assert names(tmp_path / "out") == {"system.json"}
 
 
 @pytest.mark.parametrize("is_resumed", [True, False])
 def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, is_resumed: bool) -> None:
-    """A file stands where the folder's parent should be."""
+    """The parent of the folder is a file."""
     (tmp_path / "file").touch()
 
     with pytest.raises(OutputError, match=r"file/out: cannot be written: Not a directory$"):
@@ -101,7 +101,7 @@ def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, is_resumed
 
 
 def test_finished_runs_are_kept_and_the_others_put_aside(tmp_path: Path) -> None:
-    """Run 1 was killed, run 2's log is no log: neither is a run, and neither is deleted."""
+    """Run 1 was killed and run 2 has an invalid log: neither counts, and neither is deleted."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
     kept = (folder / "result_0.txt").read_bytes()
     killed = broken_off(folder, 1).read_bytes()
@@ -118,7 +118,7 @@ def test_finished_runs_are_kept_and_the_others_put_aside(tmp_path: Path) -> None
 
 
 def test_copy_of_a_log_is_no_run_and_stays(tmp_path: Path) -> None:
-    """Somebody kept one under a name of their own; resuming neither counts it nor stumbles over it."""
+    """Resuming ignores a copy under another name."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=2)
     log = (folder / "result_0.txt").read_bytes()
     for name in ("result_0 (copy).txt", "result_00.txt", "result_old.txt"):
@@ -130,7 +130,7 @@ def test_copy_of_a_log_is_no_run_and_stays(tmp_path: Path) -> None:
 
 
 def test_two_attempts_at_one_run_are_both_kept(tmp_path: Path) -> None:
-    """The names of what is put aside differ by time."""
+    """The names of files that were moved aside differ by time."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=0)
     for seconds in (1, 2):
         os.utime(broken_off(folder, 0), (seconds, seconds))
@@ -141,7 +141,7 @@ def test_two_attempts_at_one_run_are_both_kept(tmp_path: Path) -> None:
 
 
 def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path) -> None:
-    """Else the next attempt would find a folder in its way; what idles costs the same."""
+    """Otherwise the next attempt would find an existing folder; the idle baseline stays valid."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=2, power="node")
     steps = fabricate.events(1, mono_ns=fabricate.MONO_NS)
     fabricate.write_log(folder / "result_1.txt", steps[:-1])
@@ -154,7 +154,7 @@ def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path
 
 
 def test_runs_of_another_benchmark_are_not_gone_on_with(tmp_path: Path) -> None:
-    """Five runs of two benchmarks are no result."""
+    """Runs of two benchmarks are not one result."""
     other = fabricate.benchmark_rules(workload="other")
     folder = fabricate.write_result(tmp_path / "out", num_runs=1, rules=other)
 
@@ -170,21 +170,17 @@ def unreadable_module(index: int, steps: list[fabricate.Step]) -> list[fabricate
 @pytest.mark.parametrize(
     ("options", "given", "message"),
     [
-        (
-            {},
-            module(),
-            r"was run with no module, which is not the one given now, the module fast\.py \([0-9a-f]{12}…\)",
-        ),
-        ({"module": "x = 1\n"}, module(), r"was run with the module fast\.py \(.*given now, the module fast\.py"),
-        ({"module": fabricate.MODULE}, None, r"was run with the module fast\.py .* given now, no module; give that"),
+        ({}, module(), r"was run with no module, but the module fast\.py \([0-9a-f]{12}…\) is given now"),
+        ({"module": "x = 1\n"}, module(), r"was run with the module fast.* but the module fast\.py \(.* is given now"),
+        ({"module": fabricate.MODULE}, None, r"was run with the module fast\.py .*, but no module is given now"),
         ({"change": unreadable_module}, None, r"was run with a module that cannot be read from its log"),
     ],
     ids=["none, now one", "another text", "one, now none", "unreadable"],
 )
-def test_runs_with_another_module_are_not_gone_on_with(
+def test_runs_with_another_module_are_not_resumed(
     tmp_path: Path, options: dict[str, Any], given: Module | None, message: str
 ) -> None:
-    """The sentence names both by their digests; nothing is moved."""
+    """The message names both with their digests; nothing is moved."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1, **options)
     before = names(folder)
 
@@ -195,7 +191,7 @@ def test_runs_with_another_module_are_not_gone_on_with(
 
 
 def test_module_that_was_not_copied_is_copied_now(tmp_path: Path) -> None:
-    """The first attempt was killed between the log's folder and the copy; or it is there, and is the same."""
+    """The copy is missing because the first attempt was killed, or it exists and is identical."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1, module=fabricate.MODULE)
     (folder / "code" / "fast.py").unlink()
     for _ in range(2):
@@ -209,10 +205,10 @@ def test_module_that_was_not_copied_is_copied_now(tmp_path: Path) -> None:
     ids=["none", "another text", "another name"],
 )
 def test_module_beside_broken_runs_is_not_replaced(tmp_path: Path, given: Module | None, shown: str) -> None:
-    """No run was finished; the code that is there is still what somebody ran."""
+    """Without a finished run, the code in the folder is still that of an earlier run."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=0, module=fabricate.MODULE)
 
-    with pytest.raises(OutputError, match=rf"code/fast\.py: is not what is given now, {shown}.*choose another --out"):
+    with pytest.raises(OutputError, match=rf"code/fast\.py: is of an earlier run, but {shown}.* is given now"):
         open_folder(folder, plan(given), b"y = 2\n", is_resumed=True)
 
     assert (folder / "code" / "fast.py").read_text() == fabricate.MODULE

@@ -57,7 +57,7 @@ def has_local_meter() -> bool:
 
 @pytest.mark.skipif(has_local_meter(), reason="this machine has a meter")
 def test_01_machine_without_meters_runs_and_measures_nothing(start: Callable[..., Running], tmp_path: Path) -> None:
-    """`--meter auto`: the reasons are said once, the run is whole, its energy null and class N."""
+    """`--meter auto`: the reasons are printed once; the run is complete, its energy null with class N."""
     running = start("--meter", "auto", "--system", "undeclared.json")
     status = running.wait()
 
@@ -73,7 +73,7 @@ def test_01_machine_without_meters_runs_and_measures_nothing(start: Callable[...
 
 
 def test_estimate_is_written_and_called_one(start: Callable[..., Running], tmp_path: Path) -> None:
-    """Class E, from readings of the agent that reach over the run; judges come to the same joules; no idle baseline."""
+    """Class E, from readings of the agent that span the run; a judge computes the same joules; no idle baseline."""
     running = start("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json")
     status = running.wait()
 
@@ -91,7 +91,7 @@ def test_estimate_is_written_and_called_one(start: Callable[..., Running], tmp_p
 
 
 def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., Running], tmp_path: Path) -> None:
-    """Ctrl-C: 130, a last reading, a closed log, no agent left. What was broken off in idle is measured again, once."""
+    """Ctrl-C: 130, a last reading, a closed log, no agent left. An interrupted baseline is measured again, once."""
     arguments = ("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "--idle", "1")
     running = start(*arguments, "pause_s=1")
     assert until(lambda: has_event(tmp_path / "out/result_0.txt", "block_start"))
@@ -111,7 +111,7 @@ def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., 
 
 
 def test_agent_that_is_killed_voids_the_energy_and_not_the_run(start: Callable[..., Running], tmp_path: Path) -> None:
-    """Time, status and exit are as without it; one sentence on standard error."""
+    """Time, status and exit status are the same as without a meter; one line on standard error."""
     running = start(
         "--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "pause_s=0.5", "--quiet"
     )
@@ -129,7 +129,7 @@ def test_agent_that_is_killed_voids_the_energy_and_not_the_run(start: Callable[.
 
 
 def test_nobody_is_left_when_the_referee_is_killed(start: Callable[..., Running], tmp_path: Path) -> None:
-    """SIGKILL: the agent ends by itself, and the log has whole lines."""
+    """SIGKILL: the agent ends by itself, and its log has complete lines."""
     running = start("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "pause_s=1")
     assert until(lambda: has_event(tmp_path / "out/result_0.txt", "block_start"))
     assert len(agents(running)) == 1

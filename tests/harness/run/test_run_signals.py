@@ -1,4 +1,4 @@
-"""Which signals end a run: those that the shell did not ask to ignore."""
+"""The signals that end a run: those that the shell did not set to be ignored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.base import signals
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Puts the handlers of this process back."""
+    """Restore the signal handlers of this process."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in before.items():
@@ -22,7 +22,7 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_is_noted_and_not_raised(number: signal.Signals) -> None:
-    """Nothing is broken off half-way; the referee looks at its next tick."""
+    """The signal is recorded; the referee acts at its next tick."""
     signal.signal(number, signal.SIG_DFL)
     with signals.collected() as seen:
         os.kill(os.getpid(), number)
@@ -32,7 +32,7 @@ def test_signal_is_noted_and_not_raised(number: signal.Signals) -> None:
 
 
 def test_hangup_under_nohup_stays_ignored() -> None:
-    """Who starts a run with nohup wants it to outlive the terminal."""
+    """A run started with nohup outlives the terminal."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with signals.collected() as seen:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -1,8 +1,7 @@
-"""The course of a run as checks look at it, where a log is damaged."""
+"""The timeline of a run, where the log is whole and where it is damaged."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,14 @@ import pytest
 from harness.log import run_log
 from harness.log.keys import BLOCK_START, BLOCK_STOP
 from harness.scoring import timeline
-from tests import fabricate, foreign
-from tests.auditing import audit, codes
-from tests.foreign import rows
+from harness.scoring.timeline import first_reached
+from tests import fabricate
+from tests.fabricate import METRIC, Step, benchmark_rules
+from tests.harness.scoring.test_run_result import RULES, START, log_of, quality, stopped
 
 
-def test_factor_beyond_all_floats_is_no_factor(tmp_path: Path) -> None:
-    """Four hundred digits in a control file: JSON has the number, nobody multiplies by it, and nothing crashes."""
-    folder = foreign.write(foreign.result(tmp_path), [rows(index) for index in range(5)])
-    for factor, expected in ((-(10**400), set()), (0.5, {"AUD070"})):
-        (folder / "scaling.json").write_text(json.dumps({"scaling_factor": factor}))
-        assert codes(audit(folder)) == expected
-
-
-def test_block_that_was_opened_twice_or_never_closed_keeps_its_lines(tmp_path: Path) -> None:
-    """Every start is in an interval of its own; a stop without a start belongs to none."""
+def test_unpaired_starts_and_stops(tmp_path: Path) -> None:
+    """Every start opens its own interval; a stop without a start belongs to none."""
     steps = fabricate.events()
     steps.remove(fabricate.find(steps, BLOCK_STOP, 0))
     steps.remove(fabricate.find(steps, BLOCK_START, 1))
@@ -40,5 +32,64 @@ def test_block_that_was_opened_twice_or_never_closed_keeps_its_lines(tmp_path: P
     ("values", "count"), [((), 0), ((0.95, 0.5), 0), ((0.5, 0.95, 0.9), 2), ((0.95, 0.5, 0.9), 1), ((0.9, 0.9), 2)]
 )
 def test_confirmed_are_those_that_reach_the_target_without_a_gap(values: tuple[float, ...], count: int) -> None:
-    """Counted from the last one back: an evaluation below the target begins the count anew."""
+    """Counted back from the last: an evaluation below the target ends the count."""
     assert timeline.num_confirmed(values, fabricate.benchmark_rules(target=0.9)) == count
+
+
+def test_the_first_that_reaches_the_target_decides_without_confirmation() -> None:
+    """Unless the rules require confirmation."""
+    assert first_reached([0.5, 0.9, 0.95], METRIC, 0.9) == 1
+    assert first_reached([0.5, 0.9, 0.95], METRIC, 0.9, 1) == 2
+    assert first_reached([0.5], METRIC, 0.9) is None
+
+
+def test_a_damaged_log_is_read_as_far_as_possible(tmp_path: Path) -> None:
+    """Status, length by the first start and stop, and configuration."""
+    whole = log_of(
+        tmp_path,
+        Step(0.0, "tta_config", {"full_curve": True, "hyperparameters": {"lr": 0.1}}),
+        Step(1.0, "run_start"),
+        stopped(3.0, "aborted"),
+        Step(4.0, "run_start"),
+        stopped(5.0),
+    )
+    assert (timeline.status(whole), timeline.run_s(whole), timeline.is_full_curve(whole)) == ("aborted", 2.0, True)
+    assert timeline.hyperparameters(whole) == {"lr": 0.1}
+
+    bare = log_of(tmp_path, Step(0.0, "tta_config", {"full_curve": 1, "hyperparameters": ["lr"]}), START)
+    assert (timeline.status(bare), timeline.run_s(bare), timeline.is_full_curve(bare)) == ("started", None, False)
+    assert timeline.hyperparameters(bare) is None
+    odd = log_of(tmp_path, Step(1.0, "run_stop", None, {"status": 5}))
+    assert (timeline.status(odd), timeline.run_s(odd), timeline.is_full_curve(odd)) == ("started", None, False)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1, 1), (256, 256), (0, None), (-1, None), (True, None), (64.0, None)])
+def test_a_batch_size_is_a_whole_number_from_one(tmp_path: Path, value: object, expected: int | None) -> None:
+    """Otherwise it is not known."""
+    assert timeline.batch_size(log_of(tmp_path, Step(0.0, "global_batch_size", value))) == expected
+
+
+def test_statistics_belong_to_the_last_block_that_was_finished(tmp_path: Path) -> None:
+    """Not to one that was never started, nor to one that is not finished."""
+    stats = [Step(float(at), "tracked_stats", at) for at in range(6)]
+    log = log_of(
+        tmp_path,
+        *(stats[0], Step(0.5, "block_stop"), stats[1], Step(1.5, "block_start"), stats[2], Step(2.5, "block_stop")),
+        *(stats[3], Step(3.5, "block_start"), stats[4], Step(4.5, "block_stop"), Step(4.6, "seed"), stats[5]),
+    )
+    found = [(event.value, log.seconds(start, stop)) for event, start, stop in timeline.block_stats(log)]
+
+    assert found == [(3, 1.0), (4, 1.0), (5, 1.0)]
+    assert [stop.lineno for _, _, stop in timeline.block_stats(log)] == [6, 6, 10]
+
+
+def test_only_evaluations_with_a_quality_decide(tmp_path: Path) -> None:
+    """One without is skipped; the samples are those of the deciding evaluation."""
+    words = Step(1.0, "eval_accuracy", "good", {"samples_count": 500})
+    log = log_of(tmp_path, START, words, quality(2, 0.5), quality(3, 0.95, 2000), quality(4, 0.96, 3000))
+    confirmed = benchmark_rules(confirm_evaluations=1)
+    missed = log_of(tmp_path, START, words, quality(2, 0.5))
+
+    assert [value for _, value in timeline.qualities(log)] == [0.5, 0.95, 0.96]
+    assert (timeline.samples_to_target(log, RULES), timeline.samples_to_target(log, confirmed)) == (2000, 3000)
+    assert (timeline.deciding(missed, RULES), timeline.samples_to_target(missed, RULES)) == (None, None)

@@ -129,7 +129,7 @@ def test_resume_of_a_run_that_was_broken_off_keeps_to_its_module(run: Callable[.
     running = run(MODULE + "# faster\n", "--resume")
 
     assert status(running) == 2
-    assert "out/code/fast.py: is not what is given now, the module fast.py" in running.errors
+    assert "out/code/fast.py: is of an earlier run, but the module fast.py" in running.errors
     assert status(run(MODULE, "--resume")) == 0
 
 

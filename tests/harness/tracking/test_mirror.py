@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dead_server() -> Iterator[str]:
-    """A port at which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -70,7 +70,7 @@ ALL = 3 * 2 + 3 * 3 + 4 + 7
 
 @pytest.mark.slow
 def test_follows_runs_that_grow_line_by_line(folder: Path, tmp_path: Path) -> None:
-    """Logs that appear and grow while it watches are whole in the store at the end, and the folder is as it was."""
+    """Logs that appear and grow are complete in the store at the end, and the folder is unchanged."""
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     mirror = start_mirror(folder, uri)
     for index in range(2):
@@ -87,7 +87,7 @@ def test_follows_runs_that_grow_line_by_line(folder: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_ends_by_itself_when_the_run_is_gone(folder: Path, tmp_path: Path) -> None:
-    """A referee that was killed says nothing more: what there is of the run is brought, as a killed run."""
+    """The lines of a run whose referee was killed are sent, as a killed run."""
     fabricate.write_log(folder / "result_0.txt", fabricate.events()[:-6])
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     mirror = start_mirror(folder, uri)
@@ -134,7 +134,7 @@ def _is_running(pid: int) -> bool:
 
 @pytest.mark.slow
 def test_a_dead_server_is_said_once(folder: Path, dead_server: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A store that never answers costs one line on standard error, and no more time than was granted."""
+    """A store that never answers costs one line on standard error, and no more than the time limit."""
     fabricate.write_log(folder / "result_0.txt", fabricate.events())
     mirror = start_mirror(folder, dead_server)
     said = capfd.readouterr().err
@@ -154,7 +154,7 @@ def test_a_dead_server_is_said_once(folder: Path, dead_server: str, capfd: pytes
 
 @pytest.mark.slow
 def test_a_server_that_comes_late(folder: Path, tmp_path: Path) -> None:
-    """What a server that was not there missed is in it as soon as it is there, without doubles."""
+    """A server that starts late gets what it missed, without duplicates."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         uri = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -189,7 +189,7 @@ def _serve(tmp_path: Path, uri: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_mirror_that_was_killed_is_no_matter(folder: Path, tmp_path: Path) -> None:
-    """Whoever waits for it learns at once that something is missing."""
+    """Waiting for it reports immediately that something is missing."""
     mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert mirror.process is not None
     mirror.process.kill()
@@ -200,7 +200,7 @@ def test_a_mirror_that_was_killed_is_no_matter(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_mirror_that_does_not_end_is_killed() -> None:
-    """It never takes longer than it is granted."""
+    """It never takes longer than its limit."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
 
     assert not Mirror(process).finish(0.2)
@@ -208,12 +208,12 @@ def test_a_mirror_that_does_not_end_is_killed() -> None:
 
 
 def test_a_mirror_that_could_not_be_started() -> None:
-    """It is as good as one that failed."""
+    """It counts as one that failed."""
     assert not Mirror(None).finish(1)
 
 
 def test_it_takes_only_idle_time(folder: Path, tmp_path: Path) -> None:
-    """The process has the scheduler's idle policy, or is as nice as can be, before it imports anything heavy."""
+    """The process has the idle scheduling policy, or the highest niceness, before any slow import."""
     mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert mirror.process is not None
     try:
@@ -231,7 +231,7 @@ def test_it_takes_only_idle_time(folder: Path, tmp_path: Path) -> None:
 
 
 def test_store_to_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What was asked for comes before the environment, and that before the file in the working folder."""
+    """The option has priority over the environment, and that over the file in the working folder."""
     monkeypatch.chdir(tmp_path)
     assert tracking_uri() == f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
@@ -241,14 +241,14 @@ def test_store_to_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_starting_a_mirror_imports_no_mlflow() -> None:
-    """The referee's process stays light: neither the command line nor the starter brings mlflow in."""
+    """Neither the command line nor the mirror's starter imports mlflow."""
     program = "import sys, harness.cli, harness.tracking.mirror; sys.exit('mlflow' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
 def test_orders_come_by_standard_input() -> None:
-    """`done 60` grants a little less than 60 s; an end without a word, a short time of its own."""
+    """`done 60` leaves a little less than 60 s; an end of input, a short limit."""
     reader, writer = os.pipe()
     orders = Orders(reader, os.getppid())
     orders.wait(0)
@@ -265,7 +265,7 @@ def test_orders_come_by_standard_input() -> None:
 
 
 def test_another_parent_means_that_the_run_is_gone() -> None:
-    """A process that the referee forked may hold the pipe open after the referee died."""
+    """A process forked by the referee may keep the pipe open after the referee died."""
     reader, writer = os.pipe()
     orders = Orders(reader, parent_pid=1_000_000_000)
     orders.wait(0)
@@ -286,7 +286,7 @@ class DeadFollower:
 
 
 def test_sender_waits_longer_and_complains_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """After a failure it does not try at once; told to hurry, it does; it has said so once, in plain characters."""
+    """After a failure it waits, unless hurried, and complains once, in printable characters."""
     follower = DeadFollower()
     sender = Sender(follower, Path("here"))  # type: ignore[arg-type]
     sender.attempt(is_last=False)
@@ -305,7 +305,7 @@ def test_sender_waits_longer_and_complains_once(capsys: pytest.CaptureFixture[st
 def test_a_mirror_that_cannot_be_started_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No process can be made: the run goes on, and whoever waits for the mirror learns that nothing was sent."""
+    """If no process can be started, the run continues, and waiting for the mirror reports that nothing was sent."""
     monkeypatch.setattr(sys, "executable", str(folder / "no such python"))
 
     mirror = start_mirror(folder)

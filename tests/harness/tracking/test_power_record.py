@@ -1,4 +1,4 @@
-"""Watts of a run second by second, from power logs that are odd: what is not known is no point, and nothing crashes."""
+"""Watts of a run by the second from irregular power logs: unknown seconds have no point, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.submission import result as results
 from harness.tracking.power_record import PowerFollower, PowerRecord, billed_usd, power_files, read_energy
 from harness.tracking.record import ClockZero, MlflowRun
 from tests import fabricate
-from tests.harness.board.test_board_trees import BILL, SKU, prices
+from tests.harness.board.test_index import BILL, SKU, prices
 from tests.powertrace import package, spec
 
 MONO_NS = 5_000_000_000
@@ -41,7 +41,7 @@ def reading(at_s: float, value: Any, each: MeterSpec | str = "csv:wall", **metad
 
 
 def watts(*events: Event, record: MlflowRun | None = None) -> dict[int, float]:
-    """The seconds that one node's log comes to, with their watts."""
+    """Return the watts by second of one node's log."""
     record, power = record or new_record(), PowerRecord()
     for each in events:
         power.take("node_0", each, record)
@@ -50,7 +50,7 @@ def watts(*events: Event, record: MlflowRun | None = None) -> dict[int, float]:
 
 
 def test_counter_gives_the_watts_between_its_readings() -> None:
-    """Ten joules a second are ten watts; the second in which it began anew is lost, and no peak is drawn."""
+    """Ten joules a second are ten watts; the second in which the counter restarted is lost, without a peak."""
     joules = [100.0, 110.0, 120.0, 5.0, 15.0]
     readings = [reading(second, value, package()) for second, value in enumerate(joules)]
 
@@ -58,14 +58,14 @@ def test_counter_gives_the_watts_between_its_readings() -> None:
 
 
 def test_meter_that_is_declared_wrongly_is_no_meter() -> None:
-    """The sound one beside it is drawn."""
+    """The valid meter next to it is drawn."""
     wrong = event("tta_meter", {"id": "csv:other"})
 
     assert watts(wrong, event("tta_meter", None), meter(spec()), reading(0, 300.0), reading(1, 300.0)) == {0: 300.0}
 
 
 def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
-    """Which meters are added up is decided once; or a curve would jump where a log was tampered with."""
+    """The meters to add up are selected once; otherwise tampering with a log would make the curve jump."""
     late = spec(id="csv:late", component="pdu")
     readings = [reading(0, 300.0), meter(late), reading(0, 900.0, "csv:late"), reading(1, 300.0)]
 
@@ -74,7 +74,7 @@ def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
 
 @pytest.mark.parametrize("offset_ns", [None, "5", 1.5, 1 << 63])
 def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
-    """The first that is one counts, and a second changes nothing: a curve never moves."""
+    """The first valid one counts, and another changes nothing: a curve never moves."""
     offsets = [event("tta_clock_offset", {"offset_ns": value}) for value in (offset_ns, 2_000_000_000, 9_000_000_000)]
     readings = [reading(2, 300.0), reading(3, 300.0)]
 
@@ -86,12 +86,12 @@ def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
     "odd", [{"mono_ns": "5"}, {"mono_ns": True}, {"mono_ns": 1 << 70}, {"meter": 5}, {"meter": "x"}]
 )
 def test_reading_without_a_time_or_meter_is_passed_over(odd: dict[str, Any]) -> None:
-    """The readings beside it make the same seconds."""
+    """The other readings give the same seconds."""
     assert watts(meter(spec()), reading(0, 300.0), reading(0.5, 900.0, **odd), reading(1, 300.0)) == {0: 300.0}
 
 
 def test_nothing_is_laid_over_a_run_whose_clock_is_not_known() -> None:
-    """Neither while it is not, nor afterwards: where those readings belong cannot be told."""
+    """Readings before the clock's zero is known have no place, then or later."""
     record, power = new_record(clock=None), PowerRecord()
     for each in (meter(spec()), reading(0, 300.0), reading(1, 300.0)):
         power.take("node_0", each, record)
@@ -103,21 +103,21 @@ def test_nothing_is_laid_over_a_run_whose_clock_is_not_known() -> None:
 
 
 def test_run_before_1970_has_no_points() -> None:
-    """A machine without a battery: its clock stands so that no store holds the times."""
+    """The clock of a machine without a battery may give times that no store accepts."""
     record = new_record(ClockZero(MONO_NS, -1500.0))
 
     assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], record=record) == {1: 300, 2: 300}
 
 
 def test_mlperf_log_has_wall_time() -> None:
-    """No meter, no monotonic time: its readings lie where the wall clock says."""
+    """Without a meter or monotonic time, readings are placed by the wall clock."""
     readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000)]
 
     assert watts(*readings) == {3: 300.0}
 
 
 def test_clock_that_lies_far_ahead_is_not_waited_for() -> None:
-    """Of the seconds in between nothing is known, and there are more of them than anybody counts."""
+    """The seconds in between are unknown, and too many to iterate over."""
     far_ms = 10**17
     readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000, far_ms, far_ms + 1000)]
 
@@ -144,7 +144,7 @@ def steps(record: MlflowRun, name: str) -> list[int]:
 
 
 def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Path) -> None:
-    """Somebody cut a node's log while it was followed: what it said stays, it is not read again, the run is whole."""
+    """A node's log was truncated while it was followed: its points stay, it is not read again, the run is complete."""
     log, node = result / "result_0.txt", result / "power" / "result_0" / "node_1.txt"
     whole = node.read_text().splitlines(keepends=True)
     other = result / "power" / "result_0" / "node_0.txt"
@@ -163,7 +163,7 @@ def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Pat
 
 
 def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
-    """Or readings would be used up before they can be placed."""
+    """Otherwise readings would be consumed before they have a time."""
     log = result / "result_0.txt"
     following = PowerFollower(log)
     following.read(new_record(clock=None))
@@ -174,7 +174,7 @@ def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> Non
 
 
 def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
-    """Its power logs alone say nothing: the mirror goes on without a total."""
+    """Power logs alone give no total: the mirror continues without one."""
     log = result / "result_0.txt"
     assert read_energy(log, None) is not None
     log.write_text("no log")
@@ -188,7 +188,7 @@ def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:
 
 
 def test_power_logs_behind_a_link_are_not_taken(result: Path, tmp_path: Path) -> None:
-    """A link may lead to anybody's files: none is read, and none is sent to a store."""
+    """A link may point to any file: none is read or sent."""
     (result / "power").rename(tmp_path / "elsewhere")
     (result / "power").symlink_to(tmp_path / "elsewhere")
 
@@ -197,7 +197,7 @@ def test_power_logs_behind_a_link_are_not_taken(result: Path, tmp_path: Path) ->
 
 
 def test_bill_that_cannot_be_read_is_no_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A declaration that is none, and a folder with more files than a result has: the mirror goes on without."""
+    """With an invalid declaration, or a folder with too many files, the mirror continues without it."""
     system = {**fabricate.SYSTEM, "tta_price_sku": SKU}
     log = fabricate.write_result(tmp_path / "result", num_runs=1, system=system) / "result_0.txt"
     books = PriceBooks((prices(),))

@@ -1,4 +1,4 @@
-"""What MLflow shall hold of a run, from logs that are odd: what cannot be shown is left out, and the rest is whole."""
+"""The record of a run from irregular logs: invalid values are left out, and the rest is complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def points_of(record: MlflowRun, name: str) -> list[tuple[float, int]]:
 
 @pytest.mark.parametrize("mono_ns", [None, "5", 5.5, 1 << 63, -(1 << 63)])
 def test_clock_that_is_none_is_no_zero(mono_ns: Any) -> None:
-    """Nothing is laid over a run by it; the first that is one counts, and a second changes nothing."""
+    """An invalid one is ignored; the first valid one counts, and another changes nothing."""
     record = record_of(event("tta_clock", {"mono_ns": mono_ns}, elapsed_ns=0), event("tta_clock", [], elapsed_ns=0))
     assert record.clock is None
     record.take(event("tta_clock", {"mono_ns": 5}))  # it does not say when, on its own clock
@@ -45,12 +45,12 @@ def test_clock_that_is_none_is_no_zero(mono_ns: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, 5, {"digest": 5}, {"num_files": 3}])
 def test_data_without_a_digest_are_no_data_set(value: Any) -> None:
-    """MLflow would take any text for one."""
+    """MLflow would accept any text."""
     assert record_of(event("tta_data", value)).data is None
 
 
 def test_data_set_keeps_what_it_says_of_itself() -> None:
-    """Counts that no store can hold are absent, and the digest is clean."""
+    """Counts beyond a store's range are absent, and the digest is printable."""
     found = record_of(event("tta_data", {"digest": "ab\x1b", "num_files": 2**60, "num_bytes": 5})).data
 
     assert found is not None
@@ -58,7 +58,7 @@ def test_data_set_keeps_what_it_says_of_itself() -> None:
 
 
 def test_statistics_that_have_no_curve_are_passed_over() -> None:
-    """A submission may track what it likes; three of them are drawn."""
+    """A submission may track anything; three statistics are drawn."""
     record = record_of(event("tracked_stats", {"train_loss": 0.5, "gpu_heat": 90.0, "data_wait_s": "long"}))
 
     assert [(point.name, point.value) for point in record.points] == [("train/loss", 0.5)]
@@ -78,7 +78,7 @@ def test_statistics_that_have_no_curve_are_passed_over() -> None:
 def test_state_of_a_run_is_one_of_the_words_there_are(
     metadata: dict[str, Any], state: str, status: str, reached: float
 ) -> None:
-    """A stop that does not say how it ended has not ended well."""
+    """A `run_stop` without a status is not a success."""
     record = record_of(event("run_start", elapsed_ns=0), event("run_stop", elapsed_ns=10**9, **metadata))
 
     assert (record.tags["tta.state"], record.status) == (state, status)
@@ -86,7 +86,7 @@ def test_state_of_a_run_is_one_of_the_words_there_are(
 
 
 def test_run_without_a_start_has_no_time_to_target() -> None:
-    """Nor one whose start has no time of its own; quality and samples are known all the same."""
+    """Nor has a run whose start has no time; its quality and samples are known."""
     for start in ([], [event("run_start")]):
         stop = event("run_stop", status="success", elapsed_ns=10**9)
         record = record_of(*start, event("eval_accuracy", 0.95, samples_count=300, elapsed_ns=10**9), stop)
@@ -101,7 +101,7 @@ COST = Cost(Decimal("1.50"), Decimal("36"), "aws/x/us/on_demand", "p" * 64, None
 
 
 def test_totals_are_of_runs_that_have_ended() -> None:
-    """A cost of a run that goes on would be wrong a second later, and MLflow keeps what it was told."""
+    """The cost of an unfinished run would soon be wrong, and MLflow keeps every value."""
     record = record_of(event("run_start", elapsed_ns=0))
     add_cost(record, COST)
     add_billed(record, Decimal("60.01"))
@@ -129,12 +129,12 @@ def test_totals_are_of_runs_that_have_ended() -> None:
     ],
 )
 def test_text_is_made_such_that_every_store_holds_it(value: object, text: str) -> None:
-    """No control characters, no halves of characters; a line end may stay."""
+    """No control characters or lone surrogates; a line end may stay."""
     assert clean(value) == text
 
 
 def test_two_names_never_become_one() -> None:
-    """What had to be changed to be a name bears a digest; what is a name stays as it is."""
+    """A name that had to change gets a digest; a valid name stays unchanged."""
     assert (word("a/b c"), word("..."), word("")) == ("a_b_c", "_", "_")
     names = ["a_b", "a/b", "a b", "x" * 100, "x" * 101, "x" * 102]
 
@@ -146,13 +146,13 @@ def test_two_names_never_become_one() -> None:
 
 
 def test_nested_mapping_is_one_of_dotted_names() -> None:
-    """Whatever else a configuration is has no names."""
+    """A configuration that is not a mapping has no names."""
     assert flat({"a": 1, "b": {"c": {"d": [2]}, "e": {}}}) == {"a": 1, "b.c.d": [2]}
     assert flat([1]) == flat(None) == {}
 
 
 def test_very_long_parameter_is_kept_whole_elsewhere() -> None:
-    """MLflow would cut it and say nothing."""
+    """MLflow would truncate it silently."""
     record = record_of(event("tta_config", {"notes": "x" * (MAX_PARAM_CHARS + 1)}))
 
     assert record.params["notes"] == "(6,001 characters; in full in tta/params.json)"
@@ -161,7 +161,7 @@ def test_very_long_parameter_is_kept_whole_elsewhere() -> None:
 
 
 def test_point_of_no_time_is_no_point() -> None:
-    """Before 1970, or later than a store can hold."""
+    """Before 1970, or beyond a store's range."""
     events = [event("eval_accuracy", 0.5, time_ms=time_ms) for time_ms in (-1, 2**53, 7)]
 
     assert record_of(*events).points == [Point("eval/quality", 0.5, 7, 0)]

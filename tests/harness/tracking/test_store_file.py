@@ -1,4 +1,4 @@
-"""The file of an SQLite store: found in a URI, locked by one at a time."""
+"""The file of an SQLite store: its path in a URI, and its lock."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from harness.tracking import store as tracking_store
     ],
 )
 def test_the_file_of_a_uri(uri: str, path: Path | None) -> None:
-    """Of SQLite with a file; a store in memory and another program's have none."""
+    """A store in memory or of another database has none."""
     assert tracking_store.sqlite_path(uri) == path
 
 
 def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds it held tries again, and has it when the other lets go; then it is held again."""
+    """A caller that finds it locked retries until it is released, and then holds it."""
     store = tmp_path / "mlflow.db"
     other = contextlib.ExitStack()
     other.enter_context(tracking_store.locked(store))
@@ -50,7 +50,7 @@ def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_store_that_is_none_is_an_error_of_sqlites(tmp_path: Path) -> None:
-    """No folder, or no database."""
+    """The folder is missing, or the file is not a database."""
     (tmp_path / "text").write_text("no database, but long enough to be read as the head of one")
 
     for path in (tmp_path / "absent" / "mlflow.db", tmp_path / "text"):

@@ -1,4 +1,4 @@
-"""The MLflow mirror: what of a log arrives in a store, once, and what must not."""
+"""The MLflow mirror: what arrives in a store, once, and what must not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPERIMENT = "tta-toy_mini-closed"
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store; making one takes MLflow 4 to 12 s."""
+    """An empty store; MLflow takes 4 to 12 s to create one."""
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     Store(f"sqlite:///{path}")
     return path
@@ -45,7 +45,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def uri(migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of an empty store of the test's own."""
+    """The URI of an empty store for one test."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     folder = tmp_path / "store"
     folder.mkdir()
@@ -69,7 +69,7 @@ def result(tmp_path: Path) -> Path:
 
 
 def content(uri: str, experiment: str = EXPERIMENT) -> dict[str, dict[str, Any]]:
-    """Everything that the store holds of the runs of an experiment, by `tta.run_id`."""
+    """Return everything that the store has of an experiment's runs, by `tta.run_id`."""
     client = mlflow.MlflowClient(tracking_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
@@ -154,7 +154,7 @@ def test_a_run_arrives_whole(uri: str, result: Path) -> None:
 
 
 def test_what_was_not_measured_is_absent(uri: str, result: Path) -> None:
-    """Energy that no meter measured and a price that nobody named are no metrics; least of all 0."""
+    """Unmeasured energy and an unknown price are absent, not 0."""
     sync.run([result], uri)
 
     absent = {"result/energy_j", "result/coverage", "result/cost_list", "result/cost_billed", "power/watts"}
@@ -162,7 +162,7 @@ def test_what_was_not_measured_is_absent(uri: str, result: Path) -> None:
 
 
 def test_the_energy_of_a_log_without_power_logs(uri: str, tmp_path: Path) -> None:
-    """A log from before there were power logs has the total that it states, and no curve."""
+    """A log older than power logs has the total that it states, and no curve."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_energy").value.update(energy_j=1234.5, source="measured")
     sync.run([write_one(tmp_path, steps)], uri)
@@ -173,7 +173,7 @@ def test_the_energy_of_a_log_without_power_logs(uri: str, tmp_path: Path) -> Non
 
 
 def test_a_second_pass_changes_nothing(uri: str, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is in the store already is not sent again: same runs, values and files."""
+    """A second pass sends nothing: same runs, values and files."""
     sync.run([result], uri)
     before = content(uri)
     capsys.readouterr()
@@ -184,7 +184,7 @@ def test_a_second_pass_changes_nothing(uri: str, result: Path, capsys: pytest.Ca
 
 
 def test_a_copy_in_another_place_is_the_same_run(uri: str, result: Path, tmp_path: Path) -> None:
-    """A run is known by its own id, not by where its log lies."""
+    """A run is identified by its id, not by the path of its log."""
     sync.run([result], uri)
     before = content(uri)
     result.rename(tmp_path / "elsewhere")
@@ -195,7 +195,7 @@ def test_a_copy_in_another_place_is_the_same_run(uri: str, result: Path, tmp_pat
 
 @pytest.mark.parametrize("num_lines", [10, 25, 35, 45])
 def test_a_pass_that_was_broken_off_is_completed(uri: str, tmp_path: Path, num_lines: int) -> None:
-    """Half a log now and all of it later make the same run as all of it at once."""
+    """Half a log first and all of it later give the same run as all of it at once."""
     lines = fabricate.text_of(fabricate.events()).splitlines(keepends=True)
     log = tmp_path / "result_0.txt"
     log.write_text("".join(lines[:num_lines]))
@@ -222,7 +222,7 @@ def test_a_pass_that_was_broken_off_is_completed(uri: str, tmp_path: Path, num_l
     ],
 )
 def test_status_of_a_run_that_ended(tmp_path: Path, status: str, reason: str, expected: str) -> None:
-    """MLflow's status follows the log's; a reference run that went on to the end is no failure."""
+    """MLflow's status follows the log; a completed reference run is not a failure."""
     record = record_of(write_one(tmp_path, fabricate.events(status=status, reason=reason)))
 
     assert (record.status, record.tags["tta.state"], record.tags["tta.reason"]) == (expected, status, reason)
@@ -230,7 +230,7 @@ def test_status_of_a_run_that_ended(tmp_path: Path, status: str, reason: str, ex
 
 
 def test_a_log_without_run_stop_is_a_killed_run_until_it_has_one(uri: str, tmp_path: Path) -> None:
-    """A crash never looks like a success, and a run that was merely not over yet is put right."""
+    """A crash never looks like a success, and the status of an unfinished run is corrected later."""
     steps = fabricate.events()
     log = write_one(tmp_path, steps[:-5])
     sync.run([log], uri)
@@ -244,7 +244,7 @@ def test_a_log_without_run_stop_is_a_killed_run_until_it_has_one(uri: str, tmp_p
 
 
 def test_a_last_line_that_is_cut_off_is_not_read(uri: str, tmp_path: Path) -> None:
-    """The whole lines arrive; the piece of a line waits for its rest."""
+    """Complete lines arrive; a partial line waits for its rest."""
     log = tmp_path / "result_0.txt"
     log.write_text(fabricate.text_of(fabricate.events())[:-40])
 
@@ -256,7 +256,7 @@ def test_a_last_line_that_is_cut_off_is_not_read(uri: str, tmp_path: Path) -> No
 def test_a_log_that_was_changed_afterwards_is_refused(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two logs of one run id cannot both be true: nothing is added to what is there."""
+    """Two different logs of one run id: nothing is added."""
     steps = fabricate.events()
     log = write_one(tmp_path, steps)
     sync.run([log], uri)
@@ -270,7 +270,7 @@ def test_a_log_that_was_changed_afterwards_is_refused(
 
 
 def test_a_log_of_another_program_is_passed_over(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A log that does not say which run it is makes no run."""
+    """A log that does not identify its run creates none."""
     log = write_one(tmp_path, [step for step in fabricate.events() if not step.key.startswith("tta_")])
 
     assert sync.run([log], uri) is ExitStatus.FINDINGS
@@ -279,7 +279,7 @@ def test_a_log_of_another_program_is_passed_over(uri: str, tmp_path: Path, capsy
 
 
 def test_one_bad_log_hides_nothing_of_the_others(uri: str, result: Path) -> None:
-    """An unreadable file among the logs leaves the others mirrored."""
+    """An unreadable file among the logs does not affect the others."""
     (result / "result_0.txt").write_bytes(b"\xff\x00:::MLLOG {\n" * 10)
 
     assert sync.run([result], uri) is ExitStatus.FINDINGS
@@ -287,7 +287,7 @@ def test_one_bad_log_hides_nothing_of_the_others(uri: str, result: Path) -> None
 
 
 def test_values_that_no_store_can_hold_stay_out(uri: str, tmp_path: Path) -> None:
-    """Numbers beyond a float, truth values and texts are no metric; the rest of the log arrives."""
+    """Numbers beyond a float, booleans and strings are not metrics; the rest of the log arrives."""
     steps = fabricate.events()
     for nth, value in enumerate((10**400, True)):
         fabricate.find(steps, "eval_accuracy", nth).value = value
@@ -303,7 +303,7 @@ def test_values_that_no_store_can_hold_stay_out(uri: str, tmp_path: Path) -> Non
 
 
 def test_hostile_names_and_texts(uri: str, tmp_path: Path) -> None:
-    """Slashes, quotes, control characters and halves of characters are made harmless, and never merge two names."""
+    """Slashes, quotes, control characters and lone surrogates are replaced, and names stay distinct."""
     steps = fabricate.events()
     fabricate.find(steps, "submission_benchmark").value = "../x' OR '1'='1"
     fabricate.find(steps, "submission_division").value = "closed/\x1b[31m"
@@ -346,7 +346,7 @@ def _hostile_numbers(steps: list[fabricate.Step]) -> None:
 def test_what_arrives_is_finite_short_and_clean(
     uri: str, tmp_path: Path, change: Callable[[list[fabricate.Step]], None], token: str
 ) -> None:
-    """Whatever a log holds: the run is there with its last evaluation, and a second pass adds nothing."""
+    """Whatever a log contains, the run has its last evaluation, and a second pass adds nothing."""
     steps = fabricate.events()
     change(steps)
     log = write_one(tmp_path, steps)
@@ -372,7 +372,7 @@ def test_what_arrives_is_finite_short_and_clean(
 
 @pytest.mark.parametrize("run_id", ["' OR 1=1", "a" * 65, "", 7, None, "../../../x"])
 def test_a_run_id_that_is_no_plain_word_is_none(tmp_path: Path, run_id: object) -> None:
-    """What goes into a search must not be able to end it."""
+    """A value in a search must not be able to terminate its string."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_format").value["run_id"] = run_id
 
@@ -380,7 +380,7 @@ def test_a_run_id_that_is_no_plain_word_is_none(tmp_path: Path, run_id: object) 
 
 
 def test_a_parameter_too_long_for_mlflow_is_kept_whole(uri: str, tmp_path: Path) -> None:
-    """MLflow would cut it and say nothing: the parameter says where it is, the artifact has all of it."""
+    """MLflow would truncate it silently: the parameter names the artifact, which has all of it."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_config").value["note"] = "n" * 7000
     log = write_one(tmp_path, steps)
@@ -394,7 +394,7 @@ def test_a_parameter_too_long_for_mlflow_is_kept_whole(uri: str, tmp_path: Path)
 
 
 def test_very_many_parameters_go_into_the_artifact(tmp_path: Path) -> None:
-    """Beyond 99 nothing is dropped."""
+    """Parameters beyond 99 are not dropped."""
     steps = fabricate.events()
     fabricate.find(steps, "tta_config").value["hyperparameters"].update({f"p{i}": i for i in range(300)})
     record = record_of(write_one(tmp_path, steps))
@@ -404,7 +404,7 @@ def test_very_many_parameters_go_into_the_artifact(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed(uri: str, tmp_path: Path, result: Path) -> None:
-    """Neither a log nor a system description is taken from where a link points to."""
+    """Neither a log nor a system description is read through a link."""
     secret = tmp_path / "secret.json"
     secret.write_text("{}")
     (result / "system.json").unlink()
@@ -417,7 +417,7 @@ def test_links_are_not_followed(uri: str, tmp_path: Path, result: Path) -> None:
 
 
 def test_experiment_says_what_it_is(uri: str, result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Description, target and the saved view are on the experiment, and its page is named at the end."""
+    """Description, target and the saved view are on the experiment, and its address is printed at the end."""
     sync.run([result], uri)
 
     experiment = mlflow.MlflowClient(tracking_uri=uri).get_experiment_by_name(EXPERIMENT)
@@ -433,7 +433,7 @@ def test_experiment_says_what_it_is(uri: str, result: Path, capsys: pytest.Captu
 
 
 def test_a_description_that_a_person_wrote_stays(uri: str, result: Path) -> None:
-    """Only rules of a later version make the mirror write over an experiment's description."""
+    """Only rules of a later version replace an experiment's description."""
     sync.run([result], uri)
     client = mlflow.MlflowClient(tracking_uri=uri)
     experiment_id = client.get_experiment_by_name(EXPERIMENT).experiment_id
@@ -445,7 +445,7 @@ def test_a_description_that_a_person_wrote_stays(uri: str, result: Path) -> None
 
 @pytest.mark.parametrize(("there", "newer"), [("v9", True), ("v10", False), ("v11", False), ("", True)])
 def test_rules_of_a_later_version(result: Path, there: str, newer: bool) -> None:
-    """v10 is later than v9; and where no run had a target yet, the first one that has is news."""
+    """v10 is later than v9, and the first run with a target counts as newer."""
     record = record_of(result / "result_0.txt")
     record.ruleset = "v10"
 
@@ -454,7 +454,7 @@ def test_rules_of_a_later_version(result: Path, there: str, newer: bool) -> None
 
 
 def test_without_rules_there_is_a_curve_but_no_target(tmp_path: Path) -> None:
-    """A ruleset that is not here, or other terms than those of the run, claim no target."""
+    """An unknown ruleset, or one with other terms, gives no target."""
     unknown, other = fabricate.events(), fabricate.events()
     fabricate.find(unknown, "tta_rules").value["ruleset"] = "../../secret"
     fabricate.find(other, "tta_rules").value["terms_digest"] = "0" * 64
@@ -468,7 +468,7 @@ def test_without_rules_there_is_a_curve_but_no_target(tmp_path: Path) -> None:
 
 
 def test_what_the_worker_resolved_otherwise_is_shown(tmp_path: Path) -> None:
-    """Only what differs from the configuration gets a parameter of its own."""
+    """Only values that differ from the configuration get a parameter."""
     steps = fabricate.events()
     resolved = {**fabricate.find(steps, "tta_config").value, "precision": "bf16"}
     fabricate.find(steps, "tta_resolved").value = resolved
@@ -479,7 +479,7 @@ def test_what_the_worker_resolved_otherwise_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_dead_server_is_one_sentence_in_bounded_time(result: Path) -> None:
-    """MLflow's own patience with a server that is not there is four minutes."""
+    """By default MLflow waits four minutes for a server that is down."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         uri = f"http://me:secret@127.0.0.1:{closed.getsockname()[1]}"
@@ -495,13 +495,13 @@ def test_a_dead_server_is_one_sentence_in_bounded_time(result: Path) -> None:
 
 @pytest.mark.parametrize("uri", ["sqlite:////no/such/folder/mlflow.db", "file:///tmp/mlruns", "nonsense://x"])
 def test_a_store_that_cannot_be_is_one_sentence(result: Path, uri: str) -> None:
-    """A wrong URI is the user's error, not ours."""
+    """A wrong URI is a usage error, not a bug in tta."""
     with pytest.raises(OutputError, match="MLflow at"):
         sync.run([result], uri)
 
 
 def test_a_file_that_is_no_database(result: Path, tmp_path: Path) -> None:
-    """Nothing is written over a file of another kind."""
+    """A file of another kind is not overwritten."""
     path = tmp_path / "mlflow.db"
     path.write_text("a diary, " * 1000)
 
@@ -511,7 +511,7 @@ def test_a_file_that_is_no_database(result: Path, tmp_path: Path) -> None:
 
 
 def test_mlflow_is_not_installed(result: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence says what to install."""
+    """The message says what to install."""
     monkeypatch.setitem(__import__("sys").modules, "mlflow", None)
 
     with pytest.raises(MissingDependencyError, match="pip install"):
@@ -519,7 +519,7 @@ def test_mlflow_is_not_installed(result: Path, uri: str, monkeypatch: pytest.Mon
 
 
 def test_the_store_keeps_a_write_ahead_journal(uri: str) -> None:
-    """Readers of the store do not wait for the mirror, nor it for them."""
+    """Readers of the store and the mirror do not block each other."""
     Store(uri)
     connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
 
@@ -528,7 +528,7 @@ def test_the_store_keeps_a_write_ahead_journal(uri: str) -> None:
 
 
 def test_a_lock_that_another_holds(tmp_path: Path) -> None:
-    """One waits, but not for ever."""
+    """The mirror waits for the lock, with a limit."""
     with (
         store.locked(tmp_path / "mlflow.db"),
         pytest.raises(TimeoutError, match="held"),
@@ -538,7 +538,7 @@ def test_a_lock_that_another_holds(tmp_path: Path) -> None:
 
 
 class FakeStore:
-    """A store that fails when it is told to, and counts what reaches it."""
+    """A store that fails on demand and records what it receives."""
 
     def __init__(self) -> None:
         self.is_dead = False
@@ -575,7 +575,7 @@ def fake() -> FakeStore:
 
 
 def test_a_store_that_goes_away_and_comes_back(fake: FakeStore, result: Path) -> None:
-    """What could not be sent is sent later, once; what the store holds is asked anew after a failure."""
+    """What could not be sent is sent later, once; the store's content is queried again after a failure."""
     log = result / "result_0.txt"
     lines = log.read_text().splitlines(keepends=True)
     follower = Follower(lambda: [log], None, lambda: fake)  # type: ignore[arg-type,return-value]
@@ -596,7 +596,7 @@ def test_a_store_that_goes_away_and_comes_back(fake: FakeStore, result: Path) ->
 
 
 def test_a_run_that_is_refused_does_not_hold_up_the_others(fake: FakeStore, result: Path) -> None:
-    """After three refusals by a store that answers, it is given up, with the reason."""
+    """After three refusals by a store that is up, the run is given up, with the reason."""
     fake.refuses = {"result_0.txt"}
     follower = Follower(lambda: logs_in(result), None, lambda: fake)  # type: ignore[arg-type,return-value]
     follower.read()
@@ -610,7 +610,7 @@ def test_a_run_that_is_refused_does_not_hold_up_the_others(fake: FakeStore, resu
 
 
 def test_tail_reads_each_line_once(tmp_path: Path) -> None:
-    """Whatever pieces a log grows in, its events come once and in order; other programs' lines are passed over."""
+    """However a log grows, its events come once and in order; lines of other programs are skipped."""
     data = ("other\n" + fabricate.text_of(fabricate.events())).encode()
     path = tmp_path / "result_0.txt"
     tail, seen = Tail(path), []
@@ -624,7 +624,7 @@ def test_tail_reads_each_line_once(tmp_path: Path) -> None:
 
 
 def test_tail_passes_over_a_line_without_end(tmp_path: Path) -> None:
-    """A line longer than any of ours is dropped, however it arrives, and the next one is read."""
+    """A line that is too long is dropped, however it arrives, and the next one is read."""
     path = tmp_path / "result_0.txt"
     tail = Tail(path)
     path.write_bytes(b":::MLLOG " + b"x" * (3 << 20))
@@ -636,7 +636,7 @@ def test_tail_passes_over_a_line_without_end(tmp_path: Path) -> None:
 
 
 def test_tail_of_a_file_that_became_shorter(tmp_path: Path) -> None:
-    """A log never shrinks; one that does is no longer followed."""
+    """A log that shrinks is no longer followed."""
     path = write_one(tmp_path, fabricate.events())
     tail = Tail(path)
     list(tail.events())

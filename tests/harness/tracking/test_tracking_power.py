@@ -1,4 +1,4 @@
-"""Power in the MLflow mirror: watts while the logs grow, totals, files, and what a lost folder costs."""
+"""Power in the MLflow mirror: watts while the logs grow, totals, files, and a lost folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.tracking.power_record import PowerFollower, PowerRecord
 from harness.tracking.record import MlflowRun, Point
 from harness.tracking.store import Store
 from tests import fabricate
-from tests.harness.board.test_board_trees import BILL, SKU, prices
+from tests.harness.board.test_index import BILL, SKU, prices
 from tests.harness.tracking.test_tracking import content, migrated, only_run, uri
 
 mlflow = pytest.importorskip("mlflow")
@@ -48,7 +48,7 @@ def watts(run: dict[str, object], name: str = "power/watts") -> list[tuple[float
 
 
 def test_watts_and_totals_arrive(uri: str, tmp_path: Path) -> None:
-    """A point a second, at the wall time of the referee's clock; the totals are those of a judge; all files come."""
+    """One point per second at the wall time of the referee's clock, the totals of a judge, and all files."""
     result = metered(tmp_path / "result")
     assert sync.run([result], uri) is ExitStatus.OK
 
@@ -73,7 +73,7 @@ def test_watts_and_totals_arrive(uri: str, tmp_path: Path) -> None:
 
 
 def test_a_second_pass_adds_nothing(uri: str, tmp_path: Path) -> None:
-    """What is there is not sent again, neither points nor files."""
+    """Neither points nor files are sent again."""
     result = metered(tmp_path / "result")
     sync.run([result], uri)
     before = content(uri)
@@ -83,7 +83,7 @@ def test_a_second_pass_adds_nothing(uri: str, tmp_path: Path) -> None:
 
 
 def test_power_logs_that_grow_make_the_same_run(uri: str, tmp_path: Path) -> None:
-    """Run log and power log come in pieces; watts are there before the end, and none twice."""
+    """Run log and power log grow in pieces; watts arrive before the end, and none twice."""
     whole = metered(tmp_path / "whole")
     log, power = Path("result_0.txt"), Path("power/result_0/node_0.txt")
     folder = tmp_path / "growing"
@@ -116,7 +116,7 @@ def test_power_logs_that_grow_make_the_same_run(uri: str, tmp_path: Path) -> Non
 
 
 def test_a_power_folder_that_is_lost_costs_nothing(uri: str, tmp_path: Path) -> None:
-    """The run arrives whole without watts and without energy; what was there from before stays."""
+    """The run arrives without watts and energy; earlier points stay."""
     result = metered(tmp_path / "result")
     shutil.rmtree(result / "power")
 
@@ -127,7 +127,7 @@ def test_a_power_folder_that_is_lost_costs_nothing(uri: str, tmp_path: Path) -> 
 
 
 def test_several_nodes_have_a_curve_each_and_one_sum(uri: str, tmp_path: Path) -> None:
-    """Clocks that are seconds apart are laid over each other; the sum is of the same seconds."""
+    """Clocks that are seconds apart are aligned; the sum is over the same seconds."""
     sync.run([metered(tmp_path / "result", num_nodes=2)], uri)
 
     run = only_run(uri)
@@ -139,7 +139,7 @@ def test_several_nodes_have_a_curve_each_and_one_sum(uri: str, tmp_path: Path) -
 
 
 def test_a_node_that_falls_silent_ends_the_sum(tmp_path: Path) -> None:
-    """From there on one node's watts are not given out as those of all."""
+    """From then on, the watts of one node do not pass for those of all."""
     result = metered(tmp_path / "result", num_nodes=2)
     lost = result / "power" / "result_0" / "node_1.txt"
     lines = lost.read_text().splitlines(keepends=True)
@@ -183,7 +183,7 @@ def _reading(at_s: float, watts: object) -> Event:
 
 
 def test_a_gap_is_no_point() -> None:
-    """Twenty seconds without a reading are twenty seconds without a point; garbage is none either."""
+    """Twenty seconds without a reading have no points; neither has garbage."""
     record, power = _record(), PowerRecord()
     for at_s in (0.0, 1.0, 2.0, 22.0, 23.0):
         power.take("node_0", _reading(at_s, 100.0), record)
@@ -199,7 +199,7 @@ def test_a_gap_is_no_point() -> None:
 
 
 def test_a_very_long_run_stays_within_the_limit_of_points() -> None:
-    """A day at a reading a second: every second at first, then each tenth, then each hundredth."""
+    """A day with one reading per second: every second at first, then every tenth, then every hundredth."""
     record, power = _record(), PowerRecord()
     for second in range(86_400):
         power.take("node_0", _reading(float(second), 100.0), record)
@@ -211,7 +211,7 @@ def test_a_very_long_run_stays_within_the_limit_of_points() -> None:
 
 
 def test_nothing_is_told_before_the_run_is_initialised() -> None:
-    """Until then another node may not have begun its log, and one node's watts would pass for those of all."""
+    """Before that, another node may not have started its log, and the watts of one would pass for those of all."""
     record, power = _record(), PowerRecord()
     record.is_initialised = False
     for second in range(10):

@@ -1,4 +1,4 @@
-"""The folder of the site: appears whole, gives way to a new one, and nothing else is ever replaced."""
+"""The site's folder: published atomically, replaced by a newer site, never written over anything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.board import site as site_module
 from harness.board.index import Board
 from harness.board.site import MARKER_NAME, refuse_foreign, write_site
 from harness.errors import InputError, OutputError, SubmissionError
-from tests.harness.board.test_board_trees import board_of, submit
+from tests.harness.board.test_index import board_of, submit
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def test_the_same_board_gives_the_same_site(board: Board, tree: Path, tmp_path: 
     assert _content(tmp_path / "one") == _content(tmp_path / "two")
 
 
-def test_a_site_gives_way_to_a_new_one(board: Board, tree: Path, tmp_path: Path) -> None:
-    """A page that is no more is gone, a new one is there, and nothing is left beside it."""
+def test_a_site_is_replaced_by_a_new_one(board: Board, tree: Path, tmp_path: Path) -> None:
+    """Old pages are gone, new ones exist, and nothing else is left in the parent folder."""
     site = tmp_path / "site"
     write_site(board, site, tree)
     old = set(_content(site))
@@ -52,8 +52,8 @@ def test_a_site_gives_way_to_a_new_one(board: Board, tree: Path, tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site", "tree"]
 
 
-def test_an_empty_folder_is_filled_and_parents_are_made(board: Board, tree: Path, tmp_path: Path) -> None:
-    """`mkdir site` beforehand does no harm."""
+def test_an_empty_folder_is_filled_and_parents_are_created(board: Board, tree: Path, tmp_path: Path) -> None:
+    """`mkdir site` beforehand is allowed."""
     (tmp_path / "empty").mkdir()
 
     assert write_site(board, tmp_path / "empty", tree) > 10
@@ -61,8 +61,8 @@ def test_an_empty_folder_is_filled_and_parents_are_made(board: Board, tree: Path
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "sub/thesis.txt", ".git/HEAD"])
-def test_a_folder_of_something_else_is_left_alone(board: Board, tree: Path, tmp_path: Path, name: str) -> None:
-    """Without our marker nothing is touched, and with it nothing that is not ours."""
+def test_other_folders_are_left_alone(board: Board, tree: Path, tmp_path: Path, name: str) -> None:
+    """Without a marker nothing is touched; with one, no file that it does not list."""
     mine = tmp_path / "site" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
@@ -80,8 +80,8 @@ def test_a_folder_of_something_else_is_left_alone(board: Board, tree: Path, tmp_
 @pytest.mark.parametrize(
     "marker", ["", "[]", "{}", '{"format": 2, "files": {}}', '{"format": 1, "files": []}', "[" * 100_000]
 )
-def test_a_marker_must_be_ours(board: Board, tree: Path, tmp_path: Path, marker: str) -> None:
-    """A file of the marker's name is not enough."""
+def test_a_marker_must_be_valid(board: Board, tree: Path, tmp_path: Path, marker: str) -> None:
+    """A file with the marker's name is not enough."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / MARKER_NAME).write_text(marker)
 
@@ -89,8 +89,8 @@ def test_a_marker_must_be_ours(board: Board, tree: Path, tmp_path: Path, marker:
         write_site(board, tmp_path / "site", tree)
 
 
-def test_a_file_or_a_link_is_no_place_for_a_site(board: Board, tree: Path, tmp_path: Path) -> None:
-    """A link is not followed and not replaced."""
+def test_a_site_cannot_replace_a_file_or_a_link(board: Board, tree: Path, tmp_path: Path) -> None:
+    """A link is neither followed nor replaced."""
     (tmp_path / "file").write_text("x")
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -101,8 +101,8 @@ def test_a_file_or_a_link_is_no_place_for_a_site(board: Board, tree: Path, tmp_p
         write_site(board, tmp_path / "link", tree)
 
 
-def test_site_and_tree_must_lie_apart(tree: Path, tmp_path: Path) -> None:
-    """Inside the tree it would be read as results, around the tree it would replace them."""
+def test_site_and_tree_must_not_contain_each_other(tree: Path, tmp_path: Path) -> None:
+    """Inside the tree, it would be read as results; a site that contains the tree would replace it."""
     for place in (tree, tree / "site", tmp_path):
         with pytest.raises(OutputError, match="choose a folder outside"):
             refuse_foreign(place, tree)
@@ -113,7 +113,7 @@ def test_site_and_tree_must_lie_apart(tree: Path, tmp_path: Path) -> None:
 def test_an_interrupted_build_leaves_the_old_site(
     board: Board, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """Half a site is never seen, and nothing is left beside it."""
+    """A partial site is never visible, and nothing else is left in the parent folder."""
     site = tmp_path / "site"
     write_site(board, site, tree)
     before = _content(site)
@@ -130,8 +130,8 @@ def test_an_interrupted_build_leaves_the_old_site(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site", "tree"]
 
 
-def test_a_log_that_changed_meanwhile_is_not_published(board: Board, tree: Path, tmp_path: Path) -> None:
-    """What is copied is what was judged."""
+def test_a_log_that_changed_is_not_published(board: Board, tree: Path, tmp_path: Path) -> None:
+    """The copy is what was judged."""
     log = tree / "acme" / "results" / "box1" / "toy_mini" / "result_0.txt"
     log.write_text(log.read_text() + "one line more\n")
 
@@ -152,7 +152,7 @@ def test_a_log_that_became_a_link_is_not_followed(board: Board, tree: Path, tmp_
 
 
 def test_links_in_a_tree_are_never_published(tree: Path, tmp_path: Path) -> None:
-    """A log or a system description that is a link from the start is no download."""
+    """A log or a system description that is a link is not a download."""
     (tmp_path / "secret.json").write_text('{"secret": "word"}')
     home = tree / "acme"
     (home / "systems" / "box1.json").unlink()
@@ -164,8 +164,8 @@ def test_links_in_a_tree_are_never_published(tree: Path, tmp_path: Path) -> None
     assert not [path for path, content in _content(tmp_path / "site").items() if b'"word"' in content]
 
 
-def test_a_folder_that_cannot_be_written_is_told(board: Board, tree: Path, tmp_path: Path) -> None:
-    """An error of the tree of errors, with the place."""
+def test_a_folder_that_cannot_be_written_is_an_error(board: Board, tree: Path, tmp_path: Path) -> None:
+    """An OutputError that names the place."""
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(OutputError, match="cannot be written"):
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_told(board: Board, tree: Path, tmp_p
 
 
 def test_modes_follow_the_umask(board: Board, tree: Path, tmp_path: Path) -> None:
-    """A web server of another user can read the site."""
+    """Another user's web server can read the site."""
     old = os.umask(0o022)
     try:
         write_site(board, tmp_path / "site", tree)
@@ -185,6 +185,6 @@ def test_modes_follow_the_umask(board: Board, tree: Path, tmp_path: Path) -> Non
 
 
 def test_there_must_be_a_tree(tmp_path: Path) -> None:
-    """A misspelt tree is no empty board."""
+    """A misspelt tree is not an empty board."""
     with pytest.raises(SubmissionError, match="no such folder"):
         board_of(tmp_path / "nowhere")

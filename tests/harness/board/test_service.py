@@ -1,4 +1,4 @@
-"""The board over HTTP: safe headers, fresh pages, its own names only; and the command around it."""
+"""The board over HTTP: security headers, fresh pages, local names only; and the command around it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from harness.commands import board as command
 from harness.errors import ExitStatus, MissingDependencyError, OutputError, SubmissionError
-from tests.harness.board.test_board_trees import board_of, submit
+from tests.harness.board.test_index import board_of, submit
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -42,12 +42,12 @@ def _ask(app: ASGIApp, path: str, host: str = "127.0.0.1", method: str = "GET") 
     """One request to the application, without a network."""
     sent: list[Message] = []
 
-    asked: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+    requests: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Message:
-        if not asked:
-            await asyncio.Event().wait()  # who asks stays until the answer is there
-        return asked.pop()
+        if not requests:
+            await asyncio.Event().wait()  # the client waits for the response
+        return requests.pop()
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -92,7 +92,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_pages_come_with_security_headers(tree: Path, root: Path) -> None:
-    """Refusals too."""
+    """Errors too."""
     app = _application(tree, root)
 
     for path, status in (("/", 200), ("/results/acme--box1--toy_mini.html", 200), ("/nothing", 404)):
@@ -106,24 +106,24 @@ def test_pages_come_with_security_headers(tree: Path, root: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/../tree/acme/systems/box1.json", "/%2e%2e/secret", "//etc/passwd", "/\x00"])
 def test_no_path_leads_out_of_the_site(tree: Path, root: Path, path: str) -> None:
-    """Dots, doubled slashes and null bytes find nothing."""
+    """Dots, double slashes and null bytes find nothing."""
     assert _ask(_application(tree, root), path)[0] in (400, 404)
 
 
-def test_nothing_can_be_sent(tree: Path, root: Path) -> None:
-    """Pages are read only."""
+def test_the_site_is_read_only(tree: Path, root: Path) -> None:
+    """POST is refused."""
     assert _ask(_application(tree, root), "/", method="POST")[0] == 405
 
 
 def test_on_loopback_only_its_own_names_are_answered(tree: Path, root: Path) -> None:
-    """A page of somebody else's, whose name points here, gets no answer; on another address any name may be asked."""
+    """A foreign name that points here is refused; on any other address every name is accepted."""
     assert _ask(_application(tree, root), "/", host="evil.example")[0] == 400
     (root / "2").mkdir()
     assert _ask(_application(tree, root / "2", host="0.0.0.0"), "/", host="board.example")[0] == 200
 
 
 def test_the_site_follows_the_tree(tree: Path, root: Path) -> None:
-    """Looked at every few seconds, built again only if something changed; old copies go away."""
+    """Checked every few seconds, rebuilt only if something changed; old copies are removed."""
     now, builds = Now(), []
 
     def build(site: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_site_follows_the_tree(tree: Path, root: Path) -> None:
 
 
 def test_a_build_that_fails_keeps_the_site(tree: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The old pages stay, the reason goes to standard error, and the next change is tried again."""
+    """The old pages stay, the reason goes to standard error, and the next change triggers another build."""
     now = Now()
     is_broken = False
 
@@ -169,8 +169,8 @@ def test_a_build_that_fails_keeps_the_site(tree: Path, root: Path, capsys: pytes
     assert b"newcomer" in _ask(app, "/")[2]
 
 
-def test_a_port_in_use_is_told(tree: Path) -> None:
-    """With the address, before anything is built."""
+def test_a_port_in_use_is_an_error(tree: Path) -> None:
+    """It names the address, before anything is built."""
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OutputError, match="cannot listen"):
@@ -205,7 +205,7 @@ def test_build_writes_a_site_under_the_real_rules(tmp_path: Path, capsys: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_answers_and_ends_on_a_signal(tree: Path, tmp_path: Path, number: signal.Signals) -> None:
-    """It says its address, serves, ends with 130 and leaves nothing behind."""
+    """It prints its address, serves, exits with 130 and leaves nothing behind."""
     process = subprocess.Popen(
         [sys.executable, "-m", "harness.cli", "board", "serve", str(tree), "--port", "0"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""`tta derive --against`: what a published board says of a result in words is compared with what the logs make."""
+"""`tta derive --against`: a published board is compared with what follows from the logs, numbers and words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.board.derive.stated import against_board
 from harness.commands import board as board_command
 from harness.errors import ExitStatus
 from tests.harness.board.test_derive import derived, folder, rules
-from tests.harness.board.test_typedtotals import DERIVED, ROW, TABLE, subject_of
+from tests.harness.board.test_stated import DERIVED, ROW, TABLE, subject_of
 from tests.rules.box import TODAY
 
 __all__ = ["folder", "rules"]
@@ -49,6 +49,14 @@ def file(document: Document) -> None:
     document["tables"][0]["rows"][0]["files"][0]["sha256"] = "0" * 64
 
 
+def seconds(document: Document) -> None:
+    document["tables"][0]["rows"][0]["runs"][2]["seconds"] = 1.0
+
+
+def no_tables(document: Document) -> None:
+    document["tables"] = []
+
+
 def left_out(document: Document) -> None:
     del document["tables"][0]["rows"][0]["valid"]
 
@@ -62,21 +70,23 @@ CHANGES: list[tuple[Callable[[Document], None], str]] = [
     (status, "board.runs[1].status"),
     (reason, "board.why_not"),
     (file, "board.files[0].sha256"),
+    (seconds, "board.runs[2].seconds"),
+    (no_tables, "the row of this result"),
 ]
 
 
-def test_one_word_of_a_published_board_that_was_changed_is_found(
+def test_any_change_to_a_published_board_is_found(
     folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether it is valid, by which rules, from which files; before the change both agree on everything."""
+    """Validity, rules, files, numbers, the row itself; before the change, the two agree on everything."""
     tree, published = tmp_path / "tree", tmp_path / "site" / "leaderboard.json"
     board_command.build(tree, tmp_path / "site", rules, TODAY)
     text = published.read_text()
     capsys.readouterr()
 
     for options in ({}, {"tree": tree}):
-        honest = derived(capsys, folder, rules=rules, against=published, **options)
-        assert [item for item in honest["typed"] if item["agrees"] is False] == []
+        unchanged = derived(capsys, folder, rules=rules, against=published, **options)
+        assert [item for item in unchanged["typed"] if item["agrees"] is False] == []
     for change, name in CHANGES:
         document = json.loads(text)
         change(document)
@@ -87,14 +97,14 @@ def test_one_word_of_a_published_board_that_was_changed_is_found(
 
 
 def found(place: Path, row: Document, board: Document, **document: Any) -> dict[str, tuple[Any, Any, bool | None]]:
-    """Of a board with this row: what is stated, what is derived, whether they agree."""
+    """For a board with this row: what is stated, what is derived, whether they agree."""
     data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, **row}]}], **document}).encode()
     typed = against_board(data, Path("b.json"), subject_of(place), {**DERIVED, **board}, is_tree_given=True)
     return {item.name: (item.stated, item.derived, item.agrees) for item in typed if isinstance(item.stated, str)}
 
 
 @pytest.mark.parametrize(
-    ("row", "board", "told"),
+    ("row", "board", "expected"),
     [
         ({"valid": True}, {"valid": True}, {"board.valid": ("true", "true", True)}),
         ({"valid": True}, {"valid": False}, {"board.valid": ("true", "false", False)}),
@@ -109,13 +119,13 @@ def found(place: Path, row: Document, board: Document, **document: Any) -> dict[
         ({"place": "a/b", "page": "x", "files": [{"path": "y"}]}, {"place": ".", "page": "z"}, {}),
     ],
 )
-def test_words_are_compared_by_name(row: Document, board: Document, told: Document, tmp_path: Path) -> None:
-    """Null says nothing; where a result lies is told by the tree; amounts of money are numbers."""
-    assert found(tmp_path, row, board) == told
+def test_words_are_compared_by_name(row: Document, board: Document, expected: Document, tmp_path: Path) -> None:
+    """Null states nothing; the place of a result depends on the tree; amounts of money are numbers."""
+    assert found(tmp_path, row, board) == expected
 
 
 def test_the_rules_of_a_board_are_compared_with_those_given(tmp_path: Path) -> None:
-    """They stand beside the tables."""
+    """They are next to the tables."""
     rules = {"ruleset": "v1", "ruleset_digest": "ab", "prices_digest": None}
 
     assert found(tmp_path, {}, rules, **{**rules, "ruleset_digest": "cd"}) == {

@@ -38,7 +38,7 @@ from harness.board.pages.words import (
     ],
 )
 def test_significant_digits(value: float, text: str) -> None:
-    """Four of them, and never fewer than stand before the point."""
+    """Four, and never fewer than there are before the point."""
     assert significant(value) == text
 
 
@@ -51,7 +51,7 @@ def test_a_column_has_one_unit(values: list[float | None], symbol: str) -> None:
     assert unit_for(values, SECONDS).symbol == symbol
 
 
-def test_absent_is_said_and_zero_is_shown() -> None:
+def test_missing_is_a_word_and_zero_is_a_number() -> None:
     """Not measured, no price and 0 are three things."""
     assert energy_words(None, JOULES[0]) == "not measured"
     assert energy_words(0.0, JOULES[0]) == "0 J"
@@ -79,14 +79,14 @@ def test_counts_sizes_and_rule_numbers() -> None:
 
 
 def test_untrusted_texts_cannot_turn_or_hide() -> None:
-    """Control characters, direction changes and lone surrogates become visible; long texts are cut."""
+    """Control characters, direction changes and lone surrogates become visible; long texts are truncated."""
     assert shown("a\x1b[31m\u202eb\ud800") == "a\\x1b[31m\\u202eb\\ud800"
     assert len(shown("x" * 1000, 50)) == 50
     assert shown_lines("one\ntwo\x00") == ["one", "two\\x00"]
 
 
 def test_clean_names_are_their_own_slug() -> None:
-    """What is safe already is left alone, so that addresses can be read."""
+    """A safe name is kept, so that URLs stay readable."""
     assert slug(["acme", "box1", "toy_mini"]) == "acme--box1--toy_mini"
 
 
@@ -95,7 +95,7 @@ def test_clean_names_are_their_own_slug() -> None:
     ["../../etc/passwd", "Acme", "a--b", "", ".", "..", "é", "a" * 41, "con:", "<b>", "a b", "-a", "a\x00b", "\ud800"],
 )
 def test_a_slug_is_a_safe_name(name: str) -> None:
-    """From a-z, 0-9, dot, hyphen and underscore, beginning with a letter or digit, and not long."""
+    """Made of a-z, 0-9, dot, hyphen and underscore, starting with a letter or digit, and short."""
     made = slug([name])
 
     assert made[0].isalnum()
@@ -105,7 +105,7 @@ def test_a_slug_is_a_safe_name(name: str) -> None:
 
 
 def test_different_names_have_different_slugs() -> None:
-    """Also where only letters differ that a slug cannot keep, or where the parts are divided otherwise."""
+    """Even where they differ only in characters that a slug cannot keep, or in how the parts are split."""
     names = [
         ["a", "b"],
         ["a b"],
@@ -133,7 +133,7 @@ def test_other_cells_stay_as_they_are() -> None:
     assert [spreadsheet_cell(value) for value in ("acme", -1.5, None, "")] == ["acme", -1.5, None, ""]
 
 
-def test_a_document_falls_into_pieces() -> None:
+def test_a_document_is_split_into_pieces() -> None:
     """Headings, paragraphs, items, fenced and indented code, and code between backticks."""
     document = (
         "First `x` line\nsecond line\n\n## What it does\n\n```\n## no heading\n```\n\n"
@@ -150,7 +150,7 @@ def test_a_document_falls_into_pieces() -> None:
     ]
 
 
-def test_markup_in_a_document_stays_letters() -> None:
+def test_markup_in_a_document_stays_text() -> None:
     """There are no links and no elements in this language."""
     text = '<script>alert(1)</script> [a](javascript:alert(1)) <img src="x">'
 
@@ -158,7 +158,7 @@ def test_markup_in_a_document_stays_letters() -> None:
 
 
 def test_a_fence_that_is_not_closed_ends_with_the_document() -> None:
-    """Nothing is lost."""
+    """No text is lost."""
     assert pieces("```\ncode") == [Piece("code", (("code", True),))]
     assert pieces("") == []
 
@@ -168,5 +168,5 @@ def test_a_fence_that_is_not_closed_ends_with_the_document() -> None:
     [("fp32", "fp32"), (True, "true"), (0.1, "0.1"), (None, "null"), ([1, "a"], '[1, "a"]'), ({"b": 1}, '{"b": 1}')],
 )
 def test_values_are_written_as_json_writes_them(value: object, text: str) -> None:
-    """Not as Python does; a text stands without quotes."""
+    """Not as Python does; a text has no quotes."""
     assert value_words(value) == text

@@ -84,13 +84,13 @@ def azure_page(*items: Any, following: str | None = None) -> bytes:
 
 
 class Site:
-    """What is served: bodies by path (and query), or who answers in another way; and what was asked for."""
+    """The bodies served, by path (and query), or handlers that answer otherwise; and the requests received."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.lengths: dict[str, int] = {}
         self.cuts: dict[str, Callable[[Any], None]] = {}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.url = ""
 
     def put_aws(self, body: bytes) -> str:
@@ -107,7 +107,7 @@ def site() -> Iterator[Site]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
+            found.requested.append(self.path)
             if (answering := found.cuts.get(urlsplit(self.path).path)) is not None:
                 answering(self)
                 return
@@ -144,7 +144,7 @@ SKUS = ["p5.48xlarge", "m7i.large"]
 
 
 def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
-    """On demand and reserved without payment in advance, of the types that were asked for; the rest passes by."""
+    """On demand and reserved with no upfront cost, of the requested types; the rest is ignored."""
     index = site.put_aws(
         aws_csv(
             aws_row(),
@@ -179,13 +179,13 @@ def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
         pytest.param(b"<html>\n" * 9, "has no column", id="a web page"),
         pytest.param(aws_csv(aws_row())[:-40], "cut off .* in the middle of a line", id="the last line cut off"),
         pytest.param(aws_csv(aws_row(Currency="CNY")), "the price is in 'CNY'; only USD", id="another currency"),
-        pytest.param(aws_csv(aws_row(), aws_row(PricePerUnit="54")), "which holds", id="two prices of one thing"),
+        pytest.param(aws_csv(aws_row(), aws_row(PricePerUnit="54")), "which is right", id="two prices of one thing"),
         pytest.param(aws_csv(aws_row(PricePerUnit="-1")), "the price is '-1'", id="a negative price"),
         pytest.param(aws_csv(aws_row(PricePerUnit="NaN")), "the price is 'NaN'", id="no number"),
         pytest.param(aws_csv(aws_row(PricePerUnit="")), "the price is ''", id="no price"),
-        pytest.param(aws_csv(aws_row(EffectiveDate="soon")), "'soon' is no date", id="no date"),
+        pytest.param(aws_csv(aws_row(EffectiveDate="soon")), "'soon' is not a date", id="no date"),
         pytest.param(aws_csv(columns=COLUMNS[:-2]), "has no column 'Pre Installed S/W'", id="a column is gone"),
-        pytest.param(aws_csv(aws_row()) + b'"a","b"\n', ":8: has 2 fields where the head has 26", id="a short line"),
+        pytest.param(aws_csv(aws_row()) + b'"a","b"\n', ":8: has 2 fields; the header has 26", id="a short line"),
         pytest.param(aws_csv() + b'"a"b,\n', "is damaged", id="damaged quotes"),
         pytest.param(aws_csv() + b'"\xff\xfe"\n', "is not UTF-8", id="no UTF-8"),
         pytest.param(aws_csv() + b"x" * 70_000 + b"\n", "a line over 65,536", id="an endless line"),
@@ -206,7 +206,7 @@ def test_aws_ends_between_two_lines(site: Site) -> None:
     index = site.put_aws(body)
     site.lengths[CSV] = len(body) + 1000
 
-    with pytest.raises(DataError, match=r"cut off|broke off"):
+    with pytest.raises(DataError, match=r"cut off|was interrupted"):
         aws_prices("us-east-1", SKUS, index)
 
 
@@ -243,9 +243,9 @@ def test_aws_file_is_never_in_memory_as_a_whole(site: Site) -> None:
         pytest.param({}, "names no file for the region", id="no such region"),
         pytest.param({"us-east-1": {"currentVersionUrl": 5}}, "names no file for the region", id="no address"),
         pytest.param(
-            {"us-east-1": {"currentVersionUrl": "https://example.org/x/index.json"}}, "another place", id="elsewhere"
+            {"us-east-1": {"currentVersionUrl": "https://example.org/x/index.json"}}, "on another host", id="elsewhere"
         ),
-        pytest.param({"us-east-1": {"currentVersionUrl": "file:///etc/index.json"}}, "another place", id="a file"),
+        pytest.param({"us-east-1": {"currentVersionUrl": "file:///etc/index.json"}}, "on another host", id="a file"),
     ],
 )
 def test_aws_index_sends_nowhere_else(site: Site, regions: Any, message: str) -> None:
@@ -276,7 +276,7 @@ def test_azure_pages_are_followed_to_the_end(site: Site) -> None:
         ("azure/Standard_ND96isr_H100_v5/eastus/on_demand", Decimal("98.32"), "2023-08-01"),
         ("azure/Standard_ND96isr_H100_v5/eastus/spot", Decimal("39.328"), "2023-08-01"),
     ]
-    query = parse_qs(urlsplit(site.asked[0]).query)
+    query = parse_qs(urlsplit(site.requested[0]).query)
     assert query["currencyCode"] == ["USD"]
     assert "armSkuName eq 'Standard_ND96isr_H100_v5'" in query["$filter"][0]
 
@@ -284,22 +284,22 @@ def test_azure_pages_are_followed_to_the_end(site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param(b"", "is no JSON", id="nothing"),
-        pytest.param(azure_page(azure_item())[:-30], "is no JSON", id="cut off"),
-        pytest.param(b"[" * 100_000, "is no JSON", id="nested without end"),
-        pytest.param(b"[]", "is no JSON object", id="a list"),
+        pytest.param(b"", "is not JSON", id="nothing"),
+        pytest.param(azure_page(azure_item())[:-30], "is not JSON", id="cut off"),
+        pytest.param(b"[" * 100_000, "is not JSON", id="nested without end"),
+        pytest.param(b"[]", "is not a JSON object", id="a list"),
         pytest.param(b"{}", "has no list 'Items'", id="no items"),
         pytest.param(b'{"Items": [], "NextPageLink": 5}', "has no list 'Items'", id="a number for a page"),
-        pytest.param(azure_page("x"), "an item is no mapping", id="an item of one word"),
+        pytest.param(azure_page("x"), "an item is not a mapping", id="an item of one word"),
         pytest.param(azure_page(azure_item(skuName=None)), "an item lacks one of", id="no name"),
         pytest.param(azure_page(azure_item(currencyCode="EUR")), "the price is in 'EUR'", id="another currency"),
         pytest.param(azure_page(azure_item(retailPrice=-1)), "the price is '-1'", id="a negative price"),
         pytest.param(azure_page(azure_item(retailPrice=True)), "the price is 'True'", id="a true price"),
         pytest.param(azure_page(azure_item(retailPrice=1e300)), "the price is", id="a price beyond measure"),
-        pytest.param(azure_page(azure_item(), azure_item(retailPrice=90.0)), "which holds", id="two prices"),
-        pytest.param(azure_page(azure_item(effectiveStartDate="x")), "'x' is no date", id="no date"),
-        pytest.param(azure_page(following="https://example.org/"), "another place; not followed", id="elsewhere"),
-        pytest.param(azure_page(following=f"{RETAIL}?again=1"), "pages go in a circle", id="a circle"),
+        pytest.param(azure_page(azure_item(), azure_item(retailPrice=90.0)), "which is right", id="two prices"),
+        pytest.param(azure_page(azure_item(effectiveStartDate="x")), "'x' is not a date", id="no date"),
+        pytest.param(azure_page(following="https://example.org/"), "on another host; not followed", id="elsewhere"),
+        pytest.param(azure_page(following=f"{RETAIL}?again=1"), "pages form a loop", id="a circle"),
     ],
 )
 def test_azure_damage_is_an_error_and_no_price(site: Site, body: bytes, message: str) -> None:
@@ -318,7 +318,7 @@ def test_azure_pages_without_end_are_left(site: Site) -> None:
 
     with pytest.raises(DataError, match="more than 50"):
         azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
-    assert len(site.asked) == provider_lists.MAX_PAGES
+    assert len(site.requested) == provider_lists.MAX_PAGES
 
 
 def test_azure_page_that_is_too_large_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +333,7 @@ def test_azure_page_that_is_too_large_is_left(site: Site, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("sku", ["x' or 'a' eq 'a", "a b", ""])
 def test_azure_filter_takes_no_foreign_words(sku: str) -> None:
     """A name goes into a filter: it may have letters, digits, _ and - only."""
-    with pytest.raises(DataError, match="is no size and region"):
+    with pytest.raises(DataError, match="is not a size and a region"):
         azure_prices("eastus", sku, "http://127.0.0.1:9/")
 
 
@@ -341,7 +341,7 @@ def test_no_network_is_one_sentence() -> None:
     """Nobody listens there; another scheme is not opened at all."""
     with pytest.raises(DataError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
         aws_prices("us-east-1", SKUS, "http://127.0.0.1:9/x")
-    with pytest.raises(DataError, match="is no http address"):
+    with pytest.raises(DataError, match="is not an http address"):
         aws_prices("us-east-1", SKUS, "file:///etc/passwd")
 
 
@@ -387,16 +387,16 @@ def test_refresh_writes_a_new_book_beside_the_old(
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/spot"].usd_per_hour == 39
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].retrieved == "2026-11-09"
     assert rows["lambda/8x B200/any/on_demand"] == books.first.row("lambda/8x B200/any/on_demand")
-    said = capsys.readouterr()
-    assert "carried over as they were: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in said.err
-    assert books.current.digest in said.out
+    captured = capsys.readouterr()
+    assert "carried over as they were: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in captured.err
+    assert books.current.digest in captured.out
 
     assert refresh(site, tmp_path) == 2
     assert "is there already; a price book is never edited" in capsys.readouterr().err
 
 
 def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One list is damaged: there is no new book, and the status is 2."""
+    """One list is damaged: no new book is made, and the status is 2."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.put_aws(aws_csv(aws_row(Currency="CNY")))
     site.bodies[RETAIL] = azure_page(azure_item())
@@ -404,11 +404,11 @@ def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path, capsys: p
     assert refresh(site, tmp_path) == 2
 
     assert list(tmp_path.iterdir()) == [tmp_path / "prices.yaml"]
-    assert "only USD is taken; no book was written" in capsys.readouterr().err
+    assert "only USD is accepted; no book was written" in capsys.readouterr().err
 
 
 def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -> None:
-    """`--provider azure --out FILE`: AWS is not asked at all."""
+    """`--provider azure --out FILE`: no request goes to AWS."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.bodies[RETAIL] = azure_page(azure_item(retailPrice=90.5))
     out = tmp_path / "elsewhere" / "book.yaml"
@@ -418,7 +418,7 @@ def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -
     rows = {row.id: row for row in load_prices(out).prices}
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].usd_per_hour == Decimal("90.5")
     assert rows["aws/p5.48xlarge/us-east-1/on_demand"].usd_per_hour == Decimal("98.32")
-    assert all(path.startswith(RETAIL) for path in site.asked)
+    assert all(path.startswith(RETAIL) for path in site.requested)
 
 
 def cut(answer: bytes) -> Callable[[Any], None]:
@@ -436,15 +436,15 @@ def test_page_that_breaks_off_is_an_error_and_no_price(site: Site) -> None:
     """The server promised more: what came is not taken for the page, even where it is one."""
     site.cuts[RETAIL] = cut(azure_page(azure_item()))
 
-    with pytest.raises(DataError, match=r"http://127.*prices.*: broke off: "):
+    with pytest.raises(DataError, match=r"http://127.*prices.*: was interrupted: "):
         azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
 
 
 def test_list_that_breaks_off_between_two_lines_is_an_error_and_no_price(site: Site) -> None:
-    """What came until then is not taken for the whole list; how much that was is said."""
+    """A partial list is not taken for a whole one; the message states its size."""
     body = aws_csv(aws_row())
     index = site.put_aws(body)
     site.cuts[CSV] = cut(body)
 
-    with pytest.raises(DataError, match=rf"index\.csv: broke off after {len(body):,} bytes: IncompleteRead"):
+    with pytest.raises(DataError, match=rf"index\.csv: was interrupted after {len(body):,} bytes: IncompleteRead"):
         aws_prices("us-east-1", SKUS, index)

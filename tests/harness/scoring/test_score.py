@@ -1,4 +1,4 @@
-"""What a log and a set of logs are worth."""
+"""The result of a run and the score of several, on fabricated logs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness.base.stats import trimmed_interval, trimmed_mean
 from harness.errors import LogError
 from harness.log import power_files, run_log
 from harness.log.run_log import RunLog
@@ -42,7 +39,7 @@ def log_of(folder: Path, steps: list[Step], name: str = "result_0.txt") -> RunLo
 
 
 def logs_of(folder: Path, block_s: Sequence[float | None], rules: BenchmarkRules = NO_REFERENCE) -> list[RunLog]:
-    """One run a number: three blocks of so many seconds, 0.5 s of evaluation after each; None misses the target."""
+    """One run per number: three blocks of that many seconds, each with 0.5 s of evaluation; None misses the target."""
     return [
         log_of(
             folder,
@@ -66,7 +63,7 @@ def time_of(block_s: float) -> float:
 
 
 def test_run_result_of_a_good_run(folder: Path) -> None:
-    """The time is run_start to run_stop, the samples those of the evaluation that reached the target."""
+    """The time is from run_start to run_stop, the samples are those of the evaluation that reached the target."""
     result = run_result(log_of(folder, fabricate.events(seed=7)), benchmark_rules())
 
     assert result.seconds == pytest.approx(7.7)
@@ -82,8 +79,8 @@ def test_quality_equal_to_the_target_reaches_it(folder: Path) -> None:
     assert run_result(log_of(folder, fabricate.events(qualities=(0.9,))), benchmark_rules()).samples == 1000
 
 
-def test_success_without_a_quality_that_reaches_is_no_success(folder: Path) -> None:
-    """What run_stop says is not believed."""
+def test_success_without_reaching_the_target_is_not_believed(folder: Path) -> None:
+    """The status of run_stop is not enough."""
     below = math.nextafter(0.9, 0)
     result = run_result(log_of(folder, fabricate.events(qualities=(0.5, below))), benchmark_rules())
 
@@ -112,8 +109,8 @@ def test_confirmation(folder: Path, qualities: tuple[float, ...], samples: int |
     assert run_result(log_of(folder, fabricate.events(rules=rules, qualities=qualities)), rules).samples == samples
 
 
-def test_an_evaluation_after_run_stop_counts_for_nothing(folder: Path) -> None:
-    """A target that is reached when the clock has stopped was not reached."""
+def test_an_evaluation_after_run_stop_does_not_count(folder: Path) -> None:
+    """A target reached after the clock has stopped was not reached."""
     steps = fabricate.events()
     find(steps, "run_stop").at_s -= 1.0
     steps.sort(key=lambda step: step.at_s)
@@ -123,7 +120,7 @@ def test_an_evaluation_after_run_stop_counts_for_nothing(folder: Path) -> None:
 
 @pytest.mark.parametrize("key", ["run_start", "run_stop"])
 def test_a_log_needs_one_start_and_one_stop(folder: Path, key: str) -> None:
-    """None is a run that did not finish; two are a run whose time nobody knows."""
+    """Without one, the run did not finish; with two, its time is ambiguous."""
     steps = fabricate.events()
     without = run_result(log_of(folder, [step for step in steps if step.key != key]), benchmark_rules())
     doubled = sorted([*steps, find(steps, key)], key=lambda step: step.at_s)
@@ -136,7 +133,7 @@ def test_a_log_needs_one_start_and_one_stop(folder: Path, key: str) -> None:
 
 
 def test_a_run_without_run_stop_has_started(folder: Path) -> None:
-    """A crash never looks like a success."""
+    """A crash never looks like success."""
     steps = [step for step in fabricate.events() if step.key != "run_stop"]
     result = run_result(log_of(folder, steps), benchmark_rules())
 
@@ -164,7 +161,7 @@ def test_a_quality_that_is_no_number_is_an_error(folder: Path, value: Any) -> No
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**400])
 def test_a_quality_that_is_not_finite_is_an_error(folder: Path, value: float) -> None:
-    """The reader lets no such number in; were one there, it would be neither missing nor the best of all."""
+    """The reader rejects such numbers; if one got through, it would be neither missing nor the best."""
     log = log_of(folder, fabricate.events())
     first, second, third, *others = log.all("eval_accuracy")
     log._by_key["eval_accuracy"] = (first, second, msgspec.structs.replace(third, value=value), *others)
@@ -182,7 +179,7 @@ def test_a_quality_beyond_json_does_not_become_a_result(folder: Path) -> None:
 
 
 def test_an_evaluation_without_samples_is_an_error(folder: Path) -> None:
-    """A count is not guessed; a count in epochs, as published logs have it, is one."""
+    """A count is never guessed; a count in epochs, as in published logs, is accepted."""
     steps = fabricate.events()
     del find(steps, "eval_accuracy").metadata["samples_count"]
     with pytest.raises(LogError, match="no valid samples_count"):
@@ -192,8 +189,8 @@ def test_an_evaluation_without_samples_is_an_error(folder: Path) -> None:
     assert run_result(log_of(folder, steps), benchmark_rules()).evaluations[0].samples == 1000
 
 
-def test_ledger_is_that_of_the_referee(folder: Path) -> None:
-    """What is derived from the intervals is what the log claims."""
+def test_derived_ledger_agrees_with_the_referees(folder: Path) -> None:
+    """The ledger derived from the intervals is the one that the log states."""
     log = log_of(folder, fabricate.events())
     claimed = log.value("tta_ledger")
 
@@ -202,7 +199,7 @@ def test_ledger_is_that_of_the_referee(folder: Path) -> None:
     )
 
 
-def test_ledger_sums_to_the_run_and_shows_what_nobody_claims(folder: Path) -> None:
+def test_ledger_sums_to_the_run_and_shows_unclaimed_time(folder: Path) -> None:
     """Ten seconds between two phases are `other`."""
     steps = fabricate.events()
     second = steps.index(find(steps, "block_start", 1))
@@ -216,7 +213,7 @@ def test_ledger_sums_to_the_run_and_shows_what_nobody_claims(folder: Path) -> No
 
 
 def test_waiting_is_no_longer_than_its_block(folder: Path) -> None:
-    """A block of 2 s cannot have waited 99 s, nor less than nothing."""
+    """A block of 2 s cannot have waited 99 s, nor a negative time."""
     steps = fabricate.events()
     find(steps, "tracked_stats", 0).value["data_wait_s"] = 99.0
     find(steps, "tracked_stats", 1).value["data_wait_s"] = -5.0
@@ -227,14 +224,14 @@ def test_waiting_is_no_longer_than_its_block(folder: Path) -> None:
 
 
 def test_a_block_without_an_end_claims_nothing(folder: Path) -> None:
-    """The last block of a run that crashed is time nobody claims."""
+    """The last block of a crashed run is unclaimed time."""
     steps = fabricate.events()
     steps.remove(find(steps, "block_stop", 2))
 
     assert derive_ledger(log_of(folder, steps))["other"] == pytest.approx(2.0)
 
 
-def test_evaluation_is_taken_off_where_the_rules_do_not_count_it(folder: Path) -> None:
+def test_evaluation_is_subtracted_where_the_rules_do_not_count_it(folder: Path) -> None:
     """Three evaluations of half a second."""
     result = run_result(log_of(folder, fabricate.events()), benchmark_rules(), timing=UNCOUNTED)
 
@@ -242,8 +239,8 @@ def test_evaluation_is_taken_off_where_the_rules_do_not_count_it(folder: Path) -
     assert result.run_s == pytest.approx(7.7)
 
 
-def test_energy_is_added_up_from_the_power_logs_and_never_believed(folder: Path) -> None:
-    """300 W for 7.7 s; whatever `tta_energy` says, with power logs or without."""
+def test_energy_is_summed_from_the_power_logs_only(folder: Path) -> None:
+    """300 W for 7.7 s; `tta_energy` is ignored, with or without power logs."""
     steps = fabricate.events(mono_ns=fabricate.MONO_NS)
     find(steps, "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "m"}
     claimed = run_result(log_of(folder, steps), benchmark_rules())
@@ -254,7 +251,7 @@ def test_energy_is_added_up_from_the_power_logs_and_never_believed(folder: Path)
     assert measured.energy_source == "measured"
 
 
-def test_energy_of_zero_is_not_an_energy_that_is_missing(folder: Path) -> None:
+def test_zero_energy_is_not_missing_energy(folder: Path) -> None:
     """A meter that says 0 W throughout is a measurement (and a broken meter)."""
     result = run_result(metered(folder, fabricate.events(mono_ns=fabricate.MONO_NS), 0.0), benchmark_rules())
 
@@ -285,7 +282,7 @@ def test_score_is_the_olympic_mean(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 4, 6])
 def test_a_score_needs_exactly_the_required_runs(folder: Path, number: int) -> None:
-    """One too few and one too many are no result."""
+    """One too few or one too many is not a result."""
     found = scored(folder, [2.0] * number)
 
     assert found.seconds is None
@@ -304,8 +301,8 @@ def test_one_missed_run_is_the_slowest(folder: Path) -> None:
     assert all(map(math.isfinite, found.interval))
 
 
-def test_two_missed_runs_are_no_result(folder: Path) -> None:
-    """And the reader is told of the first of them."""
+def test_two_missed_runs_prevent_a_score(folder: Path) -> None:
+    """The reason names the first of them."""
     found = scored(folder, (None, 2.0, None, 4.0, 1.0))
 
     assert found.seconds is None
@@ -314,8 +311,8 @@ def test_two_missed_runs_are_no_result(folder: Path) -> None:
     assert found.why_not.endswith("the run was aborted: budget")
 
 
-def test_a_log_that_cannot_be_understood_prevents_a_score(folder: Path) -> None:
-    """It is not the one run that may be dropped."""
+def test_a_log_that_cannot_be_interpreted_prevents_a_score(folder: Path) -> None:
+    """It does not count as the run that may be dropped."""
     logs = logs_of(folder, (2.0,) * 4)
     steps = fabricate.events(4)
     find(steps, "eval_accuracy").value = "high"
@@ -327,7 +324,7 @@ def test_a_log_that_cannot_be_understood_prevents_a_score(folder: Path) -> None:
 
 
 def test_a_single_run_without_drop_has_no_interval(folder: Path) -> None:
-    """Where one run is required there is a time and no spread."""
+    """Where one run is required, there is a time but no spread."""
     found = scored(folder, (2.0,), benchmark_rules(num_runs=1, drop=0, reference_convergence=()))
 
     assert found.seconds == pytest.approx(7.7)
@@ -335,8 +332,8 @@ def test_a_single_run_without_drop_has_no_interval(folder: Path) -> None:
     assert found.dropped == ()
 
 
-def test_faster_convergence_is_taken_back(folder: Path) -> None:
-    """3,000 samples where the reference needs 3,200 multiply all by 3200 / 3000; in the open division nothing."""
+def test_faster_convergence_is_normalised(folder: Path) -> None:
+    """3,000 samples where the reference needs 3,200 multiply everything by 3200 / 3000, except in the open division."""
     rules = benchmark_rules(reference_convergence=(SLOWER_REFERENCE,))
     closed = scored(folder, (2.0,) * 5, rules, usd_per_hour=Decimal(3600))
     is_open = scored(folder, (2.0,) * 5, rules, division="open", usd_per_hour=Decimal(3600))
@@ -352,7 +349,7 @@ def test_faster_convergence_is_taken_back(folder: Path) -> None:
 
 
 def test_runs_of_different_batch_sizes_have_no_common_reference(folder: Path) -> None:
-    """One reference cannot be found for them."""
+    """No single reference applies to them."""
     rules = benchmark_rules()
     logs = [log_of(folder, fabricate.events(i, batch_size=50 if i == 3 else 100), f"result_{i}.txt") for i in range(5)]
 
@@ -361,7 +358,7 @@ def test_runs_of_different_batch_sizes_have_no_common_reference(folder: Path) ->
 
 
 def metered(folder: Path, steps: list[Step], watts: float, kind: str = "node", name: str = "result_0.txt") -> RunLog:
-    """A run with the power log of one node that drew `watts` throughout; what its own log states is not believed."""
+    """A run with the power log of one node that drew `watts` throughout; its own log states another energy."""
     find(steps, "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "m"}
     path = fabricate.write_log(folder / name, steps)
     text = fabricate.power_text(
@@ -378,7 +375,7 @@ def metered(folder: Path, steps: list[Step], watts: float, kind: str = "node", n
 
 
 def with_energy(folder: Path, watts: Sequence[float | None], kind: str = "node") -> list[RunLog]:
-    """Runs of 2, 3, 4, 5, 6 s a block that drew so much; None: not metered."""
+    """Runs with blocks of 2, 3, 4, 5, 6 s that drew these watts; None: not metered."""
     logs = []
     for index, power_w in enumerate(watts):
         steps = fabricate.events(index, block_s=2.0 + index, mono_ns=fabricate.MONO_NS)
@@ -387,7 +384,7 @@ def with_energy(folder: Path, watts: Sequence[float | None], kind: str = "node")
     return logs
 
 
-def test_energy_is_averaged_over_the_runs_the_time_is_averaged_over(folder: Path) -> None:
+def test_energy_is_averaged_over_the_same_runs_as_the_time(folder: Path) -> None:
     """The first and the last are dropped by time, whatever they used: 10.7, 13.7 and 16.7 s are kept."""
     found = score(with_energy(folder, (None, 100.0, 200.0, 300.0, None)), NO_REFERENCE, TIMING, "closed").energy
 
@@ -400,8 +397,8 @@ def test_energy_is_averaged_over_the_runs_the_time_is_averaged_over(folder: Path
     assert found.low_j < (1070 + 2740 + 5010) / 3 * 0.98 < (1070 + 2740 + 5010) / 3 * 1.02 < found.high_j
 
 
-def test_one_run_that_was_not_metered_voids_the_energy(folder: Path) -> None:
-    """Among those that are kept; its joules are not guessed from the others."""
+def test_one_unmetered_run_voids_the_energy(folder: Path) -> None:
+    """If it is one of the kept runs; its joules are not guessed from the others."""
     found = score(with_energy(folder, (100.0, 100.0, None, 100.0, 100.0)), NO_REFERENCE, TIMING, "closed")
 
     assert found.energy is not None
@@ -410,8 +407,8 @@ def test_one_run_that_was_not_metered_voids_the_energy(folder: Path) -> None:
     assert not found.energy.may_rank
 
 
-def test_a_modelled_energy_is_shown_and_never_ranked(folder: Path) -> None:
-    """It has joules, and no board."""
+def test_a_modelled_energy_is_shown_but_not_ranked(folder: Path) -> None:
+    """It has joules but no board."""
     found = score(with_energy(folder, (100.0,) * 5, "model"), NO_REFERENCE, TIMING, "closed")
 
     assert found.energy is not None
@@ -420,7 +417,7 @@ def test_a_modelled_energy_is_shown_and_never_ranked(folder: Path) -> None:
     assert found.energy_j == pytest.approx(100 * 13.7)
 
 
-def test_energy_is_normalised_as_the_time_is(folder: Path) -> None:
+def test_energy_is_normalised_like_the_time(folder: Path) -> None:
     """One factor for both, and for the interval."""
     logs = with_energy(folder, (100.0,) * 5)
     slow = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (4000,) * 20),))
@@ -434,7 +431,7 @@ def test_energy_is_normalised_as_the_time_is(folder: Path) -> None:
 
 
 def test_one_void_run_voids_the_score(folder: Path) -> None:
-    """Among those that are kept; what is left out by its time may be as it likes."""
+    """If it is one of the kept runs; those dropped by time do not matter."""
     logs = with_energy(folder, (100.0,) * 5)
     late = power_files.read_nodes(folder / "power" / "result_2", power_files.Budget())
     cut = replace(late[0], samples={name: series[:60] for name, series in late[0].samples.items()})
@@ -459,58 +456,8 @@ def test_the_order_of_the_runs_does_not_matter(folder: Path) -> None:
         assert (again.seconds, again.interval, again.energy_j) == (found.seconds, found.interval, found.energy_j)
 
 
-TIMES = st.lists(st.floats(0.1, 1e6), min_size=5, max_size=12)
-
-
-@given(TIMES, st.randoms(use_true_random=False))
-def test_trimmed_mean_is_the_hand_computation(times: list[float], dice: random.Random) -> None:
-    """Sort, cut one at either end, average; and the order is of no account."""
-    by_hand = sum(sorted(times)[1:-1]) / (len(times) - 2)
-    shuffled = dice.sample(times, len(times))
-
-    assert trimmed_mean(times, 1) == pytest.approx(by_hand)
-    assert trimmed_mean(shuffled, 1) == trimmed_mean(times, 1)
-    assert min(times) * (1 - 1e-12) <= trimmed_mean(times, 1) <= max(times) * (1 + 1e-12)
-
-
-@settings(deadline=None)  # the first example imports scipy.stats
-@given(TIMES, st.integers(1, 2))
-def test_interval_is_the_reference_libraries(times: list[float], drop: int) -> None:
-    """Against scipy's own Winsorising, variance and t quantile (Wilcox 2012, section 4.3)."""
-    import numpy as np
-    from scipy import stats
-
-    found = trimmed_interval(times, drop)
-    num_kept = len(times) - 2 * drop
-    if num_kept < 2:
-        assert found is None
-        return
-    winsorised = stats.mstats.winsorize(np.array(times), limits=(drop / len(times),) * 2, inclusive=(False, False))
-    error = float(winsorised.data.std(ddof=1)) / (num_kept / len(times) * math.sqrt(len(times)))
-    half = stats.t.ppf(0.975, num_kept - 1) * error
-    mean = sum(sorted(times)[drop:-drop]) / num_kept
-
-    assert found == pytest.approx((mean - half, mean + half), rel=1e-6, abs=1e-6)
-
-
-def test_interval_without_drop_is_students() -> None:
-    """Mean 2, standard deviation 1, n 3: 2 +- 4.3027 / sqrt(3)."""
-    assert trimmed_interval([1.0, 2.0, 3.0], 0) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
-
-
-def test_a_missed_run_enters_the_interval_as_the_slowest_kept() -> None:
-    """How late it would have been does not matter."""
-    assert trimmed_interval([1, 2, 3, 4, math.inf], 1) == trimmed_interval([1, 2, 3, 4, 4], 1)
-
-
-def test_two_kept_runs_have_an_interval() -> None:
-    """Of 1, 2, 3, 4 two are kept; Winsorised 2, 2, 3, 3: 2.5 +- 12.7062 * sqrt(1/3 * 4) / 2; of three runs one is."""
-    assert trimmed_interval([1, 2, 3, 4], 1) == pytest.approx((2.5 - 7.3359, 2.5 + 7.3359), abs=1e-4)
-    assert trimmed_interval([1, 2, 3], 1) is None
-
-
 def test_which_of_equally_fast_runs_are_left_out_is_decided_by_their_energy(folder: Path) -> None:
-    """All of 10.7 s: the least and the most go, in any order; what was not metered counts as the least."""
+    """All take 10.7 s: the lowest and the highest are dropped, in any order; unmetered counts as lowest."""
     for watts in ((300.0, 100.0, 500.0, 200.0, 400.0), (500.0, 400.0, 300.0, 200.0, None)):
         logs = []
         for index, power_w in enumerate(watts):
@@ -533,7 +480,7 @@ def test_the_interval_of_a_score_is_that_of_its_times_and_ends_at_zero(folder: P
 
 
 def test_runs_without_a_batch_size_have_no_reference(folder: Path) -> None:
-    """They agree, on nothing; a sentence, not an error. And no factor."""
+    """A reason rather than an error, and no factor."""
     rules = benchmark_rules()
     logs = []
     for index in range(5):
@@ -545,7 +492,7 @@ def test_runs_without_a_batch_size_have_no_reference(folder: Path) -> None:
     assert "global_batch_size" in str(found.why_not)
 
 
-def test_of_several_logs_that_cannot_be_understood_the_first_is_told(folder: Path) -> None:
+def test_the_first_log_that_cannot_be_interpreted_is_named(folder: Path) -> None:
     """One reason is enough, and always the same."""
     logs = []
     for index in range(5):

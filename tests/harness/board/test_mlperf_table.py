@@ -1,4 +1,4 @@
-"""The table of a round: the fastest first, what has no score last, and of each what there is to say."""
+"""The table of a round: fastest first, results without a score last, each with its notes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def row(
 
 
 def test_the_fastest_valid_result_is_first() -> None:
-    """Then the others by time, then what is not valid or has no score; each with its notes, in the same order."""
+    """Then the others by time, then invalid results and those without a score; notes in the same order."""
     rows = [
         row("none", None),
         row("slow", 1200.0, PASSED, claimed=1.25),
@@ -57,8 +57,8 @@ def test_the_fastest_valid_result_is_first() -> None:
     ]
 
 
-def test_for_machines_what_is_not_there_is_null() -> None:
-    """A score, a verdict; never a zero, and a result that is not valid keeps its numbers and says so."""
+def test_missing_values_are_null_in_json() -> None:
+    """Never zero; an invalid result keeps its numbers and is marked."""
     found = document("5.1.0", "d" * 64, [row("none", None), row("wrong", 60.0, FAILED, 1), row("slow", 1200.0, PASSED)])
     none, wrong, slow = found["results"]
 

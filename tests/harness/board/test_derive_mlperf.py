@@ -1,4 +1,4 @@
-"""`tta derive` on a result of an MLPerf round: the same promise as on a result of ours."""
+"""`tta derive` on a result of an MLPerf round: the same guarantees as for other results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def row_of(box: RoundBox, claimed: float | None = None) -> RoundRow:
 
 
 def test_a_number_of_a_round_names_its_lines_and_files(tmp_path: Path) -> None:
-    """Of the run that its index names, else of all runs; every evaluation, and the file of the references."""
+    """Those of the run that its index names, else of all runs; every evaluation, and the file with the reference."""
     box = RoundBox(tmp_path)
     mlperflog.put_after(box.logs[1], find(box.logs[1], "eval_accuracy", 2), Entry(50.0, "eval_error", 0.5))
     finding = Finding("MLP003", "wrong", Severity.ERROR, "a.txt", 7, "it is wrong")
@@ -54,8 +54,8 @@ def test_a_number_of_a_round_names_its_lines_and_files(tmp_path: Path) -> None:
     assert found["round.factor"] == found["round.convergence.rules.mean"]
 
 
-def test_a_number_of_a_round_without_a_rule_is_not_passed_over(tmp_path: Path) -> None:
-    """A batch size that is a list of numbers: they stand there without formula and places. A typed factor does not."""
+def test_a_number_of_a_round_without_a_formula_is_not_skipped(tmp_path: Path) -> None:
+    """A batch size that is a list of numbers: they are listed without formula and places. A claimed factor is not."""
     box = RoundBox(tmp_path)
     for log in box.logs:
         find(log, "global_batch_size").value = [16, 32]
@@ -72,7 +72,7 @@ def test_a_number_of_a_round_without_a_rule_is_not_passed_over(tmp_path: Path) -
 def test_a_claimed_factor_is_compared_to_a_millionth(
     tmp_path: Path, claimed: float, num_runs: int, derived: float | None, agrees: bool | None
 ) -> None:
-    """With the one that the logs make; where they make no score, with nothing."""
+    """With the derived one; without a score, with nothing."""
     box = RoundBox(tmp_path, num_runs=num_runs)
     (found,) = stated_in_round(box.result(), row_of(box, claimed))
 
@@ -97,7 +97,7 @@ def derived(box: RoundBox, capsys: pytest.CaptureFixture[str]) -> tuple[ExitStat
 
 
 def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Same name, same number; each formula has a number; each line is there."""
+    """Same name, same number; each formula has a number; each line exists."""
     box = RoundBox(tmp_path)
     box.write()
     score.run([box.folder], ROUND, "json", TODAY)
@@ -114,8 +114,8 @@ def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys:
         assert item["places"] or item["name"] == "round.num_errors"
 
 
-def test_the_time_of_a_round_is_that_of_a_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five runs of 1,301 s and 10 s more each: the olympic mean is that of the three in the middle."""
+def test_the_time_of_a_round_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five runs of 1,301 s and 10 s more each: the olympic mean is the mean of the middle three."""
     box = RoundBox(tmp_path)
     box.write()
 
@@ -132,7 +132,7 @@ def test_the_time_of_a_round_is_that_of_a_hand(tmp_path: Path, capsys: pytest.Ca
 def test_a_scaling_factor_is_a_claim(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, agrees: bool | None
 ) -> None:
-    """Compared, never used; what cannot be read claims nothing."""
+    """Compared, never used; an unreadable file claims nothing."""
     box = RoundBox(tmp_path)
     box.write()
     honest = derived(box, capsys)[1]["numbers"]
@@ -146,8 +146,8 @@ def test_a_scaling_factor_is_a_claim(
     assert times == [item for item in honest if item["name"] != "round.num_errors"]
 
 
-def test_a_round_has_no_board_of_ours(tmp_path: Path) -> None:
-    """Asking for one is a wrong argument."""
+def test_a_round_has_no_board(tmp_path: Path) -> None:
+    """Asking for one is a usage error."""
     box = RoundBox(tmp_path)
     box.write()
 

@@ -1,4 +1,4 @@
-"""Stated totals beside derived ones, each by hand: logs of a few lines, a claim, a control file, a board."""
+"""Stated totals compared with derived ones, by hand: logs of a few lines, a claim, a control file, a board."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quality(at_s: float, value: float, samples: int) -> Step:
 
 
 def subject_of(folder: Path, *runs: Sequence[Step], files: Sequence[str] = (), **more: Any) -> Subject:
-    """A result of these runs, without a score, in whose folder these files lie."""
+    """A result of these runs, without a score, with these files in its folder."""
     logs = tuple(
         run_log.read(fabricate.write_log(folder / f"result_{index}.txt", steps)) for index, steps in enumerate(runs)
     )
@@ -45,7 +45,7 @@ def subject_of(folder: Path, *runs: Sequence[Step], files: Sequence[str] = (), *
     return Subject(result, row, RULES, "rules.yaml")
 
 
-def told(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
+def totals(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
     return [(item.name, item.stated, item.derived, item.line) for item in stated_totals(subject, derived)]
 
 
@@ -70,12 +70,12 @@ def told(subject: Subject, *derived: Derived) -> list[tuple[object, ...]]:
     ],
 )
 def test_what_agrees(stated: Any, derived: Any, tolerance: tuple[float, float], agrees: bool | None) -> None:
-    """Within a share of what is derived and an amount, both added; a billionth is forgiven; words are equal or not."""
+    """Within a fraction of the derived value plus an amount, plus 1e-9; texts must be equal."""
     assert Stated("x", stated, derived, "p", None, tolerance).agrees is agrees
 
 
 def test_the_totals_of_a_log(tmp_path: Path) -> None:
-    """A block of 1,000 samples in a second, of which it waits a quarter; what is no number states nothing."""
+    """A block of 1,000 samples in one second, a quarter of it waiting; values that are not numbers state nothing."""
     ledger = {"run_s": 2.0, "train_s": 0.75, "data_s": 0.25, "other_s": 9.0, "guess_s": 5.0, "is_s": True, "name": "x"}
     steps = [
         START,
@@ -90,7 +90,7 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
     ]
     subject = subject_of(tmp_path, steps)
 
-    assert told(subject) == [
+    assert totals(subject) == [
         ("score.runs[0]: tta_ledger.run_s", 2.0, 2.0, 7),
         ("score.runs[0]: tta_ledger.train_s", 0.75, 0.75, 7),
         ("score.runs[0]: tta_ledger.data_s", 0.25, 0.25, 7),
@@ -118,22 +118,22 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
 
 
 def test_the_ledger_of_an_aborted_run_is_not_compared(tmp_path: Path) -> None:
-    """It may have been broken off inside a block."""
+    """It may have ended inside a block."""
     subject = subject_of(tmp_path, [START, stopped(1.0, "aborted"), Step(1.0, "tta_ledger", {"run_s": 1.0})])
     (found,) = stated_totals(subject, [])
 
     assert (found.derived, found.why) == (None, "the run was aborted")
 
 
-def test_a_ledger_and_a_count_that_are_no_mappings_state_nothing(tmp_path: Path) -> None:
-    """Nor statistics that are none."""
+def test_a_ledger_and_a_count_that_are_not_mappings_state_nothing(tmp_path: Path) -> None:
+    """Nor do statistics that are not a mapping."""
     block = [
         Step(0.0, "block_start", None, {"samples_count": 0}),
         Step(1.0, "block_stop", None, {"samples_count": 1000}),
         Step(1.0, "tracked_stats", [1000.0]),
     ]
 
-    assert told(subject_of(tmp_path, [START, *block, Step(1.0, "tta_ledger", [1.0]), Step(1.0, "tta_end", 5)])) == []
+    assert totals(subject_of(tmp_path, [START, *block, Step(1.0, "tta_ledger", [1.0]), Step(1.0, "tta_end", 5)])) == []
 
 
 @pytest.mark.parametrize(
@@ -141,17 +141,17 @@ def test_a_ledger_and_a_count_that_are_no_mappings_state_nothing(tmp_path: Path)
     [((0.5, 0.95, 0.96), 2000, 2000), ((0.5, 0.96, 0.8), 3000, 2000), ((0.5, 0.6, 0.7), 3000, 3000), ((), 3000, None)],
 )
 def test_the_samples_of_a_run(tmp_path: Path, qualities: tuple[float, ...], stated: int, derived: int | None) -> None:
-    """Those at which it decided, else those of its last evaluation; without any there is nothing to compare with."""
+    """Those of the deciding evaluation, else of the last; without any there is nothing to compare with."""
     curve = [quality(float(i), value, 1000 * i) for i, value in enumerate(qualities, 1)]
-    found = told(subject_of(tmp_path, [START, *curve, stopped(4.0, samples_count=stated)]))
+    found = totals(subject_of(tmp_path, [START, *curve, stopped(4.0, samples_count=stated)]))
 
     assert [item[1:3] for item in found] == ([] if derived is None else [(stated, derived)])
 
 
-def test_a_run_that_does_not_say_its_samples_states_none(tmp_path: Path) -> None:
+def test_a_run_without_a_sample_count_states_none(tmp_path: Path) -> None:
     """With an end, and without one."""
-    assert told(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000), stopped(2.0)])) == []
-    assert told(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000)])) == []
+    assert totals(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000), stopped(2.0)])) == []
+    assert totals(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000)])) == []
 
 
 @pytest.mark.parametrize(
@@ -168,20 +168,20 @@ def test_a_run_that_does_not_say_its_samples_states_none(tmp_path: Path) -> None
 def test_throughput_is_samples_over_seconds(
     tmp_path: Path, begin: int | None, end: int | None, stop_s: float, throughput: object, derived: float | None
 ) -> None:
-    """Of the block before; one that does not say its samples, or takes no time, has none."""
+    """Of the preceding block; one without sample counts or without length has none."""
     steps = [
         START,
         Step(1.0, "block_start", None, {"samples_count": begin}),
         Step(stop_s, "block_stop", None, {"samples_count": end}),
         Step(stop_s, "tracked_stats", {"throughput": throughput}),
     ]
-    found = told(subject_of(tmp_path, steps))
+    found = totals(subject_of(tmp_path, steps))
 
     assert found == ([] if derived is None else [("tracked_stats.throughput", throughput, derived, 4)])
 
 
 def test_statistics_that_cannot_be_compared_hide_no_others(tmp_path: Path) -> None:
-    """The first block does not say its samples; the second does."""
+    """The first block has no sample count; the second does."""
     blocks = [
         [
             Step(float(i), "block_start", None, {"samples_count": samples}),
@@ -191,25 +191,26 @@ def test_statistics_that_cannot_be_compared_hide_no_others(tmp_path: Path) -> No
         for i, samples in enumerate((None, 1000))
     ]
 
-    assert told(subject_of(tmp_path, [START, *blocks[0], *blocks[1]])) == [("tracked_stats.throughput", 7.0, 1000.0, 7)]
+    expected = [("tracked_stats.throughput", 7.0, 1000.0, 7)]
+    assert totals(subject_of(tmp_path, [START, *blocks[0], *blocks[1]])) == expected
 
 
-def test_each_log_is_held_against_its_own_run(tmp_path: Path) -> None:
-    """By its path; a log that has no run has counts all the same."""
+def test_each_log_is_compared_with_its_own_run(tmp_path: Path) -> None:
+    """By its path; a log without a run still has counts."""
     runs = [[START, quality(at, 0.95, 1000), stopped(at), Step(at, "tta_ledger", {"run_s": 2.0})] for at in (1.0, 2.0)]
     subject = subject_of(tmp_path, *runs)
     one = subject_of(tmp_path, [START, Step(1.0, "tta_end", {"num_events": 2})])
     alone = Subject(one.result, subject_of(tmp_path).row, RULES, "")
 
-    assert told(subject) == [
+    assert totals(subject) == [
         ("score.runs[0]: tta_ledger.run_s", 2.0, 1.0, 4),
         ("score.runs[1]: tta_ledger.run_s", 2.0, 2.0, 4),
     ]
-    assert told(alone) == [("tta_end.num_events", 2, 2, 2)]
+    assert totals(alone) == [("tta_end.num_events", 2, 2, 2)]
 
 
 def test_a_metered_run_is_compared_with_its_power_logs(tmp_path: Path) -> None:
-    """Joules, their half width and the coverage, each with the other."""
+    """Joules, their half width and the coverage."""
     folder = fabricate.write_result(tmp_path / "r", 1, power="node")
     log = read_result(folder).runs[0]
     run = run_result(log, RULES)
@@ -227,16 +228,16 @@ def test_a_metered_run_is_compared_with_its_power_logs(tmp_path: Path) -> None:
 
 
 def test_the_digest_in_a_claim_is_compared_with_its_line(tmp_path: Path) -> None:
-    """Where there is a claim, and a description to compare it with."""
+    """If there is a claim, and a system description to compare it with."""
     (tmp_path / "submission.yaml").write_text("submitter: acme\nsystem_sha256: x\n")
     digest = "system_sha256"
 
-    assert told(subject_of(tmp_path, claim=CLAIM, system_sha256="b" * 64)) == [(digest, "a" * 64, "b" * 64, 2)]
-    assert told(subject_of(tmp_path, claim=CLAIM)) == told(subject_of(tmp_path, system_sha256="b" * 64)) == []
+    assert totals(subject_of(tmp_path, claim=CLAIM, system_sha256="b" * 64)) == [(digest, "a" * 64, "b" * 64, 2)]
+    assert totals(subject_of(tmp_path, claim=CLAIM)) == totals(subject_of(tmp_path, system_sha256="b" * 64)) == []
 
 
 def test_numbers_in_a_claim_are_compared_by_name(tmp_path: Path) -> None:
-    """With the score's, else with the summary's; a word and a number beyond all measure are none."""
+    """With the score's, else with the summary's; texts and infinite numbers are ignored."""
     text = "submitter: acme\nseconds: 1.5\nquality: '0.9'\nspeed: -2e3\nfar: 1e999\nusd: 0.5\n"
     (tmp_path / "submission.yaml").write_text(text)
     derived = [
@@ -247,21 +248,21 @@ def test_numbers_in_a_claim_are_compared_by_name(tmp_path: Path) -> None:
     ]
     expected = [("seconds", 1.5, 2.0, 2), ("quality", 0.9, 0.9, 3), ("speed", -2000.0, None, 4), ("usd", 0.5, 0.5, 6)]
 
-    assert told(subject_of(tmp_path, files=["submission.yaml"]), *derived) == expected
-    assert told(subject_of(tmp_path), *derived) == []
+    assert totals(subject_of(tmp_path, files=["submission.yaml"]), *derived) == expected
+    assert totals(subject_of(tmp_path), *derived) == []
     (tmp_path / "submission.yaml").write_bytes(b"\xff")
-    assert told(subject_of(tmp_path, files=["submission.yaml"]), *derived) == []
+    assert totals(subject_of(tmp_path, files=["submission.yaml"]), *derived) == []
 
 
-def test_a_scaling_factor_is_compared_with_the_one_that_the_logs_make(tmp_path: Path) -> None:
-    """Every number of the file; without a score there is none to compare it with."""
+def test_a_scaling_factor_is_compared_with_the_derived_one(tmp_path: Path) -> None:
+    """Every number in the file; without a score there is nothing to compare it with."""
     (tmp_path / "scaling.json").write_text('{"scaling_factor": 0.5, "usd": "1.5", "more": [1, true, "2"]}')
     subject = subject_of(tmp_path, files=["scaling.json"])
     (first, second) = stated_totals(subject, [])
 
     assert (first.name, first.stated, first.derived, first.agrees) == ("scaling.json: scaling_factor", 0.5, None, None)
     assert (second.name, second.stated, second.why) == ("scaling.json: more[0]", 1.0, "the result has no score")
-    assert told(subject_of(tmp_path)) == []
+    assert totals(subject_of(tmp_path)) == []
 
 
 ROW = {"submitter": "acme", "system": "box1", "band": 1, "seconds": 7.5, "cost": {"rank": 2, "usd": "1.5"}}
@@ -276,7 +277,7 @@ def compared(tmp_path: Path, tables: Any, is_tree_given: bool = True, **derived:
 
 
 def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path) -> None:
-    """Whatever else lies among the tables and rows; all its numbers and the table's are compared."""
+    """Whatever else the tables and rows contain; all its numbers and the table's are compared."""
     decoys = [5, {**ROW, "submitter": "other", "band": 9}, {**ROW, "system": "box2", "band": 9}]
     tables = [
         5,
@@ -292,8 +293,8 @@ def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path)
         assert compared(tmp_path, rest) == {"the row of this result": False}
 
 
-def test_what_a_board_has_too_much_or_not_at_all(tmp_path: Path) -> None:
-    """A number that nothing derives has nothing to compare with; a number that is left out differs."""
+def test_extra_and_missing_numbers_of_a_board(tmp_path: Path) -> None:
+    """A number that is not derived has nothing to compare with; a number that is missing differs."""
     tables = [{**TABLE, "rows": [{**ROW, "extra": 1, "seconds": 8.0}]}]
     found = compared(tmp_path, tables, energy_j=5.0)
 
@@ -302,7 +303,7 @@ def test_what_a_board_has_too_much_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
-    """A result alone would always be first; what else says rank is a number as any other."""
+    """A single result would always be first; any other field called rank is an ordinary number."""
     tables = [{**TABLE, "rows": [{**ROW, "band": 3, "energy": {"rank": 1}, "rank": 4}]}]
     energy = {"energy": {"rank": 2}, "rank": 4}
     alone, among = (compared(tmp_path, tables, given, **energy) for given in (False, True))
@@ -317,7 +318,7 @@ def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
 
 
 def test_why_a_number_of_a_board_has_nothing_to_compare_with(tmp_path: Path) -> None:
-    """A rank for want of the tree; any other because nothing is derived of its name."""
+    """A rank because the tree is missing; any other because nothing is derived under its name."""
     data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, "extra": 1}]}]}).encode()
     found = against_board(data, Path("b.json"), subject_of(tmp_path), DERIVED, is_tree_given=False)
 
@@ -337,30 +338,33 @@ def test_why_a_number_of_a_board_has_nothing_to_compare_with(tmp_path: Path) -> 
         ("5", "is not the data of a board"),
         ('{"tables": 3}', "it has no 'tables'"),
         ("{}", "it has no 'tables'"),
+        ("[" * 10_000, "cannot be read"),
+        ('{"tables": [NaN]}', "cannot be read"),
+        ('{"tables": [1e999]}', "cannot be read"),
     ],
 )
-def test_what_is_no_board_is_an_error(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_is_not_a_board_is_an_error(tmp_path: Path, text: str, why: str) -> None:
     """One sentence with the file's name."""
     with pytest.raises(SubmissionError, match=rf"^b\.json: .*{why}"):
         against_board(text.encode(), Path("b.json"), subject_of(tmp_path), {}, False)
 
 
 @pytest.mark.parametrize("rows", [5, True, "rows", {"submitter": "acme"}, [None, [], "row", 1.5]])
-def test_rows_that_are_none_have_no_row_of_a_result(tmp_path: Path, rows: Any) -> None:
-    """Whoever wrote the board: it is read to its end."""
+def test_malformed_rows_are_skipped(tmp_path: Path, rows: Any) -> None:
+    """Whatever the board contains, it is read to its end."""
     assert compared(tmp_path, [{**TABLE, "rows": rows}]) == {"the row of this result": False}
     assert compared(tmp_path, [{**TABLE, "rows": rows}, {**TABLE, "rows": [ROW]}])["board.seconds"] is True
 
 
 def test_a_claim_that_cannot_be_read_states_nothing(tmp_path: Path) -> None:
-    """A link, or too long: that it cannot be read is told elsewhere."""
+    """A link, or a file that is too long; other checks report it."""
     (tmp_path / "other").write_text("seconds: 1.5\n")
     (tmp_path / "submission.yaml").symlink_to("other")
     subject = subject_of(tmp_path, files=["submission.yaml"])
 
-    assert told(subject) == []
+    assert totals(subject) == []
     (tmp_path / "submission.yaml").unlink()
     (tmp_path / "submission.yaml").write_text("seconds: 1.5\n" + "#" * (1 << 20))
-    assert told(subject) == []
+    assert totals(subject) == []
     (tmp_path / "submission.yaml").write_text("seconds: 1.5\n")
-    assert told(subject) == [("seconds", 1.5, None, 1)]
+    assert totals(subject) == [("seconds", 1.5, None, 1)]

@@ -1,4 +1,4 @@
-"""Scales, ticks and charts: places that can be computed in the head, and what has no place."""
+"""Scales, ticks and charts: coordinates that can be checked in the head, and values that cannot be drawn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_linear_scale_maps_its_ends_and_its_middle() -> None:
 
 
 def test_a_logarithmic_scale_gives_equal_ratios_equal_distances() -> None:
-    """1, 10 and 100 lie equally far apart."""
+    """1, 10 and 100 are equally far apart."""
     scale = Scale(1.0, 100.0, 0.0, 200.0, is_log=True)
 
     assert [scale(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
@@ -33,7 +33,7 @@ def test_a_logarithmic_scale_gives_equal_ratios_equal_distances() -> None:
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_a_scale_refuses_what_is_not_finite(value: float) -> None:
-    """NaN has no place on a chart, and does not become 0."""
+    """NaN cannot be drawn and does not become 0."""
     with pytest.raises(ValueError, match="cannot be drawn"):
         Scale(0.0, 1.0, 0.0, 1.0)(value)
     with pytest.raises(ValueError, match="cannot be drawn"):
@@ -47,8 +47,8 @@ def test_the_span_of_equal_values_is_not_empty() -> None:
     assert span([0.0, 10.0], 0.1) == (-1.0, 11.0)
 
 
-def test_the_span_of_nothing_is_refused() -> None:
-    """There is no scale over no values."""
+def test_a_span_needs_values() -> None:
+    """Without values there is no scale."""
     with pytest.raises(ValueError, match="without values"):
         span([])
 
@@ -61,7 +61,7 @@ def test_an_axis_turns_logarithmic_beyond_a_ratio_of_twenty() -> None:
 
 
 def test_an_axis_from_zero_begins_at_zero() -> None:
-    """Costs and times that are near each other are shown with their true proportion."""
+    """Similar costs and times are shown in true proportion."""
     assert axis([90.0, 100.0], 0, 1, from_zero=True).low == 0.0
     assert axis([0.0, 0.0], 0, 1, from_zero=True).low == 0.0
 
@@ -78,12 +78,12 @@ def test_an_axis_from_zero_begins_at_zero() -> None:
     ],
 )
 def test_linear_ticks_are_round_and_include_the_ends(low: float, high: float, ticks: list[float]) -> None:
-    """An end that is a round number is a tick; no tick lies outside."""
+    """A round number at an end is a tick; no tick is outside."""
     assert linear_ticks(low, high) == pytest.approx(ticks)
 
 
 def test_logarithmic_ticks_are_one_two_five() -> None:
-    """Over many powers of ten only the powers are left."""
+    """Over many powers of ten, only the powers."""
     assert log_ticks(1.0, 10.0) == [1.0, 2.0, 5.0, 10.0]
     assert log_ticks(1.0, 1e6) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
     with pytest.raises(ValueError, match="logarithmic"):
@@ -98,15 +98,15 @@ def test_tick_labels_have_no_needless_zeros(value: float, label: str) -> None:
     assert tick_label(value) == label
 
 
-def test_the_pareto_front_keeps_what_nothing_beats() -> None:
-    """(2, 2) beats (3, 3) and (2, 4); equal points stay both; the order is by the first coordinate."""
+def test_the_pareto_front_keeps_unbeaten_points() -> None:
+    """(2, 2) beats (3, 3) and (2, 4); equal points both stay; ordered by the first coordinate."""
     assert pareto_front([(3.0, 3.0), (2.0, 2.0), (1.0, 9.0), (2.0, 4.0), (2.0, 2.0)]) == [2, 1, 4]
     assert pareto_front([]) == []
     assert pareto_front([(1.0, 1.0)]) == [0]
 
 
 class _Balance(HTMLParser):
-    """Whether every element that is opened is closed, in order."""
+    """Checks that every element is closed, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,12 +134,12 @@ def _lines(*points: tuple[float, float], is_hit: bool = True) -> list[Line]:
 
 
 def test_a_line_chart_has_title_target_and_curve() -> None:
-    """The target line lies where the axis says; title and description are there for who cannot see it."""
+    """The target line is where the axis says; title and description are there for readers who cannot see it."""
     svg = line_chart(LABEL, _lines((0.0, 0.0), (10.0, 1.0)), "seconds", "accuracy", 0.5, (0.0, 1.0))
 
     assert _is_whole(svg)
     assert '<title id="c-t">A chart</title><desc id="c-d">What it shows.</desc>' in svg
-    # 0..1 fills the height from 276 to 14, so 0.5 lies at 145.
+    # 0..1 fills the height from 276 to 14, so 0.5 is at 145.
     assert re.search(r'class="target" x1="68" x2="548" y1="145" y2="145"', svg)
     assert 'points="68,276 ' in svg
 
@@ -152,8 +152,8 @@ def test_a_line_chart_of_one_point_is_a_chart() -> None:
     assert "nan" not in svg
 
 
-def test_a_line_chart_shows_what_lies_outside_its_limits() -> None:
-    """A quality that the rules hold impossible is drawn inside the frame, not above it."""
+def test_a_line_chart_shows_values_outside_its_limits() -> None:
+    """A quality that the rules consider impossible is drawn inside the frame, not above it."""
     svg = line_chart(LABEL, _lines((0.0, 0.5), (1.0, 1.5)), "x", "y", 0.9, (0.0, 1.0))
 
     heights = [float(y) for y in re.findall(r'<circle [^>]*cy="([0-9.-]+)"', svg)]
@@ -162,13 +162,13 @@ def test_a_line_chart_shows_what_lies_outside_its_limits() -> None:
 
 
 def test_a_run_that_missed_ends_in_a_cross() -> None:
-    """A missed run is told apart by form, not by colour alone."""
+    """A missed run differs in shape, not only in colour."""
     assert 'class="miss' in line_chart(LABEL, _lines((1.0, 0.5), is_hit=False), "x", "y", 0.9, (0, 1))
     assert 'class="miss' not in line_chart(LABEL, _lines((1.0, 0.95)), "x", "y", 0.9, (0, 1))
 
 
-def test_charts_of_nothing_are_empty() -> None:
-    """The page says a sentence instead."""
+def test_charts_without_data_are_empty() -> None:
+    """The page shows a sentence instead."""
     assert line_chart(LABEL, [Line("a run", 0, [])], "x", "y", 0.9, (0, 1)) == ""
     assert scatter_chart(LABEL, [], "x", "y") == ""
     assert bar_chart(LABEL, [], "x") == ""
@@ -176,7 +176,7 @@ def test_charts_of_nothing_are_empty() -> None:
 
 @pytest.mark.parametrize("value", [NAN, INF])
 def test_charts_refuse_what_is_not_finite(value: float) -> None:
-    """A chart with a hole where a number should be would be a lie."""
+    """A chart with a missing number would mislead."""
     with pytest.raises(ValueError, match="cannot be drawn"):
         line_chart(LABEL, _lines((0.0, value)), "x", "y", 0.9, (0, 1))
     with pytest.raises(ValueError, match="cannot be drawn"):
@@ -188,7 +188,7 @@ def test_charts_refuse_what_is_not_finite(value: float) -> None:
 
 
 def test_a_chart_escapes_names() -> None:
-    """A submitter's name stays text in a chart too."""
+    """A submitter's name stays text in a chart, too."""
     svg = scatter_chart(Label("k", "<b>", "&"), [Dot("<script>", "<i>", 1.0, 1.0)], "x<", "y>")
 
     assert "<script>" not in svg
@@ -199,7 +199,7 @@ def test_a_chart_escapes_names() -> None:
 
 
 def test_a_scatter_chart_marks_its_front() -> None:
-    """Two of three points are on the front; equal values in one coordinate are no trouble."""
+    """Two of three points are on the front; equal values in one coordinate are fine."""
     dots = [Dot("a", "1", 1.0, 3.0), Dot("b", "2", 2.0, 1.0), Dot("c", "3", 2.0, 3.0)]
     svg = scatter_chart(LABEL, dots, "x", "y")
 
@@ -208,7 +208,7 @@ def test_a_scatter_chart_marks_its_front() -> None:
 
 
 def test_bars_add_up() -> None:
-    """The parts stand end to end: the second starts where the first ends; a part of 0 is not drawn."""
+    """The second part starts where the first ends; a part of 0 is not drawn."""
     svg = bar_chart(LABEL, [Bar("run 0", [("init", 1.0), ("train", 3.0), ("eval", 0.0)])], "seconds")
 
     places = [
@@ -220,13 +220,13 @@ def test_bars_add_up() -> None:
 
 
 def test_a_negative_part_is_refused() -> None:
-    """A bar cannot go back."""
+    """A bar cannot go backwards."""
     with pytest.raises(ValueError, match="negative"):
         bar_chart(LABEL, [Bar("run 0", [("other", -0.1)])], "seconds")
 
 
 def test_thinning_keeps_the_ends() -> None:
-    """1,000 points become 10, the first and the last among them; 10 stay 10."""
+    """1,000 points become 10, including the first and the last; 10 stay 10."""
     points = [(float(index), 0.0) for index in range(1000)]
 
     thin = thinned(points, 10)
@@ -246,8 +246,8 @@ def test_a_strip_shows_every_run_once() -> None:
     assert 'class="mean" x1="95"' in svg
 
 
-def test_the_reach_of_strips_is_the_farthest_run() -> None:
-    """Two rows, a thousand times apart, 20 % and 5 % wide: the scale goes to 20 %; equal runs get half a per cent."""
+def test_the_reach_of_strips_is_that_of_the_farthest_run() -> None:
+    """Two rows, a thousand times apart, 20 % and 5 % wide: the scale extends to 20 %; for equal runs, to 0.5 %."""
     wide, narrow = Strip([8.0, 10.0], [], 0, 10.0, None), Strip([9_500.0, 10_000.0], [], 0, 10_000.0, None)
 
     assert strip_reach([wide, narrow]) == pytest.approx(0.2)
@@ -255,8 +255,8 @@ def test_the_reach_of_strips_is_the_farthest_run() -> None:
     assert strip_reach([]) == 0.005
 
 
-def test_a_strip_without_times_is_only_its_rail() -> None:
-    """All runs missed: a cross and no dot."""
+def test_a_strip_without_times_has_only_a_rail() -> None:
+    """All runs missed: a cross and no dots."""
     svg = strip_plot(LABEL, Strip([], [], 5, None, None), 0.01)
 
     assert "circle" not in svg

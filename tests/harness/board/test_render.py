@@ -1,4 +1,4 @@
-"""The pages: whole, safe, closed in themselves, complete, and the same every time."""
+"""The pages: well-formed, safe, self-contained, complete, and reproducible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.board.index import Board
 from harness.board.pages.render import render_pages
 from harness.board.site import MARKER_NAME, write_site
 from harness.ruleset.model import Waiver
-from tests.harness.board.test_board_trees import (
+from tests.harness.board.test_index import (
     HOSTILE,
     RULES,
     SPEECH,
@@ -34,7 +34,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
-    """A page's elements: refuses what is not closed in order, ids that stand twice, and scripts and styles in it."""
+    """A page's elements: refuses unbalanced tags, duplicate ids, inline scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Page(HTMLParser):
         if tag == "script":
             assert attrs.get("src")
         if identity := attrs.get("id"):
-            assert identity not in self.ids, f"id {identity} stands twice"
+            assert identity not in self.ids, f"duplicate id {identity}"
             self.ids.add(identity)
         self.links += [value for name in ("href", "src") if (value := attrs.get(name)) is not None]
 
@@ -96,7 +96,7 @@ def _result(board: Board, place: str) -> str:
     return f"results/{board.entries[place].slug}.html"
 
 
-def test_every_page_is_whole_and_every_link_leads_somewhere(site: Path) -> None:
+def test_every_page_is_well_formed_and_every_link_has_a_target(site: Path) -> None:
     """Each href and src is a relative path to a file of the site, and its fragment an id there."""
     found = dict(_pages(site))
 
@@ -114,8 +114,8 @@ def test_every_page_is_whole_and_every_link_leads_somewhere(site: Path) -> None:
                 )
 
 
-def test_every_page_forbids_what_is_not_ours(site: Path) -> None:
-    """The policy stands in each page, and the style sheet loads nothing."""
+def test_every_page_forbids_foreign_content(site: Path) -> None:
+    """Each page has the policy, and the style sheet loads nothing."""
     for path in site.rglob("*.html"):
         assert 'content="default-src &#39;none&#39;; style-src &#39;self&#39;' in path.read_text()
     style = (site / "static" / "style.css").read_text()
@@ -124,14 +124,14 @@ def test_every_page_forbids_what_is_not_ours(site: Path) -> None:
 
 
 def test_every_file_is_listed_in_the_marker(site: Path) -> None:
-    """The marker says what is ours."""
+    """The marker lists the site's own files."""
     listed = json.loads((site / MARKER_NAME).read_text())["files"]
     there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
 
     assert set(listed) == there - {MARKER_NAME}
 
 
-def test_hostile_texts_are_letters(site: Path, board: Board) -> None:
+def test_hostile_texts_stay_text(site: Path, board: Board) -> None:
     """A script in a name, a note or a document is shown, not run; control characters are made visible."""
     for path in site.rglob("*.html"):
         text = path.read_text()
@@ -146,14 +146,14 @@ def test_hostile_texts_are_letters(site: Path, board: Board) -> None:
 
 
 def test_names_of_pages_are_slugs(site: Path) -> None:
-    """Nothing a submitter can choose is a page's name as it is, unless it is harmless."""
+    """A submitter's text becomes a page's name only if it is harmless."""
     for path in (site / "results").iterdir():
         assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*\.html", path.name)
         assert ".." not in path.name
 
 
-def test_the_index_has_every_result_and_says_what_is_absent(site: Path, board: Board) -> None:
-    """Ranked, invalid and not readable ones; not measured, estimated and no price in words."""
+def test_the_index_has_every_result_and_names_what_is_missing(site: Path, board: Board) -> None:
+    """Ranked, invalid and unreadable ones; not measured, estimated and no price in words."""
     page, links = _page(site, "index.html"), Page((site / "index.html").read_text()).links
 
     for place in board.entries:
@@ -175,11 +175,11 @@ def test_the_index_has_every_result_and_says_what_is_absent(site: Path, board: B
         "empty_mini",
     ):
         assert text in page, text
-    assert "0 kJ" in page  # measured as zero is not the same as not measured
+    assert "0 kJ" in page  # measured zero differs from not measured
 
 
 def test_an_invalid_result_gives_its_reason_and_its_rule(site: Path, board: Board) -> None:
-    """The code is a link to the page that explains it."""
+    """The code links to the page that explains it."""
     path = _result(board, "tiny-lab/results/laptop/toy_mini")
 
     assert "the run did not stop in success" in _page(site, path)
@@ -208,8 +208,8 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
     assert len(entry.downloads) == 14  # five logs, as many of power, idle, claim, manifest, system description
 
 
-def test_downloads_are_the_submitted_bytes_in_the_shape_of_a_tree(site: Path, board: Board, tmp_path: Path) -> None:
-    """Who copies the folder of a result can read it as a tree of its own, system description included."""
+def test_downloads_are_the_submitted_bytes_in_a_tree(site: Path, board: Board, tmp_path: Path) -> None:
+    """A copy of a result's folder can be read as a tree, system description included."""
     entry = board.entries["acme/results/box1/toy_mini"]
 
     copied = board_of(shutil.copytree(site / entry.folder, tmp_path / "copy"))
@@ -219,8 +219,8 @@ def test_downloads_are_the_submitted_bytes_in_the_shape_of_a_tree(site: Path, bo
         assert (site / item.target).read_bytes() == item.source.read_bytes()
 
 
-def test_charts_and_their_tables_say_the_same(site: Path) -> None:
-    """The benchmark's page has a curve a run and a line a run in the table; without prices it says so."""
+def test_charts_and_their_tables_agree(site: Path) -> None:
+    """The benchmark's page has one curve and one table row per run; missing prices are mentioned."""
     toy, speech = (
         (site / "benchmarks/toy_mini.html").read_text(),
         (site / "benchmarks/speech_standard.html").read_text(),
@@ -233,8 +233,8 @@ def test_charts_and_their_tables_say_the_same(site: Path) -> None:
     assert speech.count('<polyline class="line') == 5 * 2
 
 
-def test_the_rulebook_is_there(site: Path) -> None:
-    """Codes with severity, numbers of a benchmark, a check's document without any markup of its own."""
+def test_the_rulebook_is_included(site: Path) -> None:
+    """Codes with severity, numbers of a benchmark, a check's document without its own markup."""
     assert "TST002" in _page(site, "rules/index.html")
     numbers = _page(site, "rules/benchmark-toy_mini.html")
     assert "from 0.01 to 1" in numbers
@@ -246,7 +246,7 @@ def test_the_rulebook_is_there(site: Path) -> None:
 
 
 def test_the_json_has_every_row(site: Path, board: Board) -> None:
-    """With runs and findings; absent is null; a benchmark's file has that benchmark only."""
+    """With runs and findings; missing values are null; a benchmark's file has only that benchmark."""
     whole = json.loads((site / "leaderboard.json").read_text())
     one = json.loads((site / "benchmarks/speech_standard.json").read_text())
 
@@ -264,8 +264,8 @@ def test_the_json_has_every_row(site: Path, board: Board) -> None:
     assert one["tables"][0]["metric"]["direction"] == "min"
 
 
-def test_the_csv_has_a_line_a_row_and_no_formulas(site: Path, board: Board) -> None:
-    """The hostile system's name and date begin with an apostrophe; absent is an empty cell."""
+def test_the_csv_has_a_line_per_row_and_no_formulas(site: Path, board: Board) -> None:
+    """The hostile system's name and date begin with an apostrophe; missing values are empty cells."""
     rows = list(csv.DictReader(io.StringIO((site / "leaderboard.csv").read_bytes().decode())))
 
     assert {row["place"] for row in rows} == set(board.entries)
@@ -276,8 +276,8 @@ def test_the_csv_has_a_line_a_row_and_no_formulas(site: Path, board: Board) -> N
     assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
 
 
-def test_the_site_does_not_depend_on_where_the_tree_lies(board: Board, tmp_path: Path) -> None:
-    """The same submissions in another place give the same bytes, and no page names a place on this machine."""
+def test_the_site_does_not_depend_on_the_place_of_the_tree(board: Board, tmp_path: Path) -> None:
+    """The same submissions in another place give the same bytes, and no page names a path on this machine."""
     other = board_of(rich_tree(tmp_path / "somewhere" / "else"))
 
     first, second = dict(render_pages(board)), dict(render_pages(other))
@@ -285,8 +285,8 @@ def test_the_site_does_not_depend_on_where_the_tree_lies(board: Board, tmp_path:
     assert not [path for path, content in first.items() if b"/tmp" in content or str(tmp_path).encode() in content]
 
 
-def test_rows_of_the_same_name_have_pages_of_their_own(tmp_path: Path) -> None:
-    """Names that make one slug are told apart, and adding one does not move another's page."""
+def test_rows_of_the_same_name_have_their_own_pages(tmp_path: Path) -> None:
+    """Names with the same slug are distinguished, and adding one does not move another's page."""
     submit(tmp_path, "acme", "Box1", folder="acme")
     alone = board_of(tmp_path).entries["acme/results/Box1/toy_mini"].slug
     submit(tmp_path, "acme", "box1", folder="acme")
@@ -298,7 +298,7 @@ def test_rows_of_the_same_name_have_pages_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_empty_tree_has_a_page_that_says_so(tmp_path: Path) -> None:
-    """No results, no tables, all links whole."""
+    """No results, no tables, no broken links."""
     empty = board_of(tmp_path)
 
     made = dict(render_pages(empty))
@@ -308,7 +308,7 @@ def test_an_empty_tree_has_a_page_that_says_so(tmp_path: Path) -> None:
 
 
 def test_a_result_without_claim_is_shown(tmp_path: Path) -> None:
-    """A folder as `tta run` leaves it has the logs' submitter and the day of its last run."""
+    """A folder written by `tta run` has the submitter from its logs and the day of its last run."""
     from tests import fabricate
 
     fabricate.write_result(tmp_path / "mine")
@@ -324,7 +324,7 @@ def test_a_result_without_claim_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_result_of_another_ruleset_is_not_placed(tmp_path: Path) -> None:
-    """A benchmark that the ruleset does not have is named in the list of what could not be placed."""
+    """Its benchmark is named in the list of results that are in no table."""
     submit(tmp_path)
 
     board = board_of(tmp_path, ruleset(benchmarks={}))
@@ -332,8 +332,8 @@ def test_a_result_of_another_ruleset_is_not_placed(tmp_path: Path) -> None:
     assert "ruleset v1 has no benchmark 'toy_mini'" in board.not_placed[0].reasons[0]
 
 
-def test_many_findings_of_a_code_stand_together(tmp_path: Path) -> None:
-    """Five warnings of one code: said once, three shown, two behind a fold."""
+def test_findings_of_one_code_are_grouped(tmp_path: Path) -> None:
+    """Five warnings with one code: one heading, three shown, two folded."""
     submit(tmp_path, batch_size=200)
 
     page = dict(render_pages(board_of(tmp_path)))["results/acme--box1--toy_mini.html"].decode()
@@ -344,7 +344,7 @@ def test_many_findings_of_a_code_stand_together(tmp_path: Path) -> None:
 
 
 def test_a_waived_finding_is_shown_with_the_reason(tmp_path: Path) -> None:
-    """The result counts, and whoever looks sees why."""
+    """The result is ranked, and the page shows why."""
     waiver = Waiver("TST001", "*", "the organiser", "a power cut in the hall", "2026-12-31")
     submit(tmp_path, change=lambda index, steps: abort(index, steps) if index == 1 else steps)
     board = board_of(tmp_path, ruleset(waivers=(waiver,)))
@@ -382,7 +382,7 @@ def _contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_have_contrast(site: Path, scheme: str) -> None:
-    """WCAG 2.2 AA: texts at least 4.5 : 1 on what they stand on, marks in charts 3 : 1."""
+    """WCAG 2.2 AA: text at least 4.5 : 1 on its background, marks in charts 3 : 1."""
     style = (site / "static" / "style.css").read_text()
     light, dark = style.split("@media (prefers-color-scheme: dark)")[:2]
     colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", light))

@@ -1,4 +1,4 @@
-"""The board by energy and by cost: who is compared with whom, what is shown and not ranked, and what is drawn."""
+"""The rankings by energy and by cost: what is compared, what is shown unranked, and what is drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.stats import rank_bands
 from harness.board.charts.power import component_chart, quality_and_power
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
@@ -27,8 +26,8 @@ from harness.checker import registry
 from harness.energy.accounting import run_energy
 from harness.submission.result import read_result
 from tests import fabricate, powertrace
-from tests.harness.board.test_board_pages import Page
-from tests.harness.board.test_board_trees import RULES, board_of, energy_tree, gap, ruleset, submit
+from tests.harness.board.test_index import RULES, board_of, energy_tree, gap, ruleset, submit
+from tests.harness.board.test_render import Page
 
 LABEL = Label("c", "A chart", "What it shows.")
 
@@ -57,8 +56,8 @@ def _text(made: Mapping[str, bytes], path: str) -> str:
     return " ".join(" ".join(Page(made[path].decode()).text).split())
 
 
-def test_nodes_and_components_are_boards_of_their_own(by_energy: EnergyView) -> None:
-    """Only equal scopes stand in one list; a tie shares its rank, the next is 1 plus how many are ahead."""
+def test_nodes_and_components_are_ranked_separately(by_energy: EnergyView) -> None:
+    """Only equal scopes share a list; ties share a rank, and the next rank is 1 plus the number of rows ahead."""
     found = {
         (group.board, group.scope): [(row.view.row.system, row.rank) for row in group.rows]
         for group in by_energy.groups
@@ -72,8 +71,8 @@ def test_nodes_and_components_are_boards_of_their_own(by_energy: EnergyView) -> 
     assert [group.board for group in by_energy.groups] == ["node", "component", "component"]
 
 
-def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
-    """Void, estimated, not measured and not counting are four things; none has a rank."""
+def test_unranked_energies_have_reasons(by_energy: EnergyView) -> None:
+    """Void, estimated, not measured and unranked are four different states; none has a rank."""
     others = {row.view.row.system: row for row in by_energy.others}
 
     assert {name: row.kind for name, row in others.items()} == {
@@ -88,7 +87,7 @@ def test_what_is_not_ranked_by_energy_says_why(by_energy: EnergyView) -> None:
 
 
 def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
-    """With the real checks installed, the code stands before the words."""
+    """With the real checks installed, the code precedes the words."""
     tree = tmp_path / "tree"
     submit(tree, "fir", "with-a-gap", power="node", block_s=4.0, damage=gap)
     installed = {**RULES, "PWR005": registry.checks()["PWR005"]}
@@ -98,8 +97,8 @@ def test_a_reason_links_to_its_check(tmp_path: Path) -> None:
         assert "../rules/pwr005.html" in Page(made[path].decode()).links
 
 
-def test_energy_that_is_void_is_shown_with_its_amount(made: Mapping[str, bytes]) -> None:
-    """The joules stand there with their class, and the page says void."""
+def test_void_energies_are_shown(made: Mapping[str, bytes]) -> None:
+    """The page shows the joules with their class and the word void."""
     page = _text(made, "benchmarks/toy_mini--energy.html")
 
     assert "Not ranked by energy" in page
@@ -130,8 +129,8 @@ def test_results_are_ranked_by_list_price(by_cost: CostView) -> None:
     assert rows["bmc-b"].electricity is None  # rented: it is in the price
 
 
-def test_what_has_no_cost_says_why(by_cost: CostView) -> None:
-    """A row that is not in the book, none named, and a result that does not count; no number is made up."""
+def test_results_without_a_cost_have_reasons(by_cost: CostView) -> None:
+    """A price that is not in the book, none named, and an unranked result; no number is invented."""
     reasons = {row.view.row.system: row.reason or "" for row in by_cost.others}
 
     assert reasons["modelled"].startswith("unknown price 'cloud/no-such/here/on_demand'")
@@ -140,8 +139,8 @@ def test_what_has_no_cost_says_why(by_cost: CostView) -> None:
     assert {row.usd for row in by_cost.others} == {None}
 
 
-def test_a_missed_target_is_a_cross_and_on_no_front(made: Mapping[str, bytes]) -> None:
-    """It gave up sooner and cheaper than others reached the target, and beats nobody."""
+def test_a_missed_target_is_a_cross_and_not_on_the_front(made: Mapping[str, bytes]) -> None:
+    """It stopped sooner and cheaper than others reached the target, but beats none of them."""
     for name in ("energy", "cost"):
         text = made[f"benchmarks/toy_mini--{name}.html"].decode()
         assert text.count('<path class="miss" transform') == 2  # in the chart and in its legend
@@ -151,8 +150,8 @@ def test_a_missed_target_is_a_cross_and_on_no_front(made: Mapping[str, bytes]) -
     assert 'class="best"' in scatter_chart(LABEL, dots, "x", "y")
 
 
-def test_intervals_are_drawn_and_cut_at_a_logarithmic_edge() -> None:
-    """Two whiskers a point that has intervals; an interval that reaches 0 does not break a logarithmic axis."""
+def test_intervals_are_drawn_and_clipped_on_a_logarithmic_axis() -> None:
+    """Two whiskers per point with intervals; an interval down to 0 does not break a logarithmic axis."""
     dots = [
         Dot("a", "1", 1.0, 1.0, (0.5, 1.5), (0.0, 2.0)),
         Dot("b", "2", 100.0, 100.0, (90.0, 110.0), (90.0, 110.0)),
@@ -164,14 +163,8 @@ def test_intervals_are_drawn_and_cut_at_a_logarithmic_edge() -> None:
     assert "nan" not in svg
 
 
-def test_ranks_share_and_skip() -> None:
-    """As on the board of times: 1, 1, 3."""
-    assert rank_bands([1.0, 1.4, 3.0], lambda item, leader: item - leader > 1) == [1, 1, 3]
-    assert rank_bands([], lambda item, leader: True) == []
-
-
-def test_the_interval_of_a_cost_is_that_of_its_time(board: Board) -> None:
-    """The price is exact, so the relative width is the same; dearer is told by the runs."""
+def test_the_interval_of_a_cost_follows_from_that_of_its_time(board: Board) -> None:
+    """The price is exact, so the relative width is the same; the runs decide which is dearer."""
     score = board.entries["acme/results/wall-a/toy_mini"].row.score
     interval = usd_interval(score)
 
@@ -187,7 +180,7 @@ def test_the_interval_of_a_cost_is_that_of_its_time(board: Board) -> None:
 
 
 def test_the_json_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
-    """Class, interval, void and rank; money as exact text; what is not there is null."""
+    """Class, interval, void and rank; money as exact text; missing values are null."""
     document = json.loads(made["leaderboard.json"])
     rows = {row["system"]: row for table in document["tables"] for row in table["rows"]}
 
@@ -205,7 +198,7 @@ def test_the_json_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
 
 
 def test_the_csv_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
-    """As many cells as heads in every line; absent is empty."""
+    """Every line has as many cells as the header; missing values are empty."""
     lines = list(csv.reader(io.StringIO(made["leaderboard.csv"].decode())))
     rows = {line[4]: dict(zip(lines[0], line, strict=True)) for line in lines[1:]}
 
@@ -217,7 +210,7 @@ def test_the_csv_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
 
 
 def test_a_result_page_shows_its_meters_and_watts(made: Mapping[str, bytes]) -> None:
-    """Meters with class, scope, accuracy, period and source; a chart a run with a table under it; the bill."""
+    """Meters with class, scope, accuracy, period and source; a chart per run with a table below it; the bill."""
     page = _text(made, "results/acme--counters--toy_mini.html")
     for text in (
         "Quality and power over time",
@@ -238,8 +231,8 @@ def test_a_result_page_shows_its_meters_and_watts(made: Mapping[str, bytes]) -> 
     assert "no reading" in _text(made, "results/fir--with-a-gap--toy_mini.html")
 
 
-def test_the_index_names_who_leads(made: Mapping[str, bytes]) -> None:
-    """Fastest, cheapest, most frugal of nodes and of components, with who cannot be told apart from them."""
+def test_the_index_names_the_leaders(made: Mapping[str, bytes]) -> None:
+    """Fastest, cheapest, lowest energy of nodes and of components, with the number of ties."""
     page = _text(made, "index.html")
 
     assert "Fastest, cheapest, lowest energy" in page
@@ -258,7 +251,7 @@ def test_watts_of_a_line_are_exact_in_every_step() -> None:
 
 
 def test_a_gap_is_a_gap() -> None:
-    """Three seconds without a reading are three steps without watts; the least and the greatest stay."""
+    """Three seconds without a reading are three steps without watts; minimum and maximum are kept."""
     points = [(0.0, 10.0), (1.0, 30.0), (4.0, 30.0), (5.0, 50.0)]
     steps = binned(points, 0.0, 1.0, 5, 2.0, is_counter=False)
 
@@ -266,7 +259,7 @@ def test_a_gap_is_a_gap() -> None:
     assert steps[0] == Step(20.0, 10.0, 30.0)
 
 
-def test_many_samples_make_no_more_than_a_chart_can_show(tmp_path: Path) -> None:
+def test_a_trace_has_a_fixed_number_of_steps(tmp_path: Path) -> None:
     """100,000 readings of two meters: 480 steps, and the area under them is the energy."""
     fabricate.write_result(tmp_path / "r", num_runs=1, power="counters")
     [log] = read_result(tmp_path / "r").runs
@@ -299,7 +292,7 @@ def test_many_samples_make_no_more_than_a_chart_can_show(tmp_path: Path) -> None
 
 
 def test_a_chart_of_watts_draws_gaps_idle_and_edges() -> None:
-    """Two stretches are two lines; the idle baseline and both edges have their names."""
+    """Two stretches are two lines; the idle baseline and both edges are labelled."""
     steps = (Step(1.0, 0.5, 2.0), Step(2.0, 1.0, 3.0), None, Step(4.0, 4.0, 4.0))
     line = PowerLine("node", steps)
     trace = PowerTrace(-1.0, 1.0, 2.5, PowerLine("total", steps), (line,))

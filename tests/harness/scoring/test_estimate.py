@@ -1,4 +1,4 @@
-"""What a run would take and cost: the reference's samples times a pace, with the spread of both."""
+"""Estimated time and cost of a run: the reference's samples times a pace, with the spread of both."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ P5 = "aws/p5.48xlarge/us-east-1/on_demand"
 
 def price(usd: str, sku: str = "box", purchase: str = "on_demand", **more: Any) -> Price:
     fields = {"retrieved": "2025-11-01", "granularity_s": 60, "minimum_s": 0, "num_accelerators": 8, **more}
-    said = {"effective": None, "source": "a price list", "confidence": "B"}
-    return Price("acme", sku, "here", purchase, Decimal(usd), **said, **fields)
+    fixed = {"effective": None, "source": "a price list", "confidence": "B"}
+    return Price("acme", sku, "here", purchase, Decimal(usd), **fixed, **fields)
 
 
 BOOK = PriceBook(
@@ -66,7 +66,7 @@ def test_pace_of_a_log_is_that_of_its_events(tmp_path: Path) -> None:
 
 
 def test_a_result_without_an_end_has_no_pace(tmp_path: Path) -> None:
-    """A log that breaks off tells nothing of how long a run is."""
+    """A truncated log does not show how long a run is."""
     steps = [step for step in events() if step.key != "run_stop"]
     log = run_log.read(write_log(tmp_path / "result_0.txt", steps))
 
@@ -83,8 +83,8 @@ def test_spread_is_the_middle_95_per_cent() -> None:
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=50))
-def test_spread_lies_within_what_was_seen(values: list[float]) -> None:
-    """No law of distribution goes beyond the data."""
+def test_spread_is_within_the_values(values: list[float]) -> None:
+    """No assumed distribution extends beyond the data."""
     found = spread(values)
 
     assert min(values) <= found.low <= found.high <= max(values)
@@ -126,17 +126,17 @@ def test_both_spreads_are_in_the_range() -> None:
         ("acme/single/here/on_demand", 8, "28.80", True, "2025-11-01"),
     ],
 )
-def test_what_does_not_rank_is_information(
+def test_unranked_prices_are_marked(
     sku: str, gpus: int | None, usd_per_hour: str, is_ranked: bool, as_of: str | None
 ) -> None:
-    """Spot and undated rows are shown at their own price, and said to be that."""
+    """Spot and undated rows are shown at their own price and marked as unranked."""
     found = estimate(RULES, (3000,), [Pace(100.0)], BOOK, sku, gpus_per_node=gpus)
 
     assert (found.usd_per_hour, found.is_ranked, found.as_of) == (Decimal(usd_per_hour), is_ranked, as_of)
 
 
 @pytest.mark.parametrize("sku", ["acme/bax/here/on_demand", "acme/single/here/on_demand"])
-def test_what_has_no_price_has_a_time(sku: str) -> None:
+def test_without_a_price_there_is_still_a_time(sku: str) -> None:
     """The time is known; the cost is null, with the reason."""
     found = estimate(RULES, (3000,), [Pace(100.0)], BOOK, sku)
 
@@ -158,8 +158,8 @@ def test_estimates_fall_with_pace_and_grow_with_nodes(one: float, other: float, 
     assert 0 <= usd(fast, low) <= usd(slow, low) <= usd(slow, high)
 
 
-def test_no_reference_is_said() -> None:
-    """Neither at all, nor at the batch size."""
+def test_a_missing_reference_is_an_error() -> None:
+    """Either for the benchmark or for the batch size."""
     assert reference_samples(RULES, 100) == (2000, 3000, 4000)
     with pytest.raises(UsageError, match="there is no reference at batch size 64; there is one at 100"):
         reference_samples(RULES, 64)
@@ -167,8 +167,8 @@ def test_no_reference_is_said() -> None:
         reference_samples(benchmark_rules(reference_convergence=()), 100)
 
 
-def test_reference_result_foretells_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    """From the reference's samples and its own pace, the estimate contains the time the reference was measured at."""
+def test_reference_result_predicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the reference's samples and its own pace, the estimate contains the reference's measured time."""
     assert main(["estimate", "image_classification", "--sku", P5, "--from", str(REFERENCE), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["estimates"][0]
     assert main(["score", str(REFERENCE), "--format", "json"]) == 0
@@ -239,7 +239,7 @@ def test_bad_estimate_is_one_sentence_and_status_2(
 
 
 def test_a_result_of_another_benchmark_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its pace says nothing of this one."""
+    """Its pace does not apply to this one."""
     fabricate.write_result(tmp_path / "r")
 
     assert main(["estimate", "image_classification", "--sku", P5, "--from", str(tmp_path / "r")]) == 2
@@ -247,7 +247,7 @@ def test_a_result_of_another_benchmark_is_refused(tmp_path: Path, capsys: pytest
 
 
 def test_a_run_that_trained_on_nothing_has_no_pace(tmp_path: Path) -> None:
-    """Blocks without samples say nothing of how fast training is; another run of the result does."""
+    """Blocks without samples do not show how fast training is; another run of the result does."""
     idle = events()
     for step in idle:
         if step.key == "block_stop":

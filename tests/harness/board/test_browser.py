@@ -1,4 +1,4 @@
-"""The pages in a real browser, from files: no errors, nothing too wide, dark where dark is wanted, sorting."""
+"""The pages in a real browser, from files: no errors, no overflow, dark mode, sorting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.board.site import write_site
-from tests.harness.board.test_board_trees import board_of, energy_tree, rich_tree
+from tests.harness.board.test_index import board_of, energy_tree, rich_tree
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -40,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site whose results are metered and priced in all ways."""
+    """A site whose results are metered and priced in every way."""
     folder = tmp_path_factory.mktemp("metered")
     write_site(board_of(energy_tree(folder / "tree")), folder / "site", folder / "tree")
     return folder / "site"
@@ -56,7 +56,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _watched(page: Page) -> list[str]:
-    """What the page complains about or asks of a network, while it is used."""
+    """The page's console messages, errors and network requests."""
     seen: list[str] = []
     page.on("console", lambda message: seen.append(f"console: {message.text}"))
     page.on("pageerror", lambda error: seen.append(f"error: {error}"))
@@ -66,13 +66,13 @@ def _watched(page: Page) -> list[str]:
 
 
 def _note_failure(seen: list[str], url: str, failure: str | None) -> None:
-    if failure != "net::ERR_ABORTED":  # the next page was opened before the icon of this one had come
+    if failure != "net::ERR_ABORTED":  # the next page was opened before this one's icon had loaded
         seen.append(f"failed: {url}: {failure}")
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_page_fits_and_is_quiet(site: Path, metered: Path, browser: Browser, width: int) -> None:
-    """No message on the console, nothing from a network, no sideways scrolling; the style sheet is in force."""
+    """No console messages, no network requests, no horizontal scrolling; the style sheet is applied."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     seen = _watched(page)
 
@@ -84,8 +84,8 @@ def test_every_page_fits_and_is_quiet(site: Path, metered: Path, browser: Browse
     page.close()
 
 
-def test_dark_is_dark(site: Path, browser: Browser, tmp_path: Path) -> None:
-    """The ground follows the reader's setting, and so do the charts; a picture of both can be taken."""
+def test_dark_mode(site: Path, browser: Browser, tmp_path: Path) -> None:
+    """Background and charts follow the reader's setting; both can be captured."""
     grounds, lines = {}, {}
     for scheme in ("light", "dark"):
         page = browser.new_page(color_scheme=scheme)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_dark_is_dark(site: Path, browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_table_sorts_by_a_click_and_by_the_keyboard(site: Path, browser: Browser) -> None:
-    """By energy: least first, absent last, both ways; the column says how it is sorted."""
+    """By energy: missing values last in both directions; the column reports how it is sorted."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((site / "benchmarks" / "toy_mini.html").as_uri())
     heads = page.locator("table.ranks.sortable").first.locator("thead th")
@@ -121,8 +121,8 @@ def test_a_table_sorts_by_a_click_and_by_the_keyboard(site: Path, browser: Brows
     page.close()
 
 
-def test_watts_lie_under_the_quality_on_one_axis(metered: Path, browser: Browser) -> None:
-    """The line of `run_start` runs through both panels, and the curves end left of where the watts end."""
+def test_power_and_quality_share_one_time_axis(metered: Path, browser: Browser) -> None:
+    """The line of `run_start` runs through both panels, and the curves end before the power does."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((metered / "results" / "acme--wall-a--toy_mini.html").as_uri())
     chart = page.locator("#curves-of-runs svg.chart")
@@ -141,7 +141,7 @@ def test_watts_lie_under_the_quality_on_one_axis(metered: Path, browser: Browser
 
 
 def test_without_scripts_the_page_is_complete(site: Path, browser: Browser) -> None:
-    """All rows are there, and no button that would do nothing."""
+    """All rows are present, and there are no buttons without a function."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / "index.html").as_uri())

@@ -1,4 +1,4 @@
-"""Lines of MLPerf's that cannot be read: all are counted, and what they may say is not told as absent."""
+"""MLPerf lines that cannot be read, which are counted and not reported as absent, and logs that are not read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def of(found: list[Finding], code: str) -> list[Finding]:
 
 
 def judge_text(place: Path, text: str) -> list[Finding]:
-    """What is found on a log with these characters."""
+    """The findings on a log of these characters."""
     box = MlperfBox(place)
     box.write()
     box.log().write_bytes(text.encode())
@@ -31,8 +31,8 @@ def judge_text(place: Path, text: str) -> list[Finding]:
 
 
 def lines_of(place: Path) -> list[str]:
-    """Of a valid log, without their ends."""
-    box = MlperfBox(place / "sound")
+    """The lines of a valid log, without line ends."""
+    box = MlperfBox(place / "valid")
     box.write()
     return box.log().read_text().splitlines()
 
@@ -41,33 +41,36 @@ def lines_of(place: Path) -> list[str]:
     ("line", "num_lines"), [(UNTIMED, 100), (UNTIMED, 101), (UNTIMED, 461), (TOKEN + "{", 101), (TOKEN + "{", 1535)]
 )
 def test_every_line_that_cannot_be_read_is_counted(line: str, num_lines: int, tmp_path: Path) -> None:
-    """Also beyond the hundred of which each is kept, and where the reason is no longer asked for."""
+    """Also beyond the hundred that are kept, where the reason is no longer determined."""
     [damage] = of(judge_text(tmp_path, f"{line}\n" * num_lines), "MLP001")
 
     assert f", and {num_lines - 1:,} more such lines; " in damage.message
     assert damage.evidence["num_lines"] == num_lines
 
 
-def test_a_line_that_has_no_time_is_counted_beside_others(tmp_path: Path) -> None:
-    """Those beyond the hundred that are looked at, and those that are looked at all the same, are in one sum."""
+def test_a_line_without_a_time_is_counted_with_the_others(tmp_path: Path) -> None:
+    """One sum of those beyond the first hundred and of those that are examined."""
     [damage] = of(judge_text(tmp_path, f"{UNTIMED}\n" * 150 + f"{TOKEN}[]\n" * 7), "MLP001")
 
     assert ", and 156 more such lines; " in damage.message
 
 
 def test_one_more_is_one_line(tmp_path: Path) -> None:
-    """In words that a person would write."""
+    """In the singular."""
     [damage] = of(judge_text(tmp_path, f"{UNTIMED}\n" * 2), "MLP001")
 
-    assert damage.message.startswith("time_ms is missing or not a number, and 1 more such line; what such lines say")
+    assert damage.message.startswith("time_ms is missing or not a number, and 1 more such line; such lines")
 
 
 @pytest.mark.parametrize(
     ("num_lines", "words"),
-    [(1, "1 line cannot be read, beside 0 that can; time_ms"), (1535, "1,535 lines cannot be read, beside 0 that can")],
+    [
+        (1, "1 line cannot be read, next to 0 that can; time_ms"),
+        (1535, "1,535 lines cannot be read, next to 0 that can"),
+    ],
 )
 def test_the_auditor_counts_all_lines_that_cannot_be_read(num_lines: int, words: str, tmp_path: Path) -> None:
-    """AUD009 says the same number as MLP001."""
+    """AUD009 has the same number as MLP001."""
     folder = tmp_path / "v100"
     folder.mkdir()
     (folder / "result_0.txt").write_text(f"{UNTIMED}\n" * num_lines)
@@ -77,7 +80,7 @@ def test_the_auditor_counts_all_lines_that_cannot_be_read(num_lines: int, words:
     assert found.evidence["lines"] == num_lines
 
 
-def test_lines_that_cannot_be_read_are_none_of_the_framework(tmp_path: Path) -> None:
+def test_unreadable_lines_are_not_the_frameworks(tmp_path: Path) -> None:
     """MLP035 subtracts them all, not the first hundred."""
     found = judge_text(tmp_path, f"{UNTIMED}\n" * 461)
 
@@ -86,14 +89,14 @@ def test_lines_that_cannot_be_read_are_none_of_the_framework(tmp_path: Path) -> 
     ]
 
 
-def test_what_may_be_on_a_line_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
-    """Of a log without one time every key is missing: told once, an error as before, with the number of keys."""
+def test_what_an_unreadable_line_may_hold_is_one_finding(tmp_path: Path) -> None:
+    """In a log without any time every key is missing: one finding, an error, with the number of keys."""
     found = judge_text(tmp_path, f"{UNTIMED}\n" * 461)
     [missing] = of(found, "MLP003")
 
     assert missing.severity.value == "error"
     assert missing.message == (
-        "of 15 keys that must be there too few lines can be read: submission_division, cache_clear, init_start, "
+        "too few readable lines of 15 keys that the round requires: submission_division, cache_clear, init_start, "
         "init_stop, run_start and 10 more; 461 lines cannot be read (MLP001) and may hold them"
     )
     assert "block_start or epoch_start" in missing.evidence["keys"]
@@ -104,17 +107,21 @@ def test_what_may_be_on_a_line_that_cannot_be_read_is_one_finding(tmp_path: Path
     ("absent", "num_unread", "words"),
     [
         (["seed"], 1, None),
-        (["run_stop"], 1, "of 1 key that must be there too few lines can be read: run_stop; 1 line cannot be read (ML"),
+        (
+            ["run_stop"],
+            1,
+            "too few readable lines of 1 key that the round requires: run_stop; 1 line cannot be read (ML",
+        ),
         (["run_stop"], 1, " and may hold it"),
-        (["run_stop", "init_stop"], 1, "of 2 keys that must be there too few lines can be read: "),
+        (["run_stop", "init_stop"], 1, "too few readable lines of 2 keys that the round requires: "),
         (["run_stop", "init_stop"], 1, " and may hold some of them"),
         (["run_stop", "init_stop"], 2, "2 lines cannot be read (MLP001) and may hold them"),
     ],
 )
-def test_what_is_missing_is_named_beside_the_lines_that_may_hold_it(
+def test_missing_keys_are_named_with_the_lines_that_may_hold_them(
     absent: list[str], num_unread: int, words: str | None, tmp_path: Path
 ) -> None:
-    """A line holds one key as a rule; a key that need not be there is not missed."""
+    """A line usually holds one key; an optional key is not missing."""
     box = MlperfBox(tmp_path)
     for key in absent:
         drop(box.entries, key)
@@ -125,8 +132,8 @@ def test_what_is_missing_is_named_beside_the_lines_that_may_hold_it(
     assert [words is not None and words in finding.message for finding in missing] == ([True] if words else [])
 
 
-def test_what_is_missing_from_a_log_that_can_be_read_is_told_key_by_key(tmp_path: Path) -> None:
-    """Nothing else could hold it."""
+def test_missing_keys_of_a_readable_log_are_found_key_by_key(tmp_path: Path) -> None:
+    """No other line could hold them."""
     box = MlperfBox(tmp_path)
     for key in ("run_stop", "init_stop"):
         drop(box.entries, key)
@@ -139,7 +146,7 @@ def test_what_is_missing_from_a_log_that_can_be_read_is_told_key_by_key(tmp_path
 
 
 def test_times_that_are_texts_are_a_fault_of_the_lines_only(tmp_path: Path) -> None:
-    """One finding of each line's form and one of what is missing, not one for each key."""
+    """One finding on the form of the lines and one on what is missing, not one per key."""
     lines = [re.sub(r'("time_ms": )(\d+)', r'\1"\2"', line) for line in lines_of(tmp_path)]
     found = judge_text(tmp_path, "\n".join(lines) + "\n")
 
@@ -149,17 +156,17 @@ def test_times_that_are_texts_are_a_fault_of_the_lines_only(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("last", ["", "\r", "\n"])
 def test_lines_that_end_with_a_carriage_return_are_named_so(last: str, tmp_path: Path) -> None:
-    """Whatever ends the last; what they say is one line to us, of which nothing is taken."""
+    """However the last one ends; together they are one line, of which nothing is read."""
     found = judge_text(tmp_path, "\r".join(lines_of(tmp_path)) + last)
 
     assert [finding.message for finding in of(found, "MLP001")] == [
-        "a carriage return ends a line in it; a line ends with a line feed; what such lines say is not judged"
+        "a carriage return ends a line in it; a line ends with a line feed; such lines are not judged"
     ]
     assert len(of(found, "MLP003")) == 1
 
 
 def test_a_carriage_return_hides_no_line(tmp_path: Path) -> None:
-    """Two lines that one joins were read as the second alone."""
+    """Two lines joined by one used to be read as the second alone."""
     framework, first, second, *rest = lines_of(tmp_path)
     found = judge_text(tmp_path, "\n".join([framework, f"{first}\r{second}", *rest]) + "\n")
 
@@ -176,13 +183,13 @@ def test_what_a_progress_bar_leaves_before_a_line_is_not_part_of_it(before: str,
 
 @pytest.mark.parametrize("tail", [TOKEN, TOKEN + "{", TOKEN + '{"key": "eval_accuracy", "val', TOKEN[:6]])
 def test_a_log_that_ends_within_a_line_is_cut_off(tail: str, tmp_path: Path) -> None:
-    """MLCommons' checker refuses the first three; what the line would have said nobody knows."""
+    """MLCommons' checker refuses the first three."""
     box = MlperfBox(tmp_path)
     box.write()
     box.log().write_text(box.log().read_text() + tail)
 
     assert [finding.message for finding in of(box.judge(), "MLP001")] == [
-        "the last line is cut off; what such lines say is not judged"
+        "the last line is cut off; such lines are not judged"
     ]
 
 
@@ -190,7 +197,7 @@ def test_a_log_that_ends_within_a_line_is_cut_off(tail: str, tmp_path: Path) -> 
 def test_a_run_that_was_killed_while_it_wrote_may_be_the_one_that_fails(
     tail: str, is_excused: bool, tmp_path: Path
 ) -> None:
-    """Its last line is cut off and `run_stop` is not there; a line that is damaged otherwise is excused in no run."""
+    """Its last line is cut off and `run_stop` is absent; a line damaged in another way is never excused."""
     box = RoundBox(tmp_path)
     box.write()
     lines = box.log(2).read_text().splitlines()
@@ -202,9 +209,42 @@ def test_a_run_that_was_killed_while_it_wrote_may_be_the_one_that_fails(
 
 
 def test_every_defect_is_counted_and_a_hundred_of_a_kind_are_kept(tmp_path: Path) -> None:
-    """What a log of ours has is counted in the same manner."""
+    """In `tta`'s own reader."""
     (tmp_path / "result_0.txt").write_text(f"{UNTIMED}\n" * 300 + TOKEN)
     log = run_log.read(tmp_path / "result_0.txt")
 
     assert log.defect_counts == {"malformed": 300, "cut_off": 1}
     assert (len(log.defects), log.num_unread) == (101, 301)
+
+
+NAMED, FOLDED = "a log with this name is not read; it must be", "a log in a subfolder of the result is not read"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("result_10.txt.bak", NAMED),
+        ("result_10.txt.gz", NAMED),
+        ("old_result_3.txt", NAMED),
+        ("a100_1.log", NAMED),
+        ("failed/result_0.txt", FOLDED),
+        ("failed/2024/result_0.txt.gz", FOLDED),
+        ("failed/power/result_0.txt", FOLDED),
+        ("power/result_0/node_0.txt", None),
+        ("power/result_0.txt", None),
+        ("failed/driver.log", None),
+        ("compliance_result.out", None),
+        ("README.md", None),
+    ],
+)
+def test_a_log_that_is_not_read_is_a_note(name: str, words: str | None, tmp_path: Path) -> None:
+    """MLR002 on the file; a folder of failed runs may be honest, so it is only a note."""
+    box = RoundBox(tmp_path)
+    box.write()
+    box.put(name, "a run\n")
+    found = [item for item in box.judge() if item.code == "MLR002"]
+
+    assert [(Path(item.path), item.severity.value) for item in found] == (
+        [(box.folder / name, "note")] if words else []
+    )
+    assert all(words in item.message for item in found if words)

@@ -1,4 +1,4 @@
-"""Prices: exact, dated, and unknown rather than guessed; the books they stand in."""
+"""Price books and their prices: exact, dated, and unknown rather than guessed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def price(usd_per_hour: str = "3.60", sku: str = "box", purchase: str = "on_dema
     return Price("acme", sku, "here", purchase, Decimal(usd_per_hour), **fields)
 
 
-def asked(name: object = BOX, **more: Any) -> dict[str, Any]:
+def naming(name: object = BOX, **more: Any) -> dict[str, Any]:
     return {**SYSTEM, PRICE_KEY: name, **more}
 
 
@@ -95,14 +95,14 @@ def test_cost_does_not_depend_on_the_ambient_precision() -> None:
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, 1e300])
 def test_no_duration_has_no_cost(seconds: float) -> None:
     """Bad seconds are an error, also on a system without a price's worth of them."""
-    with pytest.raises(InputError, match="is no duration"):
+    with pytest.raises(InputError, match="is not a duration"):
         cost_usd(seconds, Decimal(1))
 
 
 @pytest.mark.parametrize("usd_per_hour", ["-1", "NaN", "Infinity"])
 def test_no_price_has_no_cost(usd_per_hour: str) -> None:
     """A price is finite and not negative."""
-    with pytest.raises(InputError, match="is no price"):
+    with pytest.raises(InputError, match="is not a price"):
         cost_usd(1.0, Decimal(usd_per_hour))
 
 
@@ -153,7 +153,7 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
     """USD per hour is the row's times number_of_nodes, which MLPerf writes as a text."""
     book = PriceBook((price(),), "d" * 64)
 
-    assert book.usd_per_hour(asked(number_of_nodes=nodes)) == Decimal(usd)
+    assert book.usd_per_hour(naming(number_of_nodes=nodes)) == Decimal(usd)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
         pytest.param({PRICE_KEY: [BOX]}, "unknown", id="a list"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": "0"}, "uncounted", id="no nodes"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": "1.5"}, "uncounted", id="one and a half nodes"),
-        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is no number"),
+        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is not a number"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": True}, "uncounted", id="a truth value"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": None}, "uncounted", id="null"),
         pytest.param({PRICE_KEY: "acme/old/here/on_demand"}, "undated", id="no date"),
@@ -175,11 +175,11 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
         pytest.param({PRICE_KEY: "acme/gpu/here/on_demand"}, "unlisted", id="an accelerator without a host"),
         pytest.param({PRICE_KEY: "acme/host/here/spot"}, "unlisted", id="a spot host, none on demand"),
         pytest.param({PRICE_KEY: "acme/disk/here/on_demand"}, "unlisted", id="storage"),
-        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="accelerators that nobody counted"),
+        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="uncounted accelerators"),
     ],
 )
 def test_unknown_price_is_none(declared: dict[str, object], kind: str) -> None:
-    """Unknown is null: neither a typed number nor a guess stands in, and the reason has a name."""
+    """Unknown is null, never a typed number or a guess, and the reason has a name."""
     rows = (
         price(),
         price(sku="old", retrieved=None),
@@ -201,12 +201,12 @@ def test_a_price_of_one_accelerator_is_taken_as_often_as_there_are() -> None:
     """RunPod and Hyperstack rent accelerators with their share of a host: 8 x 3.99."""
     book = PriceBook((price("3.99", unit="gpu-h", num_accelerators=1),), "d" * 64)
 
-    assert book.usd_per_hour(asked(accelerators_per_node="8", number_of_nodes="2")) == Decimal("63.84")
+    assert book.usd_per_hour(naming(accelerators_per_node="8", number_of_nodes="2")) == Decimal("63.84")
 
 
 def test_cost_names_the_book_it_was_made_from() -> None:
     """A cost can be computed again: price, digest and day are in it."""
-    cost = PriceBook((price(),), "d" * 64).cost(asked(number_of_nodes="2"), 1800.0)
+    cost = PriceBook((price(),), "d" * 64).cost(naming(number_of_nodes="2"), 1800.0)
 
     assert cost is not None
     assert (str(cost.usd), str(cost.usd_per_hour)) == ("3.600000", "7.20")
@@ -230,7 +230,7 @@ def test_book_of_version_1_can_be_read() -> None:
     assert len(book.digest) == 64
     assert all(row.confidence in CONFIDENCES and row.source for row in book.prices)
     assert all(row.retrieved or row.confidence != "A" for row in book.prices)
-    assert book.usd_per_hour(asked("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
+    assert book.usd_per_hour(naming("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_ids_of_the_first_book_keep_working(name: str, usd: str | None) -> None:
     book = load_prices(V1 / PRICES_FILE)
 
     assert book.row(name) is not None
-    assert book.usd_per_hour(asked(name)) == (None if usd is None else Decimal(usd))
+    assert book.usd_per_hour(naming(name)) == (None if usd is None else Decimal(usd))
 
 
 def test_a_book_written_anew_says_the_same(tmp_path: Path) -> None:
@@ -293,30 +293,30 @@ def replaced(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        pytest.param([row("0.1")], "a number is a text in quotes", id="a binary number"),
-        pytest.param([row("3")], "a number is a text in quotes", id="a whole number"),
+        pytest.param([row("0.1")], "write a number as a text in quotes", id="a binary number"),
+        pytest.param([row("3")], "write a number as a text in quotes", id="a whole number"),
         pytest.param([row('"-1"')], "price is '-1'", id="negative"),
         pytest.param([row('"1e3"')], "price is '1e3'", id="with an exponent"),
-        pytest.param([row('"0.00"')], "costs 0.00 USD an hour", id="free"),
+        pytest.param([row('"0.00"')], "costs 0.00 USD; a price is not", id="free"),
         pytest.param([row("null")], "'price' is missing", id="null"),
-        pytest.param([row(), row('"4"')], "'acme/box/here/on_demand' stands twice", id="one id twice"),
+        pytest.param([row(), row('"4"')], "'acme/box/here/on_demand' occurs twice", id="one id twice"),
         pytest.param([row(sku="a/b")], "sku is 'a/b'", id="a slash in a part of the id"),
         pytest.param([replaced("source:", "spot: '1', source:")], "unknown key 'spot'", id="an unknown key"),
         pytest.param([replaced("on_demand", "haggled")], "purchase is 'haggled'", id="an unknown purchase"),
         pytest.param([replaced("confidence: A", "confidence: Z")], "confidence is 'Z'", id="unknown confidence"),
         pytest.param([replaced("effective: null, ", "")], "'effective' is missing", id="a missing key"),
         pytest.param([replaced('"2026-11-09"', "soon")], "retrieved is 'soon'", id="no date"),
-        pytest.param([replaced("2026-11-09", "2026-02-30")], "a day that is in no calendar", id="30th of February"),
-        pytest.param([replaced('retrieved: "2026-11-09"', "retrieved: null")], "A is dated", id="A without a date"),
+        pytest.param([replaced("2026-11-09", "2026-02-30")], "which is not a date", id="30th of February"),
+        pytest.param([replaced('retrieved: "2026-11-09"', "retrieved: null")], "A must have a date", id="A undated"),
         pytest.param([replaced("granularity_s: 60", "granularity_s: 0")], "granularity_s is '0'", id="no granularity"),
         pytest.param([replaced("minimum_s: 0", "minimum_s: true")], "minimum_s is 'True'", id="a true minimum"),
         pytest.param([replaced("includes_gpu: false", "includes_gpu: 0")], "true or false", id="no truth"),
-        pytest.param([replaced("instance-h", "host-h")], "names the row of its accelerators", id="a host alone"),
-        pytest.param([replaced("instance-h", "gpu-h")], "is of one accelerator", id="no accelerator at all"),
-        pytest.param([replaced("source:", "kwh_price: '1', pue: '1.2', source:")], "energy is in the price", id="kWh"),
+        pytest.param([replaced("instance-h", "host-h")], "must name its accelerators", id="a host alone"),
+        pytest.param([replaced("instance-h", "gpu-h")], "must have one accelerator", id="no accelerator at all"),
+        pytest.param([replaced("source:", "kwh_price: '1', pue: '1.2', source:")], "a rent includes energy", id="kWh"),
         pytest.param(
             [replaced("on_demand", "on_prem").replace("source:", "kwh_price: '1', pue: '0.9', source:")],
-            "pue is at least 1",
+            "pue must be at least 1",
             id="a facility that makes energy",
         ),
         pytest.param([replaced("USD", "EUR")], "no dated rate", id="a currency without a rate"),
@@ -343,9 +343,9 @@ RATE = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: 
         pytest.param(HEAD + "currency: USD\n", "unknown key 'currency'", id="an unknown key"),
         pytest.param(HEAD + RATE.replace(', date: "2026-11-20"', ""), "'date' is missing", id="a rate without a date"),
         pytest.param(HEAD + RATE.replace(", source: a bank", ""), "'source' is missing", id="a rate without a source"),
-        pytest.param(HEAD + RATE.replace("1.08", "0"), "worth something", id="a worthless currency"),
+        pytest.param(HEAD + RATE.replace("1.08", "0"), "must be above zero", id="a worthless currency"),
         pytest.param(HEAD + RATE.replace("EUR", "USD"), "none for USD", id="a rate of the dollar"),
-        pytest.param(HEAD + RATE + RATE.removeprefix("exchange:\n"), "one rate a currency", id="two rates"),
+        pytest.param(HEAD + RATE + RATE.removeprefix("exchange:\n"), "one rate per currency", id="two rates"),
         pytest.param(HEAD + "exchange: [1.08]\n", "must be a mapping", id="a rate without a currency"),
         pytest.param(HEAD + RATE.replace("{currency", "{bank: b, currency"), "unknown key 'bank'", id="a rate's key"),
     ],
@@ -357,7 +357,7 @@ def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) 
 
 
 def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
-    """prices.yaml is the first; what lies in prices/ came later, and the last is in force."""
+    """prices.yaml is the oldest; those in prices/ are newer, and the newest is in force."""
     book_file(tmp_path, row())
     (tmp_path / "prices").mkdir()
     for day, amount in (("2027-02-01", '"4"'), ("2027-01-01", '"5"')):
@@ -365,12 +365,12 @@ def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
     books = load_books(tmp_path)
 
     assert [book.date for book in books.books] == ["2026-11-21", "2027-01-01", "2027-02-01"]
-    assert (books.current.usd_per_hour(asked()), books.first.usd_per_hour(asked())) == (Decimal(4), Decimal("3.60"))
+    assert (books.current.usd_per_hour(naming()), books.first.usd_per_hour(naming())) == (Decimal(4), Decimal("3.60"))
     assert books.named(books.books[1].digest) is books.books[1]
     assert books.named("f" * 64) is None
     assert books.matching("2027-01-01") is books.matching(books.books[1].digest[:8]) is books.books[1]
     for prefix in ("", "zz", "2028-01-01"):
-        with pytest.raises(UsageError, match="neither a file nor one book's digest or date"):
+        with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
             books.matching(prefix)
 
 
@@ -380,10 +380,10 @@ def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "again.yaml").write_text(HEAD + "prices:\n" + row())
 
-    with pytest.raises(RulesError, match=f"^{tmp_path}: price books need a date each"):
+    with pytest.raises(RulesError, match=f"^{tmp_path}: each price book needs a date"):
         load_books(tmp_path)
     for books in ((), (PriceBook((), "d" * 64),)):
-        with pytest.raises(RulesError, match="need a date each"):
+        with pytest.raises(RulesError, match="each price book needs a date"):
             PriceBooks(books)
 
 
@@ -392,7 +392,7 @@ def test_no_prefix_names_no_book() -> None:
     book = PriceBook((), "d" * 64, "2027-01-01")
 
     assert PriceBooks((book,)).matching("d") is book
-    with pytest.raises(UsageError, match="neither a file nor one book's digest or date"):
+    with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
         PriceBooks((book,)).matching("")
 
 
@@ -421,7 +421,7 @@ def test_energy_is_charged_on_ones_own_machine_only() -> None:
 
 
 def test_a_price_is_of_the_day_on_which_the_source_had_it() -> None:
-    """Else of the day since when it holds, as the source says; else of none."""
+    """Else the day from which it holds, as the source states it; else None."""
     dates = [("2026-01-01", "2026-11-09"), ("2026-01-01", None), (None, None)]
 
     assert [price(effective=since, retrieved=had).as_of for since, had in dates] == ["2026-11-09", "2026-01-01", None]
@@ -443,7 +443,7 @@ def test_a_price_is_not_below_zero_and_time_is_not_free(usd: str, unit: str, is_
     if is_sound:
         assert PriceBook((price(usd, unit=unit),), "d" * 64).row(BOX) is not None
     else:
-        with pytest.raises(RulesError, match="what is free has no list price"):
+        with pytest.raises(RulesError, match="a price is not negative, and time not free"):
             PriceBook((price(usd, unit=unit),), "d" * 64)
 
 
@@ -467,7 +467,7 @@ def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | Non
 
 
 def test_an_unknown_price_is_told_by_its_name() -> None:
-    """With the ids that are near it; what is no text is shown as it is."""
+    """With the nearest ids; anything but a text is shown verbatim."""
     book = PriceBook((price(),), "d" * 64)
     near, strange = book.quote("acme/bax/here/on_demand"), book.quote(3.6)
 
@@ -510,6 +510,6 @@ def test_every_part_of_a_price_bears_a_date_or_it_does_not_rank() -> None:
     book = PriceBook((price("10", **HOST), price("2.50", **{**GPU, "retrieved": None})), "d" * 64)
     ranked, shown = (book.quote("acme/host/here/on_demand", is_ranked=is_ranked) for is_ranked in (True, False))
 
-    assert ranked == NoPrice("undated", "'acme/gpu/here/on_demand' bears no date")
+    assert ranked == NoPrice("undated", "'acme/gpu/here/on_demand' has no date")
     assert isinstance(shown, Quote)
     assert shown.usd_per_hour == Decimal(30)

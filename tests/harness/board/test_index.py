@@ -1,4 +1,4 @@
-"""Trees of submissions made up for the board's tests, and that they are what those tests take them for."""
+"""Submission trees for the board's tests, and a test that they contain what those tests assume."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ run_stop  status: aborted
 
 
 def check_success(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    """A check of the tests' own: every run must have stopped in success."""
+    """A check for the tests: every run must have stopped with success."""
     stop = log.first("run_stop")
     if stop is None or stop.metadata.get("status") != "success":
         line = None if stop is None else stop.lineno
@@ -66,7 +66,7 @@ def check_success(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -
 
 
 def check_batch(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    """A check of the tests' own: a batch size of 200 deserves a look."""
+    """A check for the tests: a batch size of 200 deserves a look."""
     batch = log.first("global_batch_size")
     if batch is not None and batch.value == 200:
         yield Fault(str(log.path), batch.lineno, "the batch size is 200; a person should look at it")
@@ -79,7 +79,7 @@ RULES = {
 
 
 def ruleset(**changes: Any) -> RuleSet:
-    """`toy_mini` (more is better), `speech_standard` (less is better) and one without results, under two checks."""
+    """`toy_mini` (higher is better), `speech_standard` (lower is better) and one without results, under two checks."""
     rules = [TOY, SPEECH, fabricate.benchmark_rules(workload="empty")]
     codes = changes.pop("codes", {"TST001": "error", "TST002": "warning"})
     fields = {"benchmarks": {item.name: item for item in rules}, "prices": PriceBooks((prices(),)), **changes}
@@ -87,7 +87,7 @@ def ruleset(**changes: Any) -> RuleSet:
 
 
 def prices() -> PriceBook:
-    """A big node at 36 US dollars an hour, a cent a second; a third of it as spot; a small one; one of one's own."""
+    """A big node at 36 USD per hour, a cent per second; a third of that as spot; a small node, an on-premises one."""
     fields: dict[str, Any] = {"granularity_s": 1, "minimum_s": 60}
 
     def price(sku: str, purchase: str, usd: str, **more: Any) -> Price:
@@ -105,18 +105,18 @@ def prices() -> PriceBook:
     return PriceBook(rows, "p" * 64, "2026-01-01")
 
 
-def board_of(tree: Path, law: RuleSet | None = None, rules: Mapping[str, Rule] | None = None) -> Board:
-    """The tree under the tests' rules."""
-    law, rules = law or ruleset(), RULES if rules is None else rules
-    books = law.prices
+def board_of(tree: Path, under: RuleSet | None = None, rules: Mapping[str, Rule] | None = None) -> Board:
+    """The board of the tree under the tests' ruleset."""
+    under, rules = under or ruleset(), RULES if rules is None else rules
+    books = under.prices
 
     def rate(result: Result) -> Row:
-        return leaderboard.row(result, law, rules.values(), books, TODAY)
+        return leaderboard.row(result, under, rules.values(), books, TODAY)
 
     def rank(rows: Iterable[Row]) -> Leaderboard:
-        return leaderboard.leaderboard(law.version, law.digest, list(rows))
+        return leaderboard.leaderboard(under.version, under.digest, list(rows))
 
-    return read_board(tree, law, rules, books, rate, rank)
+    return read_board(tree, under, rules, books, rate, rank)
 
 
 def submit(
@@ -141,10 +141,10 @@ def submit(
     batch_size: int = 100,
     spread: float = 0.012,
 ) -> Path:
-    """A submission in the tree's shape, its runs a little apart in speed and curve; returns the result's folder.
+    """Writes a submission whose runs differ slightly in speed and curve; returns the result's folder.
 
-    power: which of `fabricate.meters` its node has, each of which reads some `watts` while it trains, four fifths of
-    them while it evaluates and a quarter while nothing runs. damage: what becomes of the text of each power log.
+    power: which of `fabricate.meters` its node has; each reads about `watts` during training, four fifths of that
+    during evaluation and a quarter when idle. damage: applied to the text of each power log.
     """
     description = {**fabricate.SYSTEM, "submitter": submitter, "system_name": system, "division": division}
     if sku is not None:
@@ -212,7 +212,7 @@ def submit(
 
 
 def power_curve(steps: list[Step], watts: float) -> Callable[[float], float]:
-    """Watts by time: full while a block trains, less while it evaluates, little otherwise; a slow ripple on top."""
+    """Watts over time: full during a block, less during an evaluation, little otherwise; with a slow ripple."""
     spans = [
         (start.at_s, stop.at_s, share)
         for name, share in (("block", 1.0), ("eval", 0.8))
@@ -239,14 +239,14 @@ def gap(text: str) -> str:
 
 
 def abort(index: int, steps: list[Step]) -> list[Step]:
-    """Runs 1 and 2 run out of their budget."""
+    """Runs 1 and 2 exhaust their budget."""
     if index in (1, 2):
         fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
     return steps
 
 
 def rich_tree(tree: Path) -> Path:
-    """Several submitters on two benchmarks: ranked close and far, normalised, invalid, hostile, not readable."""
+    """Several submitters on two benchmarks: close and distant ranks, normalised, invalid, hostile, unreadable."""
     tree.mkdir(parents=True, exist_ok=True)
     submit(tree, "acme", "box1", power="node", watts=560.0, sku=SKU, notes="First light.\nTwo fans at full speed.")
     submit(tree, "acme", "box2", block_s=2.004, power="model", watts=520.0)
@@ -292,7 +292,7 @@ def rich_tree(tree: Path) -> Path:
     submit(tree, "tiny-lab", "laptop-speech", SPEECH, block_s=190.0, curve=curve)
     broken = tree / "tiny-lab" / "results" / "laptop" / "unheard_of"
     broken.mkdir()
-    (broken / "result_0.txt").write_text("nothing of ours\n")
+    (broken / "result_0.txt").write_text("not a log\n")
     return tree
 
 
@@ -307,7 +307,7 @@ notes: one run was lost with its machine
 
 
 def energy_tree(tree: Path) -> Path:
-    """One benchmark whose results differ in energy and cost: metered in all ways and in none, priced in all ways."""
+    """Results of one benchmark that differ in energy and cost: metered in every way or not at all and priced."""
     tree.mkdir(parents=True, exist_ok=True)
     own = "cloud/cellar/here/on_prem"
     small = "cloud/small-node/here/on_demand"
@@ -326,7 +326,7 @@ def energy_tree(tree: Path) -> Path:
 
 
 def give_up(index: int, steps: list[Step]) -> list[Step]:
-    """All runs run out of their budget."""
+    """All runs exhaust their budget."""
     fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
     return steps
 
@@ -337,7 +337,7 @@ def escaped(text: str) -> str:
 
 
 def test_the_rich_tree_has_every_kind_of_row(tmp_path: Path) -> None:
-    """Ranked, invalid, unscored, estimated, unmeasured, priced, unpriced and not placed all occur in it."""
+    """It has ranked, invalid, unscored, estimated, unmeasured, priced and unpriced rows, and a result in no table."""
     board = board_of(rich_tree(tmp_path / "tree"))
 
     rows = [row for table in board.leaderboard.tables for row in table.rows]
