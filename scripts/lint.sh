@@ -6,3 +6,4 @@ python=${python:-python3}
 "$python" -m ruff check .
 "$python" -m ruff format --check .
 "$python" -m mypy
+"$python" -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
