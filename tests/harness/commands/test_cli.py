@@ -129,7 +129,7 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "image_classification", "--division", "opne", "--module", "part.py"], "unknown division 'opne'"),
     ([*OPEN, "nowhere.py"], "nowhere.py: cannot be read: No such file"),
     ([*OPEN, "void"], "void: the file's name must be a Python name"),
-    ([*OPEN, "/dev/null"], "called like a Python name"),
+    ([*OPEN, "/dev/null"], "must be a Python name"),
     ([*OPEN, "folder.py"], "folder.py: is not a file"),
     ([*OPEN, "part.py"], "line 2: unknown part of image_classification 'build_modle'; did you mean 'build_model' or"),
     ([*OPEN, "none.py"], "none.py: has none of the parts of image_classification: build_model, build_optimizer"),

@@ -117,7 +117,7 @@ def test_other_description_under_the_same_name_is_refused(place: Path, capsys: p
     other.write_text(json.dumps({**SYSTEM, "host_memory_capacity": "17 GiB"}))
 
     assert submit(place) == 2
-    assert "name this system differently" in capsys.readouterr().err
+    assert "rename this system" in capsys.readouterr().err
     assert not (place / "tree" / "acme" / "results" / "box1" / "toy_mini").exists()
 
 

@@ -124,7 +124,7 @@ def test_annotations_of_ours_are_not_theirs(written: Callable[[str], Path]) -> N
         ),
         (
             "def build_model(): ...\nasync def train(): ...\n",
-            "line 2: unknown part of toy 'train'.*helper begins with _",
+            "line 2: unknown part of toy 'train'.*helpers must begin with _",
         ),
         ("def build_model(): ...\nif True:\n    def loss(): ...\n", "line 3: unknown part of toy 'loss'"),
         ("def build_model(:\n", "line 1: not Python"),
@@ -181,9 +181,9 @@ def test_every_way_to_bind_a_name_counts(written: Callable[[str], Path], text: s
         ("def _f():\n    raise ValueError('a\\nb')\ndef build_model(): ...\n_f()\n", r"line 2: .*ValueError: a\\nb$"),
         ("def build_model(): ...\nimport sys\nsys.exit(0)\n", "line 3: cannot be imported: SystemExit: 0"),
         ("def build_model(): ...\nreturn 5\n", "line 2: cannot be imported: SyntaxError: 'return' outside function"),
-        ("build_model = 5\n", "'build_model' is of type int, and cannot be called"),
+        ("build_model = 5\n", "'build_model' is of type int, which cannot be called"),
         ("build_model = None\n", "'build_model' is of type NoneType"),
-        ("if False:\n    build_model = dict\n", "has the parts none when imported, but build_model by its text"),
+        ("if False:\n    build_model = dict\n", "has the parts none when imported, but build_model in its text"),
         (
             "def build_model(): ...\nglobals()['learning_rate'] = dict\n",
             "build_model, learning_rate when imported, but",
@@ -221,7 +221,7 @@ def test_name_that_is_no_modules_name_is_refused(tmp_path: Path, name: str) -> N
     """It becomes a file's name in every copy of the submission."""
     (tmp_path / name).write_text(SOUND)
 
-    with pytest.raises(UsageError, match="called like a Python name"):
+    with pytest.raises(UsageError, match="must be a Python name"):
         read(tmp_path / name)
 
 
