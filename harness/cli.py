@@ -1,25 +1,108 @@
-"""The command line: parses, calls a verb, turns an exception into an exit status."""
+"""The command line: its table of verbs, the parser, and the step from an exception to an exit status."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from types import FrameType
-from typing import NoReturn, TextIO, cast
+from typing import NamedTuple, NoReturn, TextIO, cast
 
+from harness import __version__
 from harness.base.streams import TolerantStream
-from harness.commands import verbs
+from harness.commands._arguments import EXIT_STATUSES, Parser
 from harness.errors import ExitStatus, Interrupted, TtaError, UsageError, printable
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    # What argparse does not know may be a hyperparameter in another program's style; those get their own answer.
-    arguments, unknown = verbs.parser().parse_known_args(argv)
+class Verb(NamedTuple):
+    """A row of `VERBS`.
+
+    module: imported when the verb is called; `add_arguments(parser)` declares its arguments, and `call(arguments)`
+    carries it out and returns the exit status. is_listed: whether `tta --help` lists it.
+    """
+
+    module: str
+    summary: str
+    is_listed: bool = True
+
+
+VERBS = {
+    "run": Verb("harness.commands.run", "Run a benchmark: each repeat in a fresh process, with one log per run."),
+    "check": Verb("harness.commands.check", "Check logs, results, submissions or a whole tree against the rules."),
+    "audit": Verb("harness.commands.audit", "List what an auditor should look at: odd things that no rule forbids."),
+    "score": Verb("harness.commands.score", "Score and rank results: time to target, interval, energy and cost."),
+    "summary": Verb("harness.commands.summary", "Print one row per result: quality, samples and time to target."),
+    "derive": Verb(
+        "harness.commands.derive",
+        "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "
+        "the numbers stated.",
+    ),
+    "submit": Verb(
+        "harness.commands.submit", "Check a result as the organiser would, and place it in a leaderboard's tree."
+    ),
+    "board": Verb("harness.commands.board", "Build the leaderboard's pages from a tree of submissions, or serve them."),
+    "explain": Verb("harness.commands.explain", "Explain a check: what it looks for, why, and what to do."),
+    "doctor": Verb(
+        "harness.commands.doctor", "Report what this machine is and what would disturb a run; describe the system."
+    ),
+    "data": Verb("harness.commands.data", "Prepare a suite's data before any clock starts."),
+    "sync": Verb("harness.commands.sync", "Add what is missing from the MLflow mirror of results."),
+    "target": Verb(
+        "harness.commands.target", "Derive a target and its convergence points from full-curve reference runs."
+    ),
+    "baseline": Verb("harness.commands.baseline", "Measure what solutions without training reach on a suite."),
+    "reference": Verb(
+        "harness.commands.reference",
+        "Make the reference runs that the rules ask for; a second call resumes where the first one stopped.",
+        is_listed=False,
+    ),
+    "prices": Verb(
+        "harness.commands.prices",
+        "Show, search, validate, compare or refresh the organiser's price books; price your own machine.",
+    ),
+    "estimate": Verb(
+        "harness.commands.estimate", "Estimate what a run to target would take and cost on machines of the price book."
+    ),
+    "agent": Verb(
+        "harness.commands.agent",
+        "Read this node's meters for a run refereed on another node; the token is in TTA_POWER_TOKEN.",
+    ),
+    "power": Verb(
+        "harness.commands.power", "Import into a result the readings of a meter that `tta` did not read itself."
+    ),
+}
+
+
+def parser(verbs: Container[str] = VERBS) -> argparse.ArgumentParser:
+    """The parser of the command line; the modules of `verbs` are imported for their arguments, and no others.
+
+    The namespace it returns has `call`, which carries out the verb.
+    """
+    top = Parser(
+        prog="tta", description="Time to accuracy under rules: run, check, score, submit, rank.", epilog=EXIT_STATUSES
+    )
+    top.add_argument("--version", action="version", version=f"tta {__version__}")
+    choices = top.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+    for name, verb in VERBS.items():
+        one = choices.add_parser(name, help=verb.summary) if verb.is_listed else choices.add_parser(name)
+        one.description, one.epilog, one.allow_abbrev = verb.summary, EXIT_STATUSES, False
+        if name in verbs:
+            module = importlib.import_module(verb.module)
+            module.add_arguments(one)
+            one.set_defaults(call=module.call, parser=one)
+    return top
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    verb = next((word for word in argv if not word.startswith("-")), "")  # no option before it takes a value
+    # An argument that argparse does not know may be a hyperparameter in another program's style, which `tta run`
+    # answers by itself.
+    arguments, unknown = parser((verb,)).parse_known_args(argv)
     if unknown and hasattr(arguments, "overrides"):
         options = [option for action in arguments.parser._actions for option in action.option_strings]
         for argument in unknown:
@@ -37,30 +120,30 @@ def _on_sigterm(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The `tta` command; returns the exit status."""
+    """Run the `tta` command and return its exit status."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # `tta ... >&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  (stays open as long as the process)
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
-            # A file name that is no text in this locale is shown as it can be, instead of ending the command.
+            # A file name that is not text in this locale is shown as well as it can be instead of ending the command.
             stream.reconfigure(errors="backslashreplace")
     try:
-        # Nobody there to read is no fault; a disk that is full is one.
+        # A reader that went away is not an error; a full disk is.
         with contextlib.redirect_stdout(cast(TextIO, TolerantStream(sys.stdout, BrokenPipeError))):
-            return _call(argv)
+            return _call(sys.argv[1:] if argv is None else argv)
     finally:
-        _let_go()
+        _discard_unwritten()
 
 
-def _call(argv: Sequence[str] | None) -> int:
+def _call(argv: Sequence[str]) -> int:
     try:
         try:
             arguments = _parse(argv)
             status = int(arguments.call(arguments))
-        except SystemExit as help_was_asked_for:  # argparse's way out after --help and --version
-            status = int(help_was_asked_for.code or 0)
+        except SystemExit as request:  # how argparse ends --help and --version
+            status = int(request.code or 0)
         sys.stdout.flush()
         return status
     except TtaError as error:
@@ -68,16 +151,16 @@ def _call(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return _end(ExitStatus.INTERRUPTED, "interrupted")
     except OSError as error:
-        # A full disk under our output, a name that is too long: the world's fault, in the world's words.
+        # A full disk under the output, a name that is too long: the system's fault, in the system's words.
         place = f"{printable(error.filename, 300)}: " if error.filename is not None else ""
         return _end(ExitStatus.USAGE, f"{place}{printable(error.strerror or error, 1000)}")
-    except Exception:  # noqa: BLE001  (the last line of defence: what arrives here is a bug of ours)
+    except Exception:  # noqa: BLE001  (the last line of defence: whatever arrives here is a bug in tta)
         traceback.print_exc()
-        return _end(ExitStatus.INTERNAL, "this is an internal error of tta; please report it with the lines above")
+        return _end(ExitStatus.INTERNAL, "this is a bug in tta; please report it with the lines above")
 
 
-def _let_go() -> None:
-    """Throws away what nobody can be told any more: Python would try once again as it ends, and answer 120."""
+def _discard_unwritten() -> None:
+    """Drop output that can no longer be written: Python would try once more as it ends, and exit with 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -86,7 +169,7 @@ def _let_go() -> None:
 
 
 def _end(status: ExitStatus, sentence: str) -> int:
-    with contextlib.suppress(OSError):  # nobody may be there to read it
+    with contextlib.suppress(OSError):  # no one may be there to read it
         print(f"tta: {sentence}", file=sys.stderr, flush=True)
     return int(status)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
-import html
 import inspect
 import itertools
 import re
@@ -32,12 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 # Everything that the pages take from the harness.
 from harness import errors
-from harness.base.docstrings import Piece, pieces
-from harness.checker.registry import checks, signals
-from harness.checker.rulebook import FAMILIES, SCOPES, in_force
-from harness.commands.verbs import parser as command_line_parser
+from harness.base.markdown import code as _code
+from harness.base.markdown import table as _table
+from harness.base.markdown import text as _text
+from harness.checker import rulebook
+from harness.checker.registry import checks, families, signals
+from harness.cli import parser as command_line_parser
 from harness.energy.limits import EnergyLimits
-from harness.findings import Rule
 from harness.log import keys
 from harness.log import power_format as power_keys
 from harness.ruleset import model
@@ -47,11 +47,8 @@ from harness.ruleset.load import load_ruleset
 RULES = "reference/rules"
 CHANGES = "reference/rules-changelog.md"
 RULESET = "v1"
-AUDIT = "AUD"
+FAMILIES = families()
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
-_CODE = re.compile(rf"\b({'|'.join(FAMILIES)})[0-9]{{3}}\b")
-_DOCUMENT = re.compile(r"\bdocs/([\w./-]+\.md)\b")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 # MkDocs calls these three.
@@ -63,8 +60,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         for items in section.values():
             for item in items if isinstance(items, list) else ():
                 if item == {"Rulebook": RULES}:
-                    entries = [{f"{family}: {title}": _family_page(family)} for family, title in FAMILIES.items()]
-                    item["Rulebook"] = [f"{RULES}/index.md", *entries]
+                    pages = {
+                        f"{name}: {rulebook.title(text)}": rulebook.page_of(name) for name, text in FAMILIES.items()
+                    }
+                    entries = [{title: f"{RULES}/{page}"} for title, page in pages.items()]
+                    item["Rulebook"] = [f"{RULES}/{rulebook.INDEX}", *entries]
     return config
 
 
@@ -272,66 +272,9 @@ def rulebook_pages(documents: Iterable[str] = ()) -> dict[str, str]:
     """Name and Markdown of every page of the rulebook. documents: the names of the pages that can be linked to."""
     rules = [*checks().values(), *(signal.as_rule for signal in signals().values())]
     known = [loaded for _, loaded in _rulesets()]
-    families = {family: [rule for rule in rules if rule.code.startswith(family)] for family in FAMILIES}
-    assert sum(map(len, families.values())) == len(rules), "a check belongs to no family"
-    codes, names = {rule.code for rule in rules}, set(documents)
-    pages = {f"{RULES}/index.md": _rulebook_index(families)}
-    for family, members in families.items():
-        parts = [f"# {family}: {FAMILIES[family]}"]
-        parts.append(_table(("code", "finds"), ((f"[{r.code}](#{r.code.lower()})", _text(r.title)) for r in members)))
-        for rule in members:
-            parts.append(f"## {rule.code} `{rule.name}` {{ #{rule.code.lower()} }}")
-            scope = SCOPES[rule.scope]
-            parts.append(f"*{scope[0].upper()}{scope[1:]}. {in_force(rule, known)}*")
-            parts += [_piece(piece, codes, names) for piece in pieces(rule.document)]
-        pages[_family_page(family)] = "\n\n".join(parts) + "\n"
-    return pages
-
-
-def _rulebook_index(families: dict[str, list[Rule]]) -> str:
-    num_signals = len(families[AUDIT])
-    num_checks = sum(map(len, families.values())) - num_signals
-    parts = [
-        "# Rulebook",
-        f"{num_checks} checks and {num_signals} audit signals, generated from the files in `rules/checks/` and "
-        "`rules/audits/`. Each entry says what the check does and why it matters, gives an example, says what to do "
-        "instead, and names the source of the rule. `tta explain CODE` prints one of them.",
-        "An *error* takes a result out of the ranking. A *warning* asks a person to look. A *note* is worth knowing. "
-        "An audit *signal* is a question and never decides anything.",
-    ]
-    for family, members in families.items():
-        page = Path(_family_page(family)).name
-        rows = ((f"[{r.code}]({page}#{r.code.lower()})", f"`{r.name}`", _text(r.title)) for r in members)
-        parts.append(f"## [{family}]({page}): {FAMILIES[family]} {{ #{family.lower()} }}")
-        parts.append(_table(("code", "name", "finds"), rows))
-    return "\n\n".join(parts) + "\n"
-
-
-def _family_page(family: str) -> str:
-    return f"{RULES}/{family.lower()}.md"
-
-
-def _piece(piece: Piece, codes: set[str], names: set[str]) -> str:
-    text = piece.spans[0][0] if piece.kind == "code" else ""
-    if piece.kind == "code":
-        return f"```text\n{text}\n```"
-    line = "".join(_code(text) if is_code else _linked(text, codes, names) for text, is_code in piece.spans)
-    return {"heading": f"#### {line}", "item": f"- {line}"}.get(piece.kind, line)
-
-
-def _linked(text: str, codes: set[str], names: set[str]) -> str:
-    """`text` with links to the checks and the documents that it names."""
-
-    def check(match: re.Match[str]) -> str:
-        code = match.group(0)
-        return f"[{code}]({code[:3].lower()}.md#{code.lower()})" if code in codes else code
-
-    def document(match: re.Match[str]) -> str:
-        name = match.group(1)
-        up = "../" * RULES.count("/") + "../"
-        return f"[docs/{_text(name)}]({up}{name})" if name in names else match.group(0)
-
-    return _DOCUMENT.sub(document, _CODE.sub(check, _text(text)))
+    up = "../" * (RULES.count("/") + 1)
+    pages = rulebook.rulebook_pages(rules, known, FAMILIES, set(documents), up)
+    return {f"{RULES}/{name}": text for name, text in pages.items()}
 
 
 # What the pages are made of.
@@ -358,25 +301,6 @@ def _targets(node: ast.Assign) -> Iterator[str]:
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
                 yield name.id
-
-
-def _table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join(f"| {' | '.join(' '.join(cell.split()) for cell in line)} |" for line in lines)
-
-
-def _text(text: str) -> str:
-    """`text` with its Markdown escaped; what is between backticks becomes code."""
-    parts = re.split(r"`([^`]+)`", text)
-    return "".join(_code(part) if at % 2 else _SPECIAL.sub(r"\\\1", part) for at, part in enumerate(parts))
-
-
-def _code(text: str) -> str:
-    """`text` as inline code, safe inside a table."""
-    return f"<code>{html.escape(text, quote=False).translate(_AS_IS)}</code>"
-
-
-_AS_IS = {ord(letter): f"&#{ord(letter)};" for letter in "|*_`[]\\"}
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Applies the checks in force to a result: the same engine for `check`, `submit`, `score` and the board."""
+"""Applies the checks in force to a result: one engine for `check`, `submit`, `score` and the leaderboard."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from harness.submission.result import Result
 
 JUDGEMENT = "judgement"
 FOREIGN_LOG = "LOG002"
-_NOT_CONVERGED = (
-    "MLP001",
-    "MLP003",
-    "MLP007",
-)  # of MLPerf's rounds: the last line is cut off; one is missing, as run_stop; no evaluation is good enough
+# What an MLPerf run that did not converge may lack: the end of its last line, run_stop, a good enough evaluation.
+_NOT_CONVERGED = ("MLP001", "MLP003", "MLP007")
 
 
 def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date) -> list[Finding]:
@@ -28,9 +25,9 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
 
     A check of scope "log" is called as `check(log, rules, ruleset)` for each log, one of scope "result" as
     `check(result, rules, ruleset)`, one of scope "judgement", after all others, as
-    `check(result, findings, ruleset, today)`. A log that another program wrote is shown to LOG002 only, where
-    that is in force, and to the checks of the result. `rules` is None where the logs name no benchmark of the
-    ruleset; which is itself a finding of LOG010, so that nothing passes because nobody knew what to look at.
+    `check(result, findings, ruleset, today)`. If LOG002 is in force, a log that another program wrote is shown only to
+    LOG002 and to the checks of the result. `rules` is None if the logs name no benchmark of the ruleset; that is itself
+    a finding of LOG010, so nothing passes for want of rules to check it against.
 
     Raises:
         RulesError: the ruleset puts a check in force that does not exist.
@@ -38,21 +35,21 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
     found: list[Finding] = []
     known = list(checks)
     if absent := sorted(set(ruleset.codes) - {rule.code for rule in known}):
-        # A rule in force that nobody can look at would let everything pass.
+        # A rule in force without a check would let everything pass.
         raise RulesError(
             f"ruleset {ruleset.version}: codes: {unknown_name('check', absent[0], [r.code for r in known])}"
         )
     in_force = [rule for rule in known if rule.code in ruleset.codes]
     benchmark = _benchmark(ruleset, result.benchmark)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
-    ours = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
+    own = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
     tree = waivers.tree_of(result.path)
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
         severity = Severity(ruleset.codes[rule.code])
         if rule.scope == JUDGEMENT:
             faults = list(rule.check(result, tuple(found), ruleset, today))
         elif rule.scope == "log":
-            shown = logs if rule.code == FOREIGN_LOG else ours
+            shown = logs if rule.code == FOREIGN_LOG else own
             faults = [fault for log, rules in shown for fault in rule.check(log, rules, ruleset)]
         else:
             faults = list(rule.check(result, benchmark, ruleset))
@@ -64,7 +61,7 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
 
 
 def _of_a_round(finding: Finding, may_fail: Container[str]) -> Finding:
-    """As it is; a warning where it says that a run did not converge that the olympic mean leaves out."""
+    """The finding; only a warning if it says that a run that the olympic mean leaves out did not converge."""
     if finding.code not in _NOT_CONVERGED or finding.path not in may_fail or not finding.counts:
         return finding
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
@@ -93,7 +90,7 @@ def is_valid(findings: Iterable[Finding]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WaiverUse:
-    """A waiver and what it did. num_findings: those that it fits; an expired one excuses none of them."""
+    """A waiver and its effect. num_findings: the findings it matches; an expired waiver excuses none of them."""
 
     waiver: Waiver
     num_findings: int
@@ -101,12 +98,12 @@ class WaiverUse:
 
 
 def waiver_uses(ruleset: RuleSet, judged: Iterable[tuple[str, Iterable[Finding]]], today: date) -> list[WaiverUse]:
-    """Every waiver of the ruleset, in its order; a finding that two of them fit counts for both.
+    """Every waiver of the ruleset, in its order; a finding that two waivers match counts for both.
 
-    judged: the path of each result, and what was found on it.
+    judged: the path of each result, and its findings.
 
-    What fits nothing is for the reader of all results to see; of one result it is a finding of RUL001 where the
-    waiver speaks of that result.
+    A waiver that matches nothing shows here, over all results; on one result it is a finding of RUL001 if the waiver is
+    about that result.
     """
     found = [(waivers.tree_of(Path(path)), item) for path, findings in judged for item in findings]
     return [

@@ -1,8 +1,8 @@
-"""TODO-DOC."""
+"""The checks and signals that come with the harness, by code: one file each in `rules/checks/` and `rules/audits/`."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import pkgutil
 import re
@@ -10,7 +10,6 @@ from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError, unknown_name
 from harness.findings import Rule
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _FILE = re.compile(r"([a-z]{3}[0-9]{3})_([a-z0-9_]+)")
 
 
 def checks(codes: Container[str] | None = None) -> dict[str, Rule]:
-    """Every check by code, sorted; with `codes`, those of them alone, and no other is imported."""
+    """Every check by code, sorted; with `codes`, only those, and no other is imported."""
     import rules.checks
 
     found: dict[str, Rule] = {}
@@ -56,20 +55,24 @@ def signals() -> dict[str, Signal]:
     return found
 
 
+def checks_and_signals() -> dict[str, Rule]:
+    """Every check and, after them, every signal."""
+    return {**checks(), **{code: signal.as_rule for code, signal in signals().items()}}
+
+
+def families() -> dict[str, str]:
+    """What each family of checks looks for, by its three letters, and AUD: the docstrings of their packages."""
+    import rules.audits
+    import rules.checks
+
+    names = sorted(module.name for module in pkgutil.iter_modules(rules.checks.__path__) if module.ispkg)
+    packages = {name.upper(): importlib.import_module(f"rules.checks.{name}") for name in names}
+    packages["AUD"] = rules.audits
+    return {name: inspect.cleandoc(package.__doc__ or "") for name, package in packages.items()}
+
+
 def audit_file() -> Path:
-    """The audit's rules that come with the harness."""
+    """The rules of the audit that come with the harness."""
     import rules
 
     return Path(next(iter(rules.__path__))) / "audits" / "audit.yaml"
-
-
-def check(code: str) -> Rule:
-    """The check with `code`, in any case; a signal of the audit as a check.
-
-    Raises:
-        UsageError: there is none.
-    """
-    known = {**checks(), **{item.code: item.as_rule for item in signals().values()}}
-    if code.upper() not in known:
-        raise UsageError(unknown_name("check", code, known))
-    return known[code.upper()]

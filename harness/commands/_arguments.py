@@ -1,41 +1,79 @@
-"""What every verb's arguments are made of: the parser that answers with one sentence, and kinds of values."""
+"""What the verbs' arguments are made of: a parser that answers with one sentence, kinds of values, shared options."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import math
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from harness.errors import ExitStatus, UsageError, printable
+from harness.errors import UsageError, printable
 
-EXITS = (
-    "exit status: 0 success; 1 findings or target not reached; 2 usage error or unreadable input; 3 internal error; "
-    "130 interrupted"
+EXIT_STATUSES = (
+    "Exit status: 0 success; 1 findings or target not reached; 2 usage error or unreadable input; 3 internal error; "
+    "130 interrupted."
 )
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that answers a wrong argument with one sentence."""
+    """An argument parser that answers a wrong argument with one sentence."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{printable(message, 500)} (see `{self.prog} --help`)")
 
 
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[Parser]
+# Options that several verbs share.
 
 
-def add_verb(verbs: Verbs, name: str, summary: str, call: Callable[[argparse.Namespace], ExitStatus]) -> Parser:
-    parser: Parser = verbs.add_parser(name, help=summary, description=summary, epilog=EXITS, allow_abbrev=False)
-    parser.set_defaults(call=call, parser=parser)
-    return parser
+def add_results(parser: Parser, what: str, default_ruleset: str = "v1", has_auto: bool = False) -> None:
+    """Add PATH … and --ruleset. has_auto: --ruleset may be `auto`."""
+    parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help=what)
+    auto = ", or auto: the one named by the logs, or the MLPerf round they were made for" if has_auto else ""
+    parser.add_argument(
+        "--ruleset",
+        default=default_ruleset,
+        metavar="NAME",
+        help=f"the ruleset to judge by{auto} (default: %(default)s)",
+    )
 
 
-def path(text: str) -> Path:
-    """The path as it is typed; up to its last `..` resolved, because what a result is is told from the names above it.
+def add_ruleset(parser: Parser, what: str = "the ruleset to judge by") -> None:
+    parser.add_argument("--ruleset", default="v1", metavar="NAME", help=f"{what} (default: %(default)s)")
 
-    An empty one would be the current folder, and what a script forgot to name would be judged, or written to.
+
+def add_format(parser: Parser, *others: str) -> None:
+    """Add --format: text, JSON and `others`."""
+    choices = ("text", "json", *others)
+    parser.add_argument("--format", choices=choices, default="text", help="the output format (default: %(default)s)")
+
+
+def add_benchmark(parser: Parser, is_optional: bool = False) -> None:
+    """Add WORKLOAD, --suite and --ruleset, and where the data are."""
+    nargs = "?" if is_optional else None
+    parser.add_argument("workload", nargs=nargs, metavar="WORKLOAD", help="for example image_classification")
+    add_suite(parser)
+    add_ruleset(parser, "the ruleset")
+    parser.add_argument("--data", type=as_path, metavar="DIR", help="the cache of prepared data (default: $TTA_DATA)")
+    parser.add_argument(
+        "--source",
+        type=as_path,
+        metavar="DIR",
+        help="data you already have, in a layout that the workload's card names",
+    )
+
+
+def add_suite(parser: Parser) -> None:
+    parser.add_argument("--suite", default="mini", help="mini, standard or full (default: %(default)s)")
+
+
+# Kinds of values.
+
+
+def as_path(text: str) -> Path:
+    """The path as typed, resolved up to its last `..`, because the names above a result say what it is.
+
+    An empty path would mean the current folder: what a script forgot to name would be judged, or written to.
     """
     if not text:
         raise argparse.ArgumentTypeError("the path is empty; the current folder is called .")
@@ -44,13 +82,49 @@ def path(text: str) -> Path:
     return Path(Path(*names[:end]).resolve(), *names[end:]) if end else Path(text)
 
 
-def positive(text: str) -> int:
+def as_positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 1 up")
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number of at least 1")
     return int(text)
 
 
-def seed(text: str) -> int:
+def as_index(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 6:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 0 to 999999")
+    return int(text)
+
+
+def as_seed(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= 2**31:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 0 to 2147483647")
     return int(text)
+
+
+def as_number(text: str, low: float = -1e9, high: float = 1e9) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a number from {low:g} to {high:g}")
+    return value
+
+
+def as_seconds(text: str) -> float:
+    return as_number(text, 0.0, 86_400.0)
+
+
+def as_throughput(text: str) -> float:
+    """Samples per second."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e15:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a number above 0")
+    return value
+
+
+def utc_today() -> date:
+    """The day in UTC, by which waivers expire."""
+    return datetime.now(UTC).date()

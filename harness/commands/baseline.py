@@ -1,19 +1,35 @@
-"""`tta baseline`: what solutions without training reach; a target must lie where they clearly fail."""
+"""`tta baseline`: what solutions without training reach; a target must be where they clearly fail."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
+from harness.commands._arguments import Parser, add_benchmark, add_format
 from harness.errors import ExitStatus, UsageError
 from harness.ruleset import catalog, load
 from harness.run import data_cache, workloads
 
 
+def add_arguments(parser: Parser) -> None:
+    add_benchmark(parser)
+    add_format(parser)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(
+        arguments.workload, arguments.suite, arguments.ruleset, arguments.data, arguments.source, arguments.format
+    )
+
+
 def run(
     workload_name: str, suite: str, ruleset_name: str, cache: Path | None, source: Path | None, output_format: str
 ) -> ExitStatus:
-    """Measures the workload's baselines and prints them beside the target; 1 if one of them reaches it.
+    """Measure the workload's baselines and print them with the target.
+
+    Returns:
+        FINDINGS if one of them reaches the target.
 
     Raises:
         UsageError: the workload has no baselines.
@@ -23,7 +39,7 @@ def run(
     workload = workloads.workload(workload_name)
     measure = getattr(workload, "baselines", None)
     if measure is None:
-        raise UsageError(f"{workload_name}: has no baselines to measure")
+        raise UsageError(f"{workload_name}: this workload has no baselines to measure")
     data = data_cache.prepare(workload, suite, cache or data_cache.default_cache(), source)
     found: dict[str, float] = measure(suite, data.path)
     metric = rules.metric

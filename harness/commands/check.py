@@ -1,21 +1,40 @@
-"""`tta check`: judges logs, results, submissions or a tree of them by a ruleset, and says what it found."""
+"""`tta check`: judge logs, results, submissions or a tree of them by a ruleset, and report the findings."""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
-from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
+from harness.checker.results import AUTO, open_results
+from harness.commands._arguments import Parser, add_format, add_results, as_positive, utc_today
+from harness.errors import ExitStatus, InputError, UsageError, unknown_name
 from harness.findings import Rule, grouped
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from harness.submission.result import Result, find_results, read_result
 
 FORMATS = ("text", "json", "sarif", "html")
+
+
+def add_arguments(parser: Parser) -> None:
+    add_results(parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True)
+    add_format(parser, "sarif", "html")
+    parser.add_argument(
+        "--verbose", action="store_true", help="text: also why each check that found something matters, and what to do"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=as_positive,
+        metavar="N",
+        help="number of processes (default: one per core if there are many logs)",
+    )
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.verbose, arguments.jobs)
 
 
 def run(
@@ -26,19 +45,20 @@ def run(
     is_verbose: bool = False,
     jobs: int | None = None,
 ) -> ExitStatus:
-    """Judges every result at or below `paths` and writes the findings to standard output.
+    """Judge every result at or below `paths` and write the findings to standard output.
 
-    jobs: processes to do it with; None: one a core where there is enough to do.
+    jobs: the number of processes; None: one per core where there is enough to do. `harness.checker.results` has what
+    the ruleset `auto` means, and what happens to a result that cannot be read.
 
-    The ruleset "auto" is the one that the results point to (`harness.ruleset.detect`), else v1; which it is goes to
-    standard error. What can be read is judged even if something else cannot.
+    Returns:
+        FINDINGS if a result is not valid.
 
     Raises:
-        UsageError: no path, an unknown ruleset or format; "auto", and the results point to two.
-        InputError: a path is not there, has no result, or cannot be read.
+        UsageError: no path, an unknown ruleset or format, or results that point to two rulesets (`auto`).
+        InputError: a path does not exist, has no result, or has one that cannot be read; the others are judged first.
     """
     if not paths:
-        raise UsageError("check: which results? name logs, folders or trees of them")
+        raise UsageError("check: name the logs, folders or trees to check")
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
     with parallel.without_collector():
@@ -48,44 +68,23 @@ def run(
 def _judged(
     paths: list[Path], ruleset_name: str, output_format: str, today: date, is_verbose: bool, jobs: int | None
 ) -> ExitStatus:
-    checks: dict[str, Rule] = {}
-    ruleset: RuleSet | None = None
-    if ruleset_name != parallel.AUTO:
-        ruleset, checks = _load(ruleset_name)
-    judged: list[text.Judged] = []
-    unreadable: InputError | None = None
-    found = list(dict.fromkeys(found for place in paths for found in find_results(place)))
-    waiting, auto = iter(found), None
-
-    def first() -> Iterator[Result]:
-        nonlocal unreadable
-        for path in waiting:
-            try:
-                yield read_result(path)
-            except InputError as error:
-                unreadable = _told(unreadable, error)
-
-    if ruleset is None:
-        undecided, auto = parallel.auto_of(paths).decide(first())
-        if undecided:
-            parallel.say(auto)
-            ruleset_name = auto.name
-            ruleset, checks = _load(ruleset_name)
-            judged = [parallel.Judge(ruleset, checks, today).of(result) for result in undecided]
-            undecided.clear()
-    if ruleset is not None:
-        judge, rest = parallel.Judge(ruleset, checks, today, auto), list(waiting)
-        for said in parallel.in_order(rest, judge, ruleset_name, parallel.jobs_for(rest, jobs)):
-            if isinstance(said, UsageError):
-                raise said
-            if isinstance(said, InputError):
-                unreadable = _told(unreadable, said)
-            else:
-                judged.append(said)
-    if ruleset is not None and judged:
-        sys.stdout.write(_document(judged, ruleset, checks, output_format, today, is_verbose))
-    if unreadable is not None:
-        raise unreadable
+    results = open_results(paths, ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
+    judge = parallel.Judge(ruleset, parallel.checks_of(ruleset), today, results.auto)
+    judged = [judge.of(result) for result in results.already_read()]
+    waiting = list(results.unread)
+    for path, outcome in zip(
+        waiting, parallel.in_order(waiting, judge, results.ruleset_name, parallel.jobs_for(waiting, jobs)), strict=True
+    ):
+        if isinstance(outcome, UsageError):
+            raise outcome
+        if isinstance(outcome, InputError):
+            results.skip(path, outcome)
+        else:
+            judged.append(outcome)
+    if judged:
+        sys.stdout.write(_document(judged, ruleset, judge.checks, output_format, today, is_verbose))
+    results.raise_unreadable()
     return ExitStatus.OK if all(item.is_valid for item in judged) else ExitStatus.FINDINGS
 
 
@@ -102,15 +101,15 @@ def _document(
             return text.as_json(judged, ruleset, checks, today)
         case "sarif":
             groups = [(group, None) for item in judged for group in grouped(item.findings)]
-            law = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
-            return sarif.as_sarif(groups, checks.values(), ruleset.codes, law, Path.cwd())
+            properties = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
+            return sarif.as_sarif(groups, checks.values(), ruleset.codes, properties, Path.cwd())
         case "html":
             from harness.checker.report import html  # jinja2 takes a while
 
             return html.as_html(
                 html.Report(
                     title="Check of results by the rules",
-                    law=(f"ruleset {ruleset.version}", ruleset.digest),
+                    rules=(f"ruleset {ruleset.version}", ruleset.digest),
                     parts=[html.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,
@@ -118,15 +117,3 @@ def _document(
                 )
             )
     return text.as_text(judged, ruleset, checks if is_verbose else None)
-
-
-def _told(before: InputError | None, error: InputError) -> InputError:
-    """The last of what cannot be read, which ends the command; the one before is said here."""
-    if before is not None:
-        print(f"tta: {printable(before, 2000)}", file=sys.stderr)
-    return error
-
-
-def _load(name: str) -> tuple[RuleSet, dict[str, Rule]]:
-    ruleset = load.load_ruleset(catalog.ruleset_folder(name), name)
-    return ruleset, parallel.checks_of(ruleset)

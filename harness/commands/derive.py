@@ -1,12 +1,11 @@
-"""`tta derive`: every number that is shown of a result, from the raw logs, with formula, file and line."""
+"""`tta derive`: every number shown for a result, recomputed from its raw logs, with formula, file and line."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import os
-import sys
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,9 +22,11 @@ from harness.board.export import board_json, row_document
 from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.mlperf_table import RoundRow
-from harness.checker import engine, parallel, registry
+from harness.checker import engine, registry
+from harness.checker.results import AUTO, open_results
+from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
-from harness.errors import ExitStatus, InputError, UsageError, printable
+from harness.errors import ExitStatus, UsageError, printable
 from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
@@ -34,7 +35,6 @@ from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.summary import summarise
 from harness.submission import claim, layout
-from harness.submission import result as submission_result
 from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
@@ -56,46 +56,54 @@ class Derivation:
         return all(item.formula for item in self.numbers) and all(item.agrees is not False for item in self.typed)
 
 
+def add_arguments(parser: Parser) -> None:
+    add_results(parser, "a log, a results folder, a submission, or a tree of them", default_ruleset=AUTO, has_auto=True)
+    add_format(parser)
+    parser.add_argument("--tree", type=as_path, metavar="TREE", help="the results among which these are ranked")
+    parser.add_argument(
+        "--against", type=as_path, metavar="BOARD.json", help="the data of a published board, to compare with"
+    )
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.paths, arguments.ruleset, arguments.format, arguments.tree, arguments.against, utc_today())
+
+
 def run(
     paths: list[Path], ruleset_name: str, output_format: str, tree: Path | None, against: Path | None, today: date
 ) -> ExitStatus:
-    """Prints the derivation of every result at or below `paths`.
+    """Print the derivation of every result at or below `paths`.
 
     tree: the results among which they are ranked; without it, they are ranked among themselves. against: the data of a
     published board, to compare with.
 
     Returns:
-        FINDINGS where a typed or published number differs from what the logs make.
+        FINDINGS if a stated or published number differs from what the logs give.
 
     Raises:
-        TtaError: a path has no result or cannot be read (the others are derived first), the rules or the board
-            cannot, or the results point to two rulesets ("auto").
+        UsageError: no path, an unknown ruleset, results that point to two rulesets (`auto`), or an MLPerf round's
+            results with `tree` or `against`.
+        InputError: the rules or the board cannot be read; a path does not exist, has no result, or has one that cannot
+            be read (the others are derived first).
     """
     if not paths:
-        raise UsageError("derive: which results? name logs, folders or trees of them")
-    mine, unreadable = _readable(list(dict.fromkeys(found for place in paths for found in find_results(place))))
-    if ruleset_name == parallel.AUTO:
-        if not mine and unreadable is not None:
-            raise unreadable
-        auto, results = parallel.held_to_one(iter(mine.values()), paths)
-        deque(results, maxlen=0)  # each is held against the choice before any is shown
-        parallel.say(auto)
-        ruleset_name = auto.name
-    folder = catalog.ruleset_folder(ruleset_name)
-    ruleset = load.load_ruleset(folder, ruleset_name)
+        raise UsageError("derive: name the logs, folders or trees to derive numbers from")
+    opened = open_results(paths, ruleset_name, left_out="nothing is derived from it")
+    results = {result.path: result for result in opened}
+    folder = catalog.ruleset_folder(opened.ruleset_name)
+    ruleset = load.load_ruleset(folder, opened.ruleset_name)
     if ruleset.round is not None and (tree is not None or against is not None):
-        raise UsageError("derive: a round of MLPerf's has no board of ours; leave --tree and --against out")
+        raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
     if ruleset.round is not None:
-        found = [_of_round(result, ruleset, ruleset.round, folder, today) for result in mine.values()]
+        found = [_of_round(result, ruleset, ruleset.round, folder, today) for result in results.values()]
     else:
-        found = _of_ours(mine, ruleset, folder, tree, against, today)
+        found = _of_board(results, ruleset, folder, tree, against, today)
     status = _print(found, ruleset, output_format) if found else ExitStatus.OK
-    if unreadable is not None:
-        raise unreadable
+    opened.raise_unreadable()
     return status
 
 
-def _of_ours(
+def _of_board(
     mine: Mapping[Path, Result], ruleset: RuleSet, folder: Path, tree: Path | None, against: Path | None, today: date
 ) -> list[Derivation]:
     checks = registry.checks()
@@ -117,26 +125,6 @@ def _of_ours(
             typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
         found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
     return found
-
-
-def _readable(paths: Sequence[Path]) -> tuple[dict[Path, Result], InputError | None]:
-    """The results of which a log can be read, and the last of those of which none can; what is left out is said."""
-    results: dict[Path, Result] = {}
-    unreadable: InputError | None = None
-    for path in paths:
-        try:
-            result = read_result(path)
-            for part in submission_result.unreadable_parts(result):
-                why = printable(part.message, 500)
-                print(f"tta: {printable(part.path)}: nothing is derived from it: {why}", file=sys.stderr)
-            submission_result.require_runs(result)
-        except InputError as error:
-            if unreadable is not None:
-                print(f"tta: {printable(unreadable, 2000)}", file=sys.stderr)
-            unreadable = error
-            continue
-        results[path] = result
-    return results, unreadable
 
 
 def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -9,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.commands._arguments import Parser, add_format, as_path
 from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
 from harness.metering.catalog import Survey, survey
 from harness.run import machine as node
@@ -16,6 +18,23 @@ from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description
 
 FORMATS = ("text", "json")
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--out",
+        type=as_path,
+        metavar="FILE",
+        help="write the system description here; an existing file is never changed",
+    )
+    parser.add_argument("--submitter", metavar="NAME", help="the submitter in the system description")
+    parser.add_argument("--system-name", metavar="NAME", help="the system's name in the system description")
+    parser.add_argument("--status", help="the system's availability, in MLPerf's words")
+    add_format(parser)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.out, arguments.submitter, arguments.system_name, arguments.status, arguments.format)
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from harness.base.text_table import aligned
 from harness.base.values import is_whole
+from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, as_path, as_positive, as_throughput
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
 from harness.log import keys
@@ -21,6 +23,51 @@ from harness.submission.result import find_results, read_result
 
 _HEADER = ("sku", "nodes", "USD/h", "time to target", "95 % range", "USD a run", "95 % range", "USD a result", "as of")
 _LEFT_OUT = "storage, traffic, licences, tax, failed attempts"
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("workload", metavar="WORKLOAD", help="for example image_classification")
+    add_suite(parser)
+    add_ruleset(parser, "the ruleset")
+    parser.add_argument(
+        "--sku",
+        nargs="+",
+        required=True,
+        metavar="ID",
+        help="a row of the price book, provider/sku/region/purchase, with @SAMPLES_PER_S if its throughput is known",
+    )
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument(
+        "--throughput", type=as_throughput, metavar="SAMPLES_PER_S", help="in training, all nodes together"
+    )
+    pace.add_argument(
+        "--from", dest="result", type=as_path, metavar="RESULT", help="a result to take the throughput from"
+    )
+    parser.add_argument(
+        "--batch-size", type=as_positive, metavar="N", help="global (default: that of the result, or of the rules)"
+    )
+    parser.add_argument(
+        "--nodes", type=as_positive, default=1, metavar="N", help="number of nodes (default: %(default)s)"
+    )
+    parser.add_argument("--gpus-per-node", type=as_positive, metavar="N", help="for prices of a single accelerator")
+    parser.add_argument("--book", metavar="FILE|DIGEST", help="another price book (default: the one in force)")
+    add_format(parser)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(
+        workload=arguments.workload,
+        suite=arguments.suite,
+        ruleset_name=arguments.ruleset,
+        skus=arguments.sku,
+        throughput=arguments.throughput,
+        result=arguments.result,
+        batch_size=arguments.batch_size,
+        nodes=arguments.nodes,
+        gpus_per_node=arguments.gpus_per_node,
+        book=arguments.book,
+        output_format=arguments.format,
+    )
 
 
 def run(
@@ -36,15 +83,15 @@ def run(
     book: str | None = None,
     output_format: str = "text",
 ) -> ExitStatus:
-    """Prints a line a SKU, or one JSON document.
+    """Print one line per SKU, or one JSON document.
 
-    skus: ids, each with `@SAMPLES_PER_S` behind it where that machine's throughput is known.
-    throughput: samples a second in training, of all nodes together; or `result`, whose logs say it.
-    batch_size: of the reference; without it that of `result`, or the rules' default.
+    skus: ids, each followed by `@SAMPLES_PER_S` if the throughput of that machine is known.
+    throughput: samples per second in training, of all nodes together; alternatively `result`, from whose logs it is
+    taken. batch_size: of the reference; without it that of `result`, or the rules' default.
 
     Raises:
         UsageError: no reference points, none at the batch size, no throughput, or no such book.
-        TtaError: rules, book or result cannot be read.
+        TtaError: the rules, the book or the result cannot be read.
     """
     folder = catalog.ruleset_folder(ruleset_name)
     ruleset = load.load_ruleset(folder, ruleset_name)

@@ -1,12 +1,14 @@
-"""`tta power import`: readings of a meter that the harness did not read, into a result of its own making."""
+"""`tta power import`: import the readings of a meter that `tta` did not read into a result that `tta run` wrote."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.commands._arguments import Parser, as_index, as_number, as_path, as_seconds
 from harness.errors import ExitStatus, LogError, OutputError, UsageError, printable
 from harness.log import run_log
 from harness.log.power_csv import node_log, read_csv, spec_for
@@ -16,7 +18,7 @@ from harness.metering.session import run_folder
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for. offset_s: to be added to the file's times, in seconds."""
+    """What to import, and where. offset_s: seconds to add to the times of the file."""
 
     result: Path
     index: int
@@ -31,12 +33,75 @@ class Request:
     clock_error_s: float = 0.4
 
 
-def bring(request: Request) -> ExitStatus:
-    """Writes the power log of one node of one run, whole or not at all, and says what it holds.
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("action", choices=("import",), help="write the readings as a power log of the result")
+    parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("--run", required=True, type=as_index, metavar="K", help="the run: result_<K>.txt")
+    parser.add_argument("--node", type=as_index, default=0, metavar="I", help="the node (default: %(default)s)")
+    parser.add_argument(
+        "--csv",
+        required=True,
+        type=as_path,
+        metavar="FILE",
+        help="the readings, with a header and one reading per line",
+    )
+    parser.add_argument(
+        "--time-column", required=True, metavar="NAME", help="ISO 8601 with a time zone, or epoch seconds"
+    )
+    parser.add_argument("--power-column", required=True, metavar="NAME", help="watts")
+    parser.add_argument(
+        "--class",
+        dest="meter_class",
+        required=True,
+        choices=("A", "B"),
+        help="A: an external, calibrated meter; B: the node's own",
+    )
+    parser.add_argument(
+        "--accuracy",
+        required=True,
+        type=_accuracy,
+        metavar="PCT",
+        help="half width of the 95 %% interval, in %% of the reading",
+    )
+    parser.add_argument(
+        "--scope", choices=("ac", "dc"), default="ac", help="the side of the power supply (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--offset", type=as_number, default=0.0, metavar="SECONDS", help="to add to the times of the file (default: 0)"
+    )
+    parser.add_argument(
+        "--clock-error",
+        type=as_seconds,
+        default=0.4,
+        metavar="SECONDS",
+        help="how far the meter's clock may still be off (default: %(default)g)",
+    )
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return import_readings(
+        Request(
+            result=arguments.result,
+            index=arguments.run,
+            node=arguments.node,
+            csv=arguments.csv,
+            time_column=arguments.time_column,
+            power_column=arguments.power_column,
+            meter_class=arguments.meter_class,
+            accuracy_pct=arguments.accuracy,
+            scope=arguments.scope,
+            offset_s=arguments.offset,
+            clock_error_s=arguments.clock_error,
+        )
+    )
+
+
+def import_readings(request: Request) -> ExitStatus:
+    """Write the power log of one node of one run, whole or not at all, and print what it holds.
 
     Raises:
         LogError: the run's log or the file cannot be read, or they have no time in common.
-        UsageError: no such run, column or node. OutputError: there is such a power log already, or it cannot be made.
+        UsageError: no such run, column or node. OutputError: the power log exists already, or cannot be written.
     """
     path = request.result / f"result_{request.index}.txt"
     if not path.exists():
@@ -54,6 +119,10 @@ def bring(request: Request) -> ExitStatus:
     return ExitStatus.OK
 
 
+def _accuracy(text: str) -> float:
+    return as_number(text, 0.01, 100.0)
+
+
 def _write(output: Path, data: bytes) -> None:
     draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
     try:
@@ -68,6 +137,6 @@ def _write(output: Path, data: bytes) -> None:
             with contextlib.suppress(FileNotFoundError):
                 draft.unlink()
     except FileExistsError:
-        raise OutputError(f"{printable(output, 1000)}: is there already; a power log is never written over") from None
+        raise OutputError(f"{printable(output, 1000)}: exists already; a power log is never overwritten") from None
     except OSError as error:
         raise OutputError(f"{printable(output, 1000)}: cannot be written: {error.strerror}") from None

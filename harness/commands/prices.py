@@ -1,24 +1,87 @@
-"""`tta prices`: the organiser's price books as a table, searched, validated and compared; a machine of one's own."""
+"""`tta prices`: show, search, validate, compare and refresh the organiser's price books; price your own machine."""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from harness.base import typed_yaml
 from harness.base.text_table import aligned
+from harness.commands._arguments import Parser, add_format, add_ruleset, as_path, utc_today
 from harness.cost.ownership import read_ownership
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.cost.price_file import book_text, row_of
-from harness.errors import ExitStatus, InputError, RulesError, UsageError, printable, unknown_name
+from harness.cost.provider_lists import AWS_INDEX, AZURE_PRICES, Listed, aws_prices, azure_prices
+from harness.errors import ExitStatus, InputError, OutputError, RulesError, UsageError, printable, unknown_name
 from harness.ruleset import catalog, load
 
-# Each action's operands, as a person would name them.
-ACTIONS = {"show": (), "search": ("TEXT",), "validate": ("FILE",), "diff": ("OLD", "NEW"), "own": ("FILE",)}
+# The operands of each action.
+ACTIONS: dict[str, tuple[str, ...]] = {
+    "show": (),
+    "search": ("TEXT",),
+    "validate": ("FILE",),
+    "diff": ("OLD", "NEW"),
+    "own": ("FILE",),
+    "refresh": (),
+}
+LISTING_PROVIDERS = ("aws", "azure")  # whose public price lists `refresh` reads
 FORMATS = ("text", "json")
 _HEADER = ("id", "unit", "price", "accelerators", "node USD/h", "as of", "conf.", "ranks")
+
+
+_COMMENT = """List prices, fetched {day} by `tta prices refresh` for {providers}; other rows are carried over.
+docs/explanation/cost.md says what each field means and what ranks. Never edited: a correction is a later book."""
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        default="show",
+        metavar="ACTION",
+        help="show (default), search TEXT, validate FILE, diff OLD NEW, own FILE (price a machine you own), or refresh "
+        "(write a new book from the public lists of AWS and Azure)",
+    )
+    parser.add_argument("operands", nargs="*", metavar="TEXT|FILE", help="the operands of the action")
+    parser.add_argument("--provider", metavar="NAME", help="show, search, refresh: only this provider's rows")
+    parser.add_argument(
+        "--gpu",
+        metavar="NAME",
+        help="show, search: only rows whose accelerator has this in its name; none: rows without an accelerator",
+    )
+    parser.add_argument("--region", metavar="NAME", help="show, search: only rows of this region")
+    parser.add_argument("--book", metavar="FILE|DIGEST", help="show, search: another book (default: the one in force)")
+    add_ruleset(parser, "the ruleset that the books belong to")
+    add_format(parser)
+    parser.add_argument(
+        "--out", type=as_path, metavar="FILE", help="refresh: the new book (default: <ruleset>/prices/<today>.yaml)"
+    )
+    parser.add_argument("--aws-index", default=AWS_INDEX, metavar="URL", help="refresh: AWS's list of regions")
+    parser.add_argument("--azure-prices", default=AZURE_PRICES, metavar="URL", help="refresh: Azure's retail prices")
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    if arguments.action == "refresh" and not arguments.operands:
+        providers = LISTING_PROVIDERS if arguments.provider is None else (arguments.provider,)
+        return refresh(
+            arguments.ruleset, providers, arguments.out, utc_today(), arguments.aws_index, arguments.azure_prices
+        )
+    return run(
+        action=arguments.action,
+        operands=arguments.operands,
+        provider=arguments.provider,
+        gpu=arguments.gpu,
+        region=arguments.region,
+        book=arguments.book,
+        ruleset=arguments.ruleset,
+        output_format=arguments.format,
+    )
 
 
 def run(
@@ -210,3 +273,76 @@ def _own(path: Path, output_format: str) -> ExitStatus:
     text = book_text(form.as_of, [price], (), "")
     print(f"\nrow for a price book ({price.id}):\n{text.splitlines()[-1]}")
     return ExitStatus.OK
+
+
+def refresh(
+    ruleset: str, providers: Sequence[str], out: Path | None, today: date, aws_index: str, azure_url: str
+) -> ExitStatus:
+    """Write a new book: the book in force, with the rows of `providers` from their public lists.
+
+    Rows of other providers, and those that a list does not have, are carried over with the date they had.
+
+    Raises:
+        UsageError: a provider without a list. DataError: a list cannot be read. RulesError: the book in force cannot.
+        OutputError: the new book exists already, or cannot be written.
+    """
+    for provider in providers:
+        if provider not in LISTING_PROVIDERS:
+            raise UsageError(unknown_name("provider", provider, LISTING_PROVIDERS))
+    folder = catalog.ruleset_folder(ruleset)
+    book = load.load_books(folder).current
+    listed = list(_fetched(book, providers, aws_index, azure_url))
+    out = out or folder / load.PRICES_FOLDER / f"{today.isoformat()}.yaml"
+    comment = _COMMENT.format(day=today.isoformat(), providers=" and ".join(providers))
+    _write_new(out, book_text(today.isoformat(), _renewed(book, listed, today), book.exchange, comment))
+    new = load.load_prices(out)
+    found = {item.id for item in listed}
+    missing = sorted(row.id for row in book.prices if row.provider in providers and row.id not in found)
+    print(f"not in the lists, carried over unchanged: {', '.join(missing) or 'none'}", file=sys.stderr)
+    print(f"{out}: {len(new.prices)} rows, {len(listed)} fetched, {new.digest}")
+    return ExitStatus.OK
+
+
+def _fetched(book: PriceBook, providers: Sequence[str], aws_index: str, azure_url: str) -> Iterator[Listed]:
+    """The listed prices of the machines in `book`; a region or size that cannot be fetched is an error."""
+    places = sorted({(row.provider, row.region) for row in book.prices if row.region != "unstated"})
+    for provider, region in places:
+        skus = sorted({row.sku for row in book.prices if (row.provider, row.region) == (provider, region)})
+        if provider == "aws" and provider in providers:
+            yield from aws_prices(region, skus, aws_index)
+        elif provider == "azure" and provider in providers:
+            for sku in skus:
+                yield from azure_prices(region, sku, azure_url)
+
+
+def _renewed(book: PriceBook, listed: Sequence[Listed], today: date) -> list[Price]:
+    """The rows of `book`, replaced by those of `listed` or joined by them; what is known of a machine is kept."""
+    rows = {row.id: row for row in book.prices}
+    machines = {(row.provider, row.sku): row for row in book.prices}
+    for item in listed:
+        like = rows.get(item.id) or machines[item.provider, item.sku]
+        rows[item.id] = replace(
+            like,
+            region=item.region,
+            purchase=item.purchase,
+            usd_per_hour=item.usd_per_hour,
+            price=item.usd_per_hour,
+            currency="USD",
+            unit="instance-h",
+            effective=item.effective,
+            retrieved=today.isoformat(),
+            source=item.source,
+            confidence="A",
+        )
+    return list(rows.values())
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise OutputError(f"{path}: exists already; a price book is never edited") from None
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None

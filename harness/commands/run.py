@@ -1,7 +1,8 @@
-"""`tta run`: the repeats of one benchmark, each in a cold worker, into one folder."""
+"""`tta run`: the runs of one benchmark, or of every benchmark of a suite, each in a fresh worker process."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -11,18 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import (
-    ExitStatus,
-    Interrupted,
-    OutputError,
-    TtaError,
-    UsageError,
-    printable,
-    unknown_name,
-)
+from harness.commands._arguments import Parser, add_benchmark, as_number, as_path, as_positive, as_seconds, as_seed
+from harness.errors import ExitStatus, Interrupted, OutputError, TtaError, UsageError, printable, unknown_name
 from harness.log import keys
 from harness.metering import session
-from harness.metering.session import Metering
+from harness.metering.session import Metering, MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.run.benchmark import Request, read_module, run_once, shared_plan
@@ -38,12 +32,135 @@ if TYPE_CHECKING:
 _MIRROR_PATIENCE_S = 60.0
 
 
+def add_arguments(parser: Parser) -> None:
+    add_benchmark(parser, is_optional=True)
+    parser.add_argument("--all", action="store_true", help="every workload that has the suite, one after the other")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a hyperparameter, by its name in the rules")
+    parser.add_argument("--division", default="closed", help="closed or open (default: %(default)s)")
+    parser.add_argument(
+        "--module",
+        type=as_path,
+        metavar="FILE",
+        help="open division: a Python file that replaces parts of the workload",
+    )
+    parser.add_argument(
+        "--runs", type=as_positive, metavar="N", help="number of runs (default: as many as the rules ask)"
+    )
+    parser.add_argument(
+        "--seed", type=as_seed, metavar="S", help="run k uses seed S+k (default: a random seed for each run)"
+    )
+    parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
+    parser.add_argument("--out", type=as_path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
+    parser.add_argument("--resume", action="store_true", help="add the runs that are missing in --out")
+    parser.add_argument("--devices", type=as_positive, default=1, metavar="N", help="worker processes (default: 1)")
+    parser.add_argument("--precision", help="fp32, bf16 or fp16, as far as the rules permit")
+    _add_meters(parser)
+    parser.add_argument(
+        "--mlflow",
+        metavar="URI",
+        help="tracking URI of the mirror (default: the one MLflow is configured with, or ./mlflow.db)",
+    )
+    parser.add_argument("--no-mlflow", action="store_true", help="no mirror")
+    parser.add_argument(
+        "--full-curve", action="store_true", help="run on to max_samples, past the target: for reference runs"
+    )
+    parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
+
+
+def _add_meters(parser: Parser) -> None:
+    """What is metered, and how."""
+    parser.add_argument(
+        "--meter",
+        default="none",
+        metavar="NAMES",
+        help="powercap, nvml, ipmi, zeus, estimate, or a YAML file of network meters, separated by commas; auto: every "
+        "meter that works here; none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--meter-period", type=_period, metavar="SECONDS", help="time between readings (default: the meter's)"
+    )
+    parser.add_argument(
+        "--idle", type=as_seconds, metavar="SECONDS", help="length of the idle baseline (default: 60 with a meter)"
+    )
+    parser.add_argument(
+        "--power-nodes", type=as_positive, default=1, metavar="N", help="number of metered nodes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--power-listen", metavar="HOST:PORT", help="the address to listen on for `tta agent` on the other nodes"
+    )
+
+
+def _period(text: str) -> float:
+    return as_number(text, 0.02, 60.0)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    if arguments.all:
+        _refuse_single(arguments)
+    elif arguments.workload is None:
+        raise UsageError("the following arguments are required: WORKLOAD, or --all (see `tta run --help`)")
+    request = Request(
+        workload=arguments.workload or "",
+        suite=arguments.suite,
+        division=arguments.division,
+        ruleset=arguments.ruleset,
+        runs=arguments.runs,
+        seed=arguments.seed,
+        system=arguments.system,
+        out=arguments.out,
+        devices=arguments.devices,
+        precision=arguments.precision,
+        data=arguments.data,
+        source=arguments.source,
+        power=MeterRequest(
+            meters=arguments.meter,
+            num_nodes=arguments.power_nodes,
+            listen=arguments.power_listen,
+            idle_s=arguments.idle,
+            period_s=arguments.meter_period,
+        ),
+        overrides=tuple(arguments.overrides),
+        mlflow=arguments.mlflow,
+        is_mirrored=not arguments.no_mlflow,
+        is_quiet=arguments.quiet,
+        is_resumed=arguments.resume,
+        full_curve=arguments.full_curve,
+        module=arguments.module,
+    )
+    return run_all(request) if arguments.all else run(request)
+
+
+def _refuse_single(arguments: argparse.Namespace) -> None:
+    """Raises:
+    UsageError: an argument that is for a single workload was given together with --all.
+    """
+    words = [word for word in (arguments.workload, *arguments.overrides) if word is not None]
+    settings = [word for word in words if "=" in word]
+    if settings:
+        raise UsageError(
+            f"--all: {printable(settings[0])} cannot be set for every workload at once; run the workload that has it"
+        )
+    if words:
+        raise UsageError(f"--all means every workload: name either {printable(words[0])!r} or --all")
+    num_nodes = arguments.power_nodes if arguments.power_nodes > 1 else None  # their agents serve a single referee
+    for option, value in (
+        ("--module", arguments.module),
+        ("--source", arguments.source),
+        ("--power-nodes", num_nodes),
+    ):
+        if value is not None:
+            raise UsageError(f"--all: {option} {printable(value)} is for one workload; run that workload by itself")
+
+
 def run(request: Request) -> ExitStatus:
-    """Runs it; 0 if every run reached the target, 1 if one did not.
+    """Carry out the runs of one benchmark that are missing in the output folder.
+
+    Returns:
+        FINDINGS if a run did not reach the target.
 
     Raises:
-        TtaError: the request, the data, the system description or the output folder is not in order.
-        Interrupted: SIGINT, SIGTERM or SIGHUP; the log of the run at hand was closed as aborted.
+        TtaError: the request, the data, the system description or the output folder cannot be used.
+        Interrupted: SIGINT, SIGTERM or SIGHUP; the log of the current run was closed as aborted.
     """
     session.meter_plan(request.power)
     ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
@@ -51,12 +168,12 @@ def run(request: Request) -> ExitStatus:
     module, module_text = read_module(request, ruleset)
     template = replace(shared_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
-    with session.opened(request.power, template.system, partial(_say, request), _complain) as meters:
+    with session.opened(request.power, template.system, partial(_say, request), _warn) as meters:
         done = open_folder(folder, template, module_text, request.is_resumed)
         if module is not None:
             template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
         if done:
-            first = next(iter(done.values()))  # what is added belongs to the same result, at the same prices
+            first = next(iter(done.values()))  # new runs belong to the same result, at the same prices
             prices_digest = first.field(keys.TTA_RULES, keys.PRICES_FIELD)
             template = replace(
                 template, result_id=str(first.field(keys.TTA_FORMAT, "result_id")), prices_digest=prices_digest
@@ -66,7 +183,7 @@ def run(request: Request) -> ExitStatus:
         outcomes = _runs(request, template, folder, missing, ruleset, meters)
     reached = sum(outcome.is_reached for outcome in outcomes)
     if not outcomes:
-        _say(request, f"no run was missing; results are in {folder}")
+        _say(request, f"no run is missing; results are in {folder}")
         return ExitStatus.OK
     _say(request, f"{reached} of {len(outcomes)} runs reached the target; results are in {folder}")
     if request.full_curve:
@@ -80,33 +197,31 @@ def _runs(
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
     if missing:
         meters.baseline(folder)
-    # The mirror's first import of mlflow takes seconds; it has them while torch is imported.
-    following = _follow(folder, request.mlflow) if request.is_mirrored else None
+    # The mirror's import of mlflow takes seconds; torch is imported meanwhile.
+    mirror = _start_mirror(folder, request.mlflow) if request.is_mirrored else None
     outcomes: list[Outcome] = []
     try:
         for index in missing:
             outcomes.append(run_once(request, template, folder, index, usd_per_hour, meters))
             if outcomes[-1].run_s is None:
-                break  # it never came to the clock; the next one would not either
+                break  # the clock never started; it would not start for the next run either
     finally:
-        if following is not None:
-            is_complete = following.finish(_MIRROR_PATIENCE_S)
-            if not is_complete:
-                _say(request, f"the MLflow mirror is not complete; fill it in with: tta sync {folder}")
+        if mirror is not None and not mirror.finish(_MIRROR_PATIENCE_S):
+            _say(request, f"the MLflow mirror is incomplete; complete it with: tta sync {folder}")
     return outcomes
 
 
 def run_all(request: Request) -> ExitStatus:
-    """Runs every workload that has the suite, each into `<out>/<benchmark>`; at the end prints a row for each.
+    """Run every workload that has the suite, each into `<out>/<benchmark>`, and print a row for each at the end.
 
     One that misses its target, crashes or cannot be run at all does not keep the others from running.
 
     Returns:
-        The worst status of them all; FINDINGS, too, where a run of before a --resume missed its target.
+        The worst status of all; also FINDINGS if a run from before --resume missed its target.
 
     Raises:
-        UsageError: no benchmark has the suite, or there is no such division. OutputError: `out` is there already.
-        Interrupted: by a signal; the rest is not run, and no row is printed.
+        UsageError: no benchmark has the suite, or there is no such division. OutputError: `out` exists already.
+        Interrupted: by a signal; the others are not run, and no row is printed.
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     of_suite = [rules for rules in ruleset.benchmarks.values() if rules.suite == request.suite]
@@ -116,7 +231,7 @@ def run_all(request: Request) -> ExitStatus:
         raise UsageError(unknown_name("division", request.division, ruleset.divisions))
     out = request.out or Path("results") / f"{request.suite}-{_stamp()}"
     if out.exists() and not request.is_resumed:
-        raise OutputError(f"{out}: exists already; choose another --out, or go on in it with --resume")
+        raise OutputError(f"{out}: exists already; choose another --out, or continue it with --resume")
     statuses = []
     for number, rules in enumerate(of_suite, 1):
         _say(request, f"benchmark {number} of {len(of_suite)}: {rules.name}")
@@ -139,7 +254,7 @@ def _row(folder: Path, rules: BenchmarkRules, ruleset: RuleSet) -> Summary:
     return summarise(result, rules, ruleset.timing, ruleset.energy)
 
 
-def _follow(folder: Path, tracking_uri: str | None) -> Mirror:
+def _start_mirror(folder: Path, tracking_uri: str | None) -> Mirror:
     from harness.tracking.mirror import start_mirror
 
     return start_mirror(folder, tracking_uri)
@@ -149,12 +264,12 @@ def _stamp() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
-def _complain(text: str) -> None:
+def _warn(text: str) -> None:
     with suppress(OSError):
         print(f"tta: {printable(text, 2000)}", file=sys.stderr, flush=True)
 
 
 def _say(request: Request, text: str) -> None:
     if not request.is_quiet:
-        with suppress(OSError):  # who no longer reads must not end the run
+        with suppress(OSError):  # a reader that went away must not end the run
             print(text, file=sys.stderr, flush=True)

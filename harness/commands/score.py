@@ -1,69 +1,66 @@
-"""`tta score`: time to accuracy of results, ranked, with interval, energy and cost; and ranked by energy, apart."""
+"""`tta score`: time to accuracy of results, ranked, with interval, energy and cost, and a second ranking by energy."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 
 from harness.board import leaderboard, mlperf_table
 from harness.board.export import leaderboard_document
 from harness.board.text import leaderboard_text
-from harness.checker import engine, parallel, registry
-from harness.errors import ExitStatus, InputError, UsageError, printable
+from harness.checker import engine, registry
+from harness.checker.results import open_results
+from harness.commands._arguments import Parser, add_format, add_results, utc_today
+from harness.errors import ExitStatus, UsageError
 from harness.findings import Rule
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import claim, layout
-from harness.submission.result import Result, find_results, read_result
+from harness.submission.result import Result
 
 
-def run(paths: list[Path], ruleset_name: str, output_format: str, today: date | None = None) -> ExitStatus:
-    """Prints the results at or below `paths` as ranked tables, or as one JSON document.
+def add_arguments(parser: Parser) -> None:
+    add_results(parser, "a results folder, a submission, or a tree of them", has_auto=True)
+    add_format(parser)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today())
+
+
+def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -> ExitStatus:
+    """Print the results at or below `paths` as ranked tables, or as one JSON document.
 
     Returns:
-        FINDINGS where a result is not valid or has no score; USAGE where one cannot be read (the others are shown).
+        FINDINGS if a result is not valid or has no score.
 
     Raises:
-        TtaError: a path has no result, the rules cannot be read, or the results point to two ("auto").
+        UsageError: no path, an unknown ruleset, or results that point to two rulesets (`auto`).
+        InputError: the rules cannot be read; a path does not exist, has no result, or has one that cannot be read (the
+            others are shown first).
     """
     if not paths:
-        raise UsageError("score: which results? name logs, folders or trees of them")
-    unreadable: list[InputError] = []
-    results = _readable(dict.fromkeys(found for place in paths for found in find_results(place)), unreadable)
-    if ruleset_name == parallel.AUTO:
-        auto, results = parallel.held_to_one(results, paths)
-        parallel.say(auto)
-        ruleset_name = auto.name
-    folder = catalog.ruleset_folder(ruleset_name)
-    ruleset = load.load_ruleset(folder, ruleset_name)
+        raise UsageError("score: name the logs, folders or trees to score")
+    results = open_results(paths, ruleset_name)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
     checks = list(registry.checks().values())
-    today = today or datetime.now(UTC).date()
     if ruleset.round is not None:
         is_ranked = _print_round(results, ruleset, ruleset.round, checks, output_format, today)
     else:
-        is_ranked = _print_ours(results, ruleset, checks, output_format, today)
-    return ExitStatus.USAGE if unreadable else ExitStatus.OK if is_ranked else ExitStatus.FINDINGS
+        is_ranked = _print_tables(results, ruleset, checks, output_format, today)
+    results.raise_unreadable()
+    return ExitStatus.OK if is_ranked else ExitStatus.FINDINGS
 
 
-def _readable(paths: Iterable[Path], unreadable: list[InputError]) -> Iterator[Result]:
-    """The results that can be read; of the others it is said why not, and they are put into `unreadable`."""
-    for path in paths:
-        try:
-            yield read_result(path)
-        except InputError as error:
-            print(f"tta: {printable(error, 2000)}", file=sys.stderr)
-            unreadable.append(error)
-
-
-def _print_ours(
+def _print_tables(
     results: Iterable[Result], ruleset: RuleSet, checks: list[Rule], output_format: str, today: date
 ) -> bool:
-    """The tables; whether all results are ranked."""
+    """Print the tables; return whether all results are ranked."""
     rows = [leaderboard.row(result, ruleset, checks, ruleset.prices, today) for result in results]
     board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
     if output_format == "json":
@@ -76,7 +73,7 @@ def _print_ours(
 def _print_round(
     results: Iterable[Result], ruleset: RuleSet, round_: Round, checks: list[Rule], output_format: str, today: date
 ) -> bool:
-    """The same of a round of MLPerf's."""
+    """The same for a round of MLPerf."""
     rows = []
     for result in results:
         path = result.path

@@ -1,7 +1,8 @@
-"""`tta submit`: a result becomes a submission: gathered, checked as the organiser checks it, placed whole."""
+"""`tta submit`: turn a result into a submission: gather its files, check them as the organiser would, place them."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +11,7 @@ from pathlib import Path
 from harness.board import leaderboard
 from harness.checker import engine, registry
 from harness.checker.report import text
+from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
 from harness.log import keys
 from harness.ruleset import catalog, load
@@ -24,7 +26,7 @@ CATEGORIES = ("available", "preview", "research")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for."""
+    """What to submit, where, and as what."""
 
     result: Path
     tree: Path
@@ -36,11 +38,50 @@ class Request:
     sign: Path | None = None
 
 
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
+    parser.add_argument("--to", type=as_path, required=True, metavar="TREE", help="a shared folder or a git checkout")
+    parser.add_argument(
+        "--submitter", metavar="NAME", help="must be the one in the system description (default: that one)"
+    )
+    parser.add_argument(
+        "--category", help="available, preview or research (default: what the system description's status says)"
+    )
+    parser.add_argument("--notes", default="", help="a line for readers of the leaderboard")
+    add_ruleset(parser)
+    parser.add_argument(
+        "--sign",
+        type=as_path,
+        metavar="KEY",
+        help="an SSH key to sign the manifest with; a public one is looked up in the SSH agent",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="do everything except place it")
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(
+        Request(
+            result=arguments.result,
+            tree=arguments.to,
+            submitter=arguments.submitter,
+            category=arguments.category,
+            notes=arguments.notes,
+            ruleset=arguments.ruleset,
+            is_dry=arguments.dry_run,
+            sign=arguments.sign,
+        ),
+        utc_today(),
+    )
+
+
 def run(request: Request, today: date) -> ExitStatus:
-    """Checks and places; 1 if the check found something that makes the result invalid, and nothing was placed.
+    """Check the result and place it.
+
+    Returns:
+        FINDINGS if it is not valid; nothing was placed then.
 
     Raises:
-        TtaError: the result cannot be read, or not be placed.
+        TtaError: the result cannot be read, or cannot be placed.
     """
     folder = catalog.ruleset_folder(request.ruleset)
     ruleset = load.load_ruleset(folder, request.ruleset)

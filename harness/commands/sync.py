@@ -1,11 +1,13 @@
-"""`tta sync`: adds to MLflow what is missing there of results that are at rest."""
+"""`tta sync`: add to MLflow what is missing there from finished results."""
 
 from __future__ import annotations
 
+import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.checker import engine, registry
+from harness.commands._arguments import Parser, as_path
 from harness.errors import ExitStatus, printable
 from harness.log import keys
 from harness.submission.layout import SYSTEM_NAME
@@ -15,13 +17,24 @@ from harness.tracking.mirror import tracking_uri as store_uri
 from harness.tracking.store import Store
 
 
-def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
-    """One pass over the results at or below `paths`; one line a run on standard output.
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help="a results folder or a tree of them")
+    parser.add_argument(
+        "--mlflow", metavar="URI", help="tracking URI (default: the one MLflow is configured with, or ./mlflow.db)"
+    )
 
-    A log without `run_stop` is taken for a run that was broken off.
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.paths, arguments.mlflow)
+
+
+def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
+    """Make one pass over the results at or below `paths`, and print one line per run.
+
+    A log without `run_stop` is taken for a run that was cut short.
 
     Returns:
-        OK; FINDINGS if a log could not be mirrored.
+        FINDINGS if a log could not be mirrored.
 
     Raises:
         SubmissionError: there is no result. OutputError: the store cannot be reached, or refused a run.

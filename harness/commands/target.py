@@ -1,7 +1,8 @@
-"""`tta target`: from full-length reference runs, where the target should lie and what its convergence points are."""
+"""`tta target`: where the target should be, and its convergence points, from full-curve reference runs."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.text_table import aligned
+from harness.commands._arguments import Parser, add_format, add_results
 from harness.errors import ExitStatus, UsageError, printable
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -40,6 +42,15 @@ class _Group:
     @property
     def points(self) -> list[int]:
         return [samples for samples in self.samples if samples is not None]
+
+
+def add_arguments(parser: Parser) -> None:
+    add_results(parser, "folders that `tta run --full-curve` wrote")
+    add_format(parser)
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    return run(arguments.paths, arguments.ruleset, arguments.format)
 
 
 def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:

@@ -24,7 +24,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_back_s",)
@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     back = [(event, back_s) for event, back_s in steps if back_s > rule["max_back_s"]]
     if back:
         event, back_s = max(back, key=lambda pair: pair[1])
-        yield trace(
+        yield evidence(
             run.path,
             event.lineno,
             f"at {event.key} the clock goes back by {back_s:.3f} s, and {len(back)} times in total; up to "

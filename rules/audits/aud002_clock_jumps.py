@@ -24,7 +24,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_factor", "min_s")
@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     median_s = statistics.median(seconds for _, seconds in pieces)
     point, longest_s = max(pieces, key=lambda pair: pair[1])
     if median_s > 0 and longest_s > rule["max_factor"] * median_s and longest_s - median_s > rule["min_s"]:
-        yield trace(
+        yield evidence(
             run.path,
             point.line,
             f"{longest_s:.1f} s from one evaluation to this one; the median of the run is {median_s:.1f} s, and up to "

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -34,7 +34,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     gap_s = run.log.seconds(stop, run.start)
     if gap_s > rule["max_s"]:
-        yield trace(
+        yield evidence(
             run.path,
             run.start.lineno,
             f"{gap_s:.1f} s passed from init_stop to run_start; up to {rule['max_s']:g} s is usual",

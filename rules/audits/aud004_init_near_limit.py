@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -34,7 +34,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     init_s = run.log.seconds(start, stop)
     if init_s >= rule["near_fraction"] * limit_s:
-        yield trace(
+        yield evidence(
             run.path,
             stop.lineno,
             f"initialisation took {init_s:.1f} s of the {limit_s:g} s allowed",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import MIN_TIME_MS, RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_events", "max_fraction")
@@ -31,7 +31,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     times = [event for event in run.log.events if event.time_ms >= MIN_TIME_MS]
     whole = [event for event in times if event.time_ms % 1000 == 0]
     if len(times) >= rule["min_events"] and len(whole) > rule["max_fraction"] * len(times):
-        yield trace(
+        yield evidence(
             run.path,
             whole[0].lineno,
             f"{len(whole)} of {len(times)} times are whole seconds; with a millisecond clock, one in a thousand is",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import MIN_TIME_MS, RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_ahead_days",)
@@ -33,7 +33,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     late = [event for event in run.log.events if event.time_ms > latest_ms]
     for events, words in ((early, "before 2010"), (late, "in the future")):
         if events:
-            yield trace(
+            yield evidence(
                 run.path,
                 events[0].lineno,
                 f"{events[0].key} has a time {words} ({events[0].time_ms:.0f} ms), one of {len(events)} such lines",

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.log_text import Stamp
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_apart_s", "min_stamps")
@@ -40,7 +40,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     far = [(item, seconds) for item, seconds in apart if seconds > rule["max_apart_s"]]
     if far:
         item, seconds = max(far, key=lambda pair: pair[1])
-        yield trace(
+        yield evidence(
             run.path,
             item.line,
             f"another program's clock is {seconds:.0f} s off the lines around it; {len(far)} of "

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_apart_fraction", "max_launch_s")
@@ -55,4 +55,4 @@ def _number(value: object) -> float | None:
 def _differing(run: RunFacts, line: int, seconds: float, words: str) -> Evidence:
     assert run.run_s is not None
     message = f"{words} {seconds:.1f} s; run_start to run_stop is {run.run_s:.1f} s"
-    return trace(run.path, line, message, abs(seconds - run.run_s) / max(seconds, run.run_s), stated_s=seconds)
+    return evidence(run.path, line, message, abs(seconds - run.run_s) / max(seconds, run.run_s), stated_s=seconds)

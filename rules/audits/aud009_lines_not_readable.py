@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log.run_log import UNREAD
 
 SCOPE = "log"
@@ -35,4 +35,4 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         first = min((one for kind in UNREAD for one in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
         lines = "1 line" if num_unread == 1 else f"{num_unread:,} lines"
         message = f"{lines} cannot be read, next to {num_read:,} that can; {first.message}"
-        yield trace(run.path, first.lineno, message, num_unread / (num_unread + num_read), lines=num_unread)
+        yield evidence(run.path, first.lineno, message, num_unread / (num_unread + num_read), lines=num_unread)

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_same_fraction")
@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     value, times = Counter(values).most_common(1)[0]
     if times > rule["max_same_fraction"] * len(values) and times > 1:
         line = next(point.line for point in run.curve if point.value == value)
-        yield trace(
+        yield evidence(
             run.path,
             line,
             f"{times} of {len(values)} evaluations are exactly {value:g}",

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_evaluations", "max_range_fraction")
@@ -37,7 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     before, after = max(late, key=lambda pair: abs(pair[1].value - pair[0].value))
     step = abs(after.value - before.value)
     if whole > 0 and step > rule["max_range_fraction"] * whole:
-        yield trace(
+        yield evidence(
             run.path,
             after.line,
             f"the quality goes from {before.value:g} to {after.value:g} at one evaluation: {100 * step / whole:.0f} % "

@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_others", "max_spreads", "min_relative")
@@ -53,7 +53,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
                     f"the quality at {point.position:g} {point.unit} is {point.value:g}; the median of "
                     f"{len(others)} other runs there is {middle:g}, and they differ by about {spread:.2g}"
                 )
-                found = trace(run.path, point.line, message, away / limit / 10, value=point.value, median=middle)
+                found = evidence(run.path, point.line, message, away / limit / 10, value=point.value, median=middle)
                 worst = (away / limit, found)
         if worst is not None:
             yield worst[1]

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -38,7 +38,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if outside:
         point = max(outside, key=lambda point: max(band[0] - point.value, point.value - band[1]))
         away = max(band[0] - point.value, point.value - band[1])
-        yield trace(
+        yield evidence(
             run.path,
             point.line,
             f"the quality is {point.value:g}, one of {len(outside)} evaluations outside the range of published runs, "

@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Point, RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 from harness.mlperf.formula import Line
 
@@ -52,7 +52,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for run, point in begins if times > len(begins) / 2 else ():
         assert point.position is not None
         if abs(point.position - common) > rule["max_relative"] * abs(common):
-            yield trace(
+            yield evidence(
                 run.path,
                 point.line,
                 f"the first evaluation is at {point.position:g} {point.unit}; {times} of {len(begins)} runs begin at "
@@ -75,7 +75,7 @@ def _distances(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if odd and (len(odd) > 1 or odd[0] is not pairs[-1] or odd[0][1] >= usual):
         point, distance = max(odd, key=lambda pair: abs(pair[1] - usual))
         words = f"up to {longest:g} is regular" if distance > longest else f"the usual distance of the run is {usual:g}"
-        yield trace(
+        yield evidence(
             run.path,
             point.line,
             f"{distance:g} {point.unit} from one evaluation to this one; {words}; {len(odd)} of {len(pairs)} differ",
@@ -102,7 +102,7 @@ def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
     if there is no such majority, all but the longest.
     """
     begin = next(point.position or 0.0 for point in run.curve if point.position is not None)
-    kept = [_demanded(run, sorted([begin, *distances]))]  # the first may be one distance from the beginning
+    kept = [_permitted(run, sorted([begin, *distances]))]  # the first may be one distance from the beginning
     if len(distances) >= rule["min_evaluations"]:
         usual = distances[(len(distances) - 1) // 2]
         alike = [distance for distance in distances if abs(distance - usual) <= rule["max_longer"] * usual]
@@ -110,12 +110,12 @@ def _longest(run: RunFacts, distances: list[float], rule: SignalRule) -> float:
     return min((2 * some[-1] - some[0] for some in kept if some), default=float("inf")) * (1 + rule["max_longer"])
 
 
-def _demanded(run: RunFacts, distances: list[float]) -> list[float]:
+def _permitted(run: RunFacts, distances: list[float]) -> list[float]:
     """The distances that meet the constraint of the round's rules; none if the log counts in another unit."""
-    demand = run.standard.distance
-    if demand is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
+    constraint = run.standard.distance
+    if constraint is None or {point.unit for point in run.curve} != {run.standard.reference_unit}:
         return []
-    return [found for found in distances if demand.holds(Line(found, earlier={keys.GLOBAL_BATCH_SIZE: run.batch}))]
+    return [found for found in distances if constraint.holds(Line(found, earlier={keys.GLOBAL_BATCH_SIZE: run.batch}))]
 
 
 def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
@@ -128,7 +128,7 @@ def _begins_late(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     first = next((position for position in positions if position > 0), 0.0)
     late, room = first % usual, max(steps) - min(steps) + rule["max_longer"] * first
     if room < late < usual - room - (run.batch or 0.0):
-        yield trace(
+        yield evidence(
             run.path,
             points[0].line,
             f"the first evaluation is at {first:g} samples, {late:g} more than a multiple of {usual:g}",
@@ -148,18 +148,18 @@ def _usual(run: RunFacts, rule: SignalRule) -> float | None:
 
 
 def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    demand, usual = run.standard.distance, _usual(run, rule)
-    assert demand is not None
-    if usual is None or _demanded(run, [usual]):
+    constraint, usual = run.standard.distance, _usual(run, rule)
+    assert constraint is not None
+    if usual is None or _permitted(run, [usual]):
         return
-    yield trace(
+    yield evidence(
         run.path,
         run.curve[0].line,
-        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules require {demand.text} of this value "
+        f"evaluated every {usual:g} {run.standard.reference_unit}; the rules require {constraint.text} of this value "
         f"(batch size {'not stated' if run.batch is None else f'{run.batch:g}'})",
         1.0,
         usual=usual,
-        demand=demand.text,
+        demand=constraint.text,
     )
 
 
@@ -172,7 +172,7 @@ def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     times = usual / least
     if times < NEAR and (times < 0.5 or abs(times - round(times)) > rule["max_off_reference"]):
-        yield trace(
+        yield evidence(
             run.path,
             run.curve[0].line,
             f"evaluated every {usual:g} {run.standard.reference_unit}; the ends of the reference's runs are at least "

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -42,7 +42,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     for pairs, words, strength in ((back, "comes after", 1.0), (twice, "has another value than", 0.3)):
         if pairs:
             before, after = pairs[0]
-            yield trace(
+            yield evidence(
                 run.path,
                 after.line,
                 f"an evaluation at {after.position:g} {after.unit} {words} one at {before.position:g}; "

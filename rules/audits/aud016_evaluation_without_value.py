@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -32,7 +32,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     starts = [event for event in run.log.all(keys.EVAL_START) if run.stop is None or event.lineno < run.stop.lineno]
     missing = len(starts) - len(run.evaluations)
     if starts and missing > 1 and missing > rule["max_missing_fraction"] * len(starts):
-        yield trace(
+        yield evidence(
             run.path,
             starts[0].lineno,
             f"{len(starts)} evaluations were started, but {len(run.evaluations)} values are logged",

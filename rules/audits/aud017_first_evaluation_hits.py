@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -35,7 +35,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     first = run.curve[0]
     is_reached = first.value >= target if run.standard.direction == "max" else first.value <= target
     if is_reached:
-        yield trace(
+        yield evidence(
             run.path,
             first.line,
             f"the first of {len(run.curve)} evaluations is {first.value:g}; the target is {target:g}",

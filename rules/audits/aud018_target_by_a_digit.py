@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_relative",)
@@ -33,7 +33,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         return
     beyond = (run.final.value - target) * (1 if run.standard.direction == "max" else -1)
     if 0 <= beyond <= rule["max_relative"] * abs(target):
-        yield trace(
+        yield evidence(
             run.path,
             run.final.line,
             f"the last quality is {run.final.value!r} and the target {target:g}: met by {beyond:.1g}",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Tree, grouped
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "tree"
 LIMITS = ()
@@ -30,4 +30,4 @@ LIMITS = ()
 def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
     for group in grouped(tree.runs, "sha256"):
         for run in group[1:]:
-            yield trace(run.path, None, f"this is the same file as {group[0].path}", 1.0, sha256=run.sha256)
+            yield evidence(run.path, None, f"this is the same file as {group[0].path}", 1.0, sha256=run.sha256)

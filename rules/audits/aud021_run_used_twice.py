@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from harness.checker.audit import similarity
 from harness.checker.audit.facts import RunDigest, Tree, grouped
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "tree"
 LIMITS = ("max_off_steps", "max_off_time_steps", "min_time_step_ms")
@@ -53,7 +53,7 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
                 other = next((one for one in group if one.path != run.path and one.sha256 != run.sha256), None)
                 if other is not None and run.path not in reported:
                     reported.add(run.path)
-                    yield trace(run.path, None, f"{words} {other.path}", 1.0, kind=name)
+                    yield evidence(run.path, None, f"{words} {other.path}", 1.0, kind=name)
     for run, other in _pairs(tree):
         found = None if run.path in reported or run.sha256 == other.sha256 else _near(run, other, rule)
         if found is not None:
@@ -89,7 +89,7 @@ def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Evidence | None
             f"the values of {curve.num} of its {len(run.qualities.numbers)} evaluations are those of {other.path} "
             f"to within {curve.off_steps:.2g} of the usual step between two; other runs are about one step apart"
         )
-        return trace(run.path, None, message, 1 - curve.off_steps / limit, kind="near curve", steps=curve.off_steps)
+        return evidence(run.path, None, message, 1 - curve.off_steps / limit, kind="near curve", steps=curve.off_steps)
     limit = rule["max_off_time_steps"]
     if run.result != other.result or min(run.intervals.step, other.intervals.step) < rule["min_time_step_ms"]:
         return None
@@ -100,4 +100,4 @@ def _near(run: RunDigest, other: RunDigest, rule: SignalRule) -> Evidence | None
         f"{times.num} of the times between the lines of its timeline are {factor:.4g} times those of {other.path} "
         f"to within {times.off_steps:.2g} of what such times differ by within a run"
     )
-    return trace(run.path, None, message, 1 - times.off_steps / limit, kind="near times", steps=times.off_steps)
+    return evidence(run.path, None, message, 1 - times.off_steps / limit, kind="near times", steps=times.off_steps)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunDigest, Tree
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "tree"
 LIMITS = ("min_seed",)
@@ -39,4 +39,4 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             is_near = run.result == group[0].result
             where = group[0].path.name if is_near else str(group[0].path)
             seeds = ", ".join(str(seed) for seed in run.seeds[:3])
-            yield trace(run.path, None, f"the seed {seeds} is also that of {where}", 1.0 if is_near else 0.4)
+            yield evidence(run.path, None, f"the seed {seeds} is also that of {where}", 1.0 if is_near else 0.4)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -34,7 +34,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     drawn = {seed for seed in printed if seed >= rule["min_seed"]}
     if run.seeds and drawn and not drawn & set(run.seeds):
         seed = min(drawn, key=lambda seed: printed[seed])
-        yield trace(
+        yield evidence(
             run.path,
             run.log.line_of(keys.SEED),
             f"the logged seed is {run.seeds[0]}; the program was started with {seed} (line {printed[seed]})",

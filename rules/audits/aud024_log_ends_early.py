@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -32,4 +32,4 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if run.stop is None and run.log.events:
         last = run.log.events[-1]
         words = "has no run_start" if run.start is None else "has a run_start but no run_stop"
-        yield trace(run.path, last.lineno, f"the log {words}; its last line is {last.key}", 0.5)
+        yield evidence(run.path, last.lineno, f"the log {words}; its last line is {last.key}", 0.5)

@@ -27,7 +27,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Point, RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("min_pieces", "max_faster", "max_slower", "max_first_faster")
@@ -47,7 +47,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         (slowest, median / slowest[1], rule["max_slower"], "slow"),
     ):
         if factor > limit:
-            yield trace(
+            yield evidence(
                 run.path,
                 point.line,
                 f"{speed:.4g} {point.unit}/s up to this evaluation, {factor:.1f} times as {words} as the run's median "
@@ -69,7 +69,7 @@ def _first_piece(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         done -= 1  # DLRM logs count the epoch under way as the first
     if first.at_s > 0 and done / first.at_s > rule["max_first_faster"] * median:
         factor = done / first.at_s / median
-        yield trace(
+        yield evidence(
             run.path,
             first.line,
             f"{done:g} {first.unit} in the {first.at_s:.1f} s from run_start to the first evaluation: {factor:.1f} "

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 from harness.scoring.timeline import intervals
 
@@ -47,7 +47,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     median, derived = statistics.median(stated), run.samples / training_s
     factor = median / derived
     if not 1 / rule["max_below"] <= factor <= rule["max_above"]:
-        yield trace(
+        yield evidence(
             run.path,
             line,
             f"the stated throughput is {median:.4g} samples/s; {run.samples:g} samples in {training_s:.1f} s are "

@@ -24,7 +24,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_faster", "max_slower")
@@ -40,7 +40,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         if speed < median:
             factor, words, limit = (median / speed, "slow", rule["max_slower"])
         if factor > limit:
-            yield trace(
+            yield evidence(
                 run.path,
                 run.start.lineno if run.start else None,
                 f"this run trains at {speed:.4g} {run.curve[0].unit}/s, {factor:.2f} times as {words} as the median of "

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import Point, RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_relative", "max_ratio_off")
@@ -55,7 +55,7 @@ def _batches(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if off:
         event, words, strength = max(off, key=lambda item: item[2])
         message = f"{words}; {len(off)} lines do not count whole batches"
-        yield trace(run.path, event.lineno, message, strength, lines=len(off))
+        yield evidence(run.path, event.lineno, message, strength, lines=len(off))
 
 
 def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
@@ -65,7 +65,7 @@ def _steps(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         odd = [(point, step) for point, step, ratio in stated if abs(ratio - usual) > rule["max_ratio_off"] * usual]
         if odd and 2 * len(odd) < len(stated):
             point, step = odd[-1]
-            yield trace(
+            yield evidence(
                 run.path,
                 point.line,
                 f"{point.position:g} {point.unit} after a line with {name} {step:g}; at {usual:g} per step, as in "

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "result"
@@ -44,7 +44,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         odd = [(run, value) for run, value in values if value != common]
         if odd and times > len(values) / 2:
             run, value = odd[0]
-            yield trace(
+            yield evidence(
                 run.path,
                 run.log.line_of(name),
                 f"{name} is {value}; in {times} other runs it is {common} ({len(odd)} of {len(values)} runs differ)",

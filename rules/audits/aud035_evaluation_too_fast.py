@@ -28,7 +28,7 @@ from statistics import median
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 from harness.log.events import Event
 
@@ -59,7 +59,7 @@ def _faster_than_training(run: RunFacts, found: Timed, rule: SignalRule) -> Iter
         return
     factor, limit = num_samples / _median(found) / speed, _limit("max_faster", run, rule)
     if factor > limit:
-        yield trace(
+        yield evidence(
             run.path,
             found[0][1].lineno,
             f"the run evaluates {num_samples:g} samples in {_median(found):.4g} s, {factor:.3g} times as fast as it "
@@ -77,7 +77,7 @@ def _shorter(run: RunFacts, found: Timed, usual: float, words: str, rule: Signal
     saved_s = sum(usual - seconds for seconds, _ in short)
     if short and saved_s >= rule["min_saved_fraction"] * (run.run_s or 0.0):
         seconds, event = min(short, key=lambda pair: pair[0])
-        yield trace(
+        yield evidence(
             run.path,
             event.lineno,
             f"this evaluation takes {seconds:.4g} s; the median of {words} is {usual:.4g} s ({len(short)} of "

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 from harness.submission import layout
 
@@ -45,7 +45,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         odd = _odd(platform, subject)
         if odd:
             run = next(run for run in subject.runs if run.log.value(keys.SUBMISSION_PLATFORM) == platform)
-            yield trace(
+            yield evidence(
                 run.path,
                 run.log.line_of(keys.SUBMISSION_PLATFORM),
                 f"the platform is {platform!r}: {odd} (in {times} of {len(subject.runs)} runs)",

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ()
@@ -39,7 +39,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if missing:
         shown = ", ".join(str(number) for number in missing[:10])
         absent = "1 number is" if len(missing) == 1 else f"{len(missing):,} numbers are"
-        yield trace(
+        yield evidence(
             subject.path,
             None,
             f"{len(numbered)} runs are numbered {low} to {high}; {absent} missing ({shown})",

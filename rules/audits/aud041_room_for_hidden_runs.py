@@ -24,7 +24,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_runs", "min_usual_fraction", "max_pause_runs")
@@ -50,7 +50,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if wide:
         run, pause_s = max(wide, key=lambda pair: pair[1])
         rooms = sum(max(1, int((s - ordinary_s) / (lengths_s + ordinary_s))) for _, s in wide)
-        yield trace(
+        yield evidence(
             run.path,
             run.log.events[0].lineno,
             f"this run began {pause_s:.0f} s after the previous one ended; a run takes {lengths_s:.0f} s and the usual "

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunDigest, Tree
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "tree"
 LIMITS = ("min_fraction",)
@@ -44,5 +44,5 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
                     f"this run overlapped for {shared_ms / 1e3:.0f} s with {latest[2].path} on {span[2].place}, "
                     f"{100 * shared_ms / shorter_ms:.0f} % of the shorter of the two"
                 )
-                yield trace(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)
+                yield evidence(span[2].path, None, message, shared_ms / shorter_ms, shared_s=shared_ms / 1e3)
             latest = max(latest, span, key=lambda item: item[1])

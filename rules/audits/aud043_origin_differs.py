@@ -30,7 +30,7 @@ from typing import Any
 
 from harness.base.values import int_of_digits
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.errors import printable
 from harness.log import keys
 from harness.scoring import timeline
@@ -79,14 +79,14 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if many:
         run, num_hosts = many[0], len(many[0].text.hosts)
         message = f"the log names {num_hosts} hosts, {_shown(sorted(run.text.hosts))}; the system has {num_nodes} nodes"
-        yield trace(run.path, None, f"{message} ({len(many)} of {len(subject.runs)} runs do)", 1.0, hosts=num_hosts)
+        yield evidence(run.path, None, f"{message} ({len(many)} of {len(subject.runs)} runs do)", 1.0, hosts=num_hosts)
     processors = _num_processors(subject.result.system or {})
     busy = [(run, num) for run in subject.runs if processors is not None and (num := _num_threads(run)) > processors]
     if busy:
         run, num = busy[0]
         message = f"a rank uses {num} threads; the description has {processors} processors per node"
         line = run.log.line_of(keys.TTA_WORLD)
-        yield trace(run.path, line, f"{message} ({len(busy)} of {len(subject.runs)} runs do)", 0.7, threads=num)
+        yield evidence(run.path, line, f"{message} ({len(busy)} of {len(subject.runs)} runs do)", 0.7, threads=num)
     if len(subject.runs) < rule["min_runs"]:
         return
     for words, look, strength in KINDS:
@@ -95,7 +95,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         odd = [(run, found) for run, found in seen if found != common[0][0]]
         if odd and len(odd) < len(seen) / 2:
             run, found = odd[0]
-            yield trace(
+            yield evidence(
                 run.path,
                 None,
                 f"{words}: {_shown(found)}; in {common[0][1]} other runs: {_shown(common[0][0])} "

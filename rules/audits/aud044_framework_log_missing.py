@@ -24,7 +24,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("max_below_fraction", "min_others")
@@ -37,7 +37,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         others = [other.text.num_others for other in subject.runs if other is not run]
         usual = statistics.median(others) if others else 0
         if usual >= rule["min_others"] and run.text.num_others < rule["max_below_fraction"] * usual:
-            yield trace(
+            yield evidence(
                 run.path,
                 None,
                 f"{run.text.num_others} lines are of other programs; the other runs have {usual:g}",
@@ -46,7 +46,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
                 usual=usual,
             )
         elif run.text.num_others == 0 and run.text.launched:
-            yield trace(
+            yield evidence(
                 run.path,
                 None,
                 f"a launcher numbered {run.text.launched} lines by rank, but no line of another program is there",

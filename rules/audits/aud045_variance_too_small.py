@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_runs", "min_spread_fraction")
@@ -35,7 +35,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         return
     spread = statistics.pstdev(times) / statistics.fmean(times)
     if spread < rule["min_spread_fraction"]:
-        yield trace(
+        yield evidence(
             subject.path,
             None,
             f"{len(times)} runs take {min(times):.3f} to {max(times):.3f} s, a spread of {100 * spread:.3g} %; "

@@ -25,7 +25,7 @@ import statistics
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_t", "max_variance_ratio")
@@ -43,7 +43,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     t = (reference - mean) / math.sqrt(pooled * (1 / len(reached) + 1 / len(points))) if pooled > 0 else 0.0
     if t > rule["max_t"]:
         message = f"{mean:g} {unit} to target on average; the reference needs {reference:g} (t = {t:.1f})"
-        yield trace(subject.path, None, message, 1 - rule["max_t"] / t, mean=mean, reference=reference, t=t)
+        yield evidence(subject.path, None, message, 1 - rule["max_t"] / t, mean=mean, reference=reference, t=t)
     # Runs evaluated every four epochs all end at one of a few positions, which does not make them similar.
     grain = statistics.median(_distances(subject)) ** 2 / 12
     if reference_spread > 0 and (spread + grain) * rule["max_variance_ratio"] < reference_spread:
@@ -51,7 +51,9 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             f"{len(reached)} runs differ by {math.sqrt(spread):.4g} {unit}; the reference's differ by "
             f"{math.sqrt(reference_spread):.4g}"
         )
-        yield trace(subject.path, None, message, 0.3, spread=math.sqrt(spread), reference=math.sqrt(reference_spread))
+        yield evidence(
+            subject.path, None, message, 0.3, spread=math.sqrt(spread), reference=math.sqrt(reference_spread)
+        )
 
 
 def _reached(run: RunFacts, unit: str) -> float | None:

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.checker.audit.facts import RunDigest, Tree, grouped
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.errors import printable
 
 SCOPE = "tree"
@@ -45,7 +45,7 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             if num >= rule["min_agreeing_fraction"] * num_others and not is_usual:
                 usage = f"{num} of {num_others} other results of {printable(run.benchmark, 40)} state {usual:.12g}"
                 message = f"eval_samples is {mine:.12g}; {usage}"
-                yield trace(run.path, None, message, 1.0, eval_samples=mine, usual=usual)
+                yield evidence(run.path, None, message, 1.0, eval_samples=mine, usual=usual)
 
 
 def _with_others(group: Sequence[RunDigest], apart_ms: float) -> Iterator[tuple[RunDigest, float, Counter[float]]]:

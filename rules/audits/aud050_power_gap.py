@@ -23,7 +23,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_gap_s",)
@@ -32,7 +32,9 @@ LIMITS = ("max_gap_s",)
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     for node in run.log.nodes:
         if node.start_ns is not None and node.start_ns == node.stop_ns:
-            yield trace(node.path, None, "the power measurement starts and stops at one instant", 0.5, kind="instant")
+            yield evidence(
+                node.path, None, "the power measurement starts and stops at one instant", 0.5, kind="instant"
+            )
         gaps = []
         for meter, samples in node.samples.items():
             times = [sample.mono_ns for sample in samples if sample.value is not None]
@@ -44,7 +46,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         if gaps and max(gaps)[0] > rule["max_gap_s"]:
             gap_s, meter = max(gaps)
             count = sum(gap > rule["max_gap_s"] for gap, _ in gaps)
-            yield trace(
+            yield evidence(
                 node.path,
                 None,
                 f"{meter}: {gap_s:.1f} s without a reading, and {count} gaps of more than {rule['max_gap_s']:g} s",

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ("max_flat_readings", "max_flat_fraction")
@@ -39,7 +39,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
             longest, value = max(stretches, default=(0, 0.0))
             limit = max(rule["max_flat_readings"], rule["max_flat_fraction"] * len(values))
             if longest > limit:
-                yield trace(
+                yield evidence(
                     node.path,
                     None,
                     f"{meter}: {longest} readings in a row are exactly {value:g} W, of {len(values)} in total",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
 LIMITS = ("min_different",)
@@ -41,4 +41,4 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
                     continue
                 other = seen.setdefault(readings, str(node.path))
                 if other != str(node.path):
-                    yield trace(node.path, None, f"this trace has the same {len(readings)} readings as {other}", 1.0)
+                    yield evidence(node.path, None, f"this trace has the same {len(readings)} readings as {other}", 1.0)

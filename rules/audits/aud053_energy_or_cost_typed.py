@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -39,5 +39,5 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         for name, value in fields:
             if isinstance(name, str) and _NAME.search(name) and finite_number(value):
                 message = f"{name} is stated as {value!r}; the run has no power log that it could follow from"
-                yield trace(run.path, event.lineno, message, 1.0, field=name)
+                yield evidence(run.path, event.lineno, message, 1.0, field=name)
                 return

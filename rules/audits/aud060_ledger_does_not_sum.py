@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from harness.base.values import finite_number
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
@@ -44,7 +44,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         (run.run_s, "by the run's lines it took"),
     ):
         if whole is not None and abs(total - whole) > max(rule["max_s"], rule["max_relative"] * whole):
-            yield trace(
+            yield evidence(
                 run.path,
                 event.lineno,
                 f"the phases of tta_ledger sum to {total:.3f} s; {words} {whole:.3f} s",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
 LIMITS = ()
@@ -32,4 +32,4 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     broken = sorted((d for kind in KINDS for d in run.log.defects_of(kind)), key=lambda defect: defect.lineno)
     if broken:
         message = f"{broken[0].message}; {len(broken)} breaks in total"
-        yield trace(run.path, broken[0].lineno, message, 1.0, breaks=len(broken))
+        yield evidence(run.path, broken[0].lineno, message, 1.0, breaks=len(broken))

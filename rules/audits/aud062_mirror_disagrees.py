@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.mlflow_db import MirrorRun
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "result"
@@ -42,7 +42,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     if hidden:
         names = ", ".join(run.run_id for run in hidden[:5])
         message = f"the mirror has {len(hidden)} runs of this result that are not here ({names})"
-        yield trace(subject.path, None, message, 1.0, runs=len(hidden))
+        yield evidence(subject.path, None, message, 1.0, runs=len(hidden))
 
 
 def _compared(run: RunFacts, other: MirrorRun, max_relative: float) -> Iterator[Evidence]:
@@ -52,17 +52,17 @@ def _compared(run: RunFacts, other: MirrorRun, max_relative: float) -> Iterator[
             value = curves[0].get(int(point.position or 0))
             if value is not None and abs(value - point.value) > max_relative * max(abs(value), abs(point.value)):
                 message = f"the quality at {point.position:g} samples is {point.value:g}; the mirror has {value:g}"
-                yield trace(run.path, point.line, message, 1.0, log=point.value, mirror=value)
+                yield evidence(run.path, point.line, message, 1.0, log=point.value, mirror=value)
                 return
         missing = sorted(set(curves[0]) - {int(point.position or 0) for point in run.curve})
         if missing:
             message = f"the mirror has {len(missing)} evaluations that the log lacks, the first at {missing[0]} samples"
-            yield trace(run.path, None, message, 1.0, missing=len(missing))
+            yield evidence(run.path, None, message, 1.0, missing=len(missing))
             return
     digest = other.tags.get("tta.log_sha256")
     if digest is not None and digest != run.log.sha256:
         message = f"the mirror was made from a log with different bytes (SHA-256 {digest[:16]}...)"
-        yield trace(run.path, None, message, 0.8, digest=digest)
+        yield evidence(run.path, None, message, 0.8, digest=digest)
 
 
 def _is_quality(name: str) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 from harness.base.files import small_file
 from harness.base.values import finite_number
 from harness.checker.audit.facts import Subject
-from harness.checker.audit.signals import Evidence, SignalRule, trace
+from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.errors import SubmissionError
 
 SCOPE = "result"
@@ -38,9 +38,11 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     for name in subject.result.files:
         last = name.rpartition("/")[2]
         if last in BYPASSES:
-            yield trace(subject.path / name, None, "a file of this name switches off checks of MLPerf's tools", 0.8)
+            yield evidence(subject.path / name, None, "a file of this name switches off checks of MLPerf's tools", 0.8)
         if last == SCALING and (factor := _factor(subject.path / name)) is not None and factor < 1:
-            yield trace(subject.path / name, None, f"the score would be multiplied by {factor:g}", 1.0, factor=factor)
+            yield evidence(
+                subject.path / name, None, f"the score would be multiplied by {factor:g}", 1.0, factor=factor
+            )
 
 
 def _factor(path: Path) -> float | None:

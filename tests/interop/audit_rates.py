@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, metavar="FILE", help="put the table into docs/audit.md, between its marks")
     arguments = parser.parse_args()
     rules, signals = load_audit(registry.audit_file()), registry.signals()
-    rules.fits(signals)
+    rules.refuse_unknown(signals)
     totals: Counter[tuple[str, str]] = Counter()
     alarms: Counter[tuple[str, str, str]] = Counter()
     bands: dict[str, list[float]] = {}

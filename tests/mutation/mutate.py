@@ -274,7 +274,7 @@ def mutate_check(path: Path, judged: Sequence[Judged]) -> tuple[int, int]:
     from harness.checker import engine, registry
 
     code = path.name[:6].upper()
-    rule = registry.check(code)
+    rule = registry.checks()[code]
     shown = [item for item in judged if code in item.ruleset.codes]
 
     def passes() -> bool:

@@ -52,7 +52,7 @@ def faults(place: Path, code: str, damage: Callable[[list[Step]], object]) -> li
     damage(steps)
     log = run_log.read(fabricate.write_log(place / "result_0.txt", steps))
     rules = fabricate.benchmark_rules()
-    return list(registry.check(code).check(log, rules, fabricate.ruleset({}, rules)))
+    return list(registry.checks()[code].check(log, rules, fabricate.ruleset({}, rules)))
 
 
 @pytest.mark.parametrize(

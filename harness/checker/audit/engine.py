@@ -1,4 +1,4 @@
-"""Applies the signals in force to results and to the tree they form; sorts by suspicion. Pure."""
+"""Applies the signals in force to results and to the tree they form, and sorts what they find by score. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.checker.audit.signals import AuditRules, Evidence, Signal, Suspicio
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A result and what is suspicious about it, the worst first."""
+    """A result and its suspicions, the worst first."""
 
     path: str
     benchmark: str | None
@@ -20,34 +20,34 @@ class Audited:
 
 
 def audit(subject: Subject, rules: AuditRules, signals: Mapping[str, Signal]) -> list[Suspicion]:
-    """What the signals of logs and results see on one result."""
+    """What the signals for logs and results find on one result."""
     found: list[Suspicion] = []
     for code, rule in rules.signals.items():
         signal = signals[code]
-        traces: list[Evidence] = []
+        evidence: list[Evidence] = []
         if signal.scope == "log":
-            traces = [trace for run in subject.runs for trace in signal.look(run, rule)]
+            evidence = [item for run in subject.runs for item in signal.look(run, rule)]
         elif signal.scope == "result":
-            traces = list(signal.look(subject, rule))
-        found += [suspicion(signal, rule, trace) for trace in traces]
+            evidence = list(signal.look(subject, rule))
+        found += [suspicion(signal, rule, item) for item in evidence]
     return sorted(found, key=order)
 
 
 def audit_tree(tree: Tree, rules: AuditRules, signals: Mapping[str, Signal]) -> Iterator[tuple[str, Suspicion]]:
-    """What the signals of trees see over all results, each with the folder of the log it lies on."""
+    """What the signals for trees find over all results, each with the folder of the log it is about."""
     folders = {str(run.path): str(run.result) for run in tree.runs}
     for code, rule in rules.signals.items():
         if signals[code].scope == "tree":
-            for trace in signals[code].look(tree, rule):
-                yield folders[trace.fault.path], suspicion(signals[code], rule, trace)
+            for item in signals[code].look(tree, rule):
+                yield folders[item.fault.path], suspicion(signals[code], rule, item)
 
 
 def with_tree(audited: Iterable[Audited], found: Iterable[tuple[str, Suspicion]]) -> list[Audited]:
-    """Each result with what was seen on its logs over the whole tree, the worst first."""
+    """Each result together with what was found on its logs over the whole tree, the worst first."""
     extra: dict[str, list[Suspicion]] = {}
     for folder, item in found:
         extra.setdefault(folder, []).append(item)
-        extra.setdefault(item.finding.path, []).append(item)  # where a log that was audited alone stands
+        extra.setdefault(item.finding.path, []).append(item)  # for a log that was audited by itself
     return [
         replace(one, suspicions=tuple(sorted([*one.suspicions, *extra.get(one.path, ())], key=order)))
         for one in audited
@@ -55,13 +55,13 @@ def with_tree(audited: Iterable[Audited], found: Iterable[tuple[str, Suspicion]]
 
 
 def order(item: Suspicion) -> tuple[float, str, int, str]:
-    """The worst first, then by place and code."""
+    """Sort key: the highest score first, then by place and code."""
     finding = item.finding
     return (-item.score, finding.path, finding.line or 0, finding.code)
 
 
 def worst(audited: Iterable[Audited], number: int = 10) -> list[Suspicion]:
-    """The most suspicious things of all: no more than two of one code on one result, so that ten are ten things."""
+    """The most suspicious things of all, at most two of one code on one result, so that they differ."""
     found: list[Suspicion] = []
     seen: dict[tuple[str, str], int] = {}
     candidates = [(item, one.path) for one in audited for item in one.suspicions]

@@ -1,7 +1,7 @@
 """What other programs wrote between the lines of a log: their clocks, seeds, hosts and totals. One bounded pass.
 
-A run log of MLPerf's is the output of a whole job. Its own lines are easily edited; the framework's lines between them
-say the same things in other words, and have to agree.
+An MLPerf run log is the output of a whole job. Its own lines are easily edited; the framework's lines between them say
+the same things in other words, and must agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.errors import LogError
 from harness.log.events import Event
 
 _TOKEN = b":::MLLOG "
-_MAX_LINE_BYTES = 64 << 10  # what is longer is read on in pieces of this size
+_MAX_LINE_BYTES = 64 << 10  # a longer line is read in pieces of this size
 _MAX_BYTES = 512 << 20
 _MAX_ITEMS = 20_000
 _STAMP = re.compile(rb"\b(20\d\d-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: ([AP]M))?")
@@ -26,12 +26,12 @@ _SEED = re.compile(rb"(?:^|[\s'\"])(?:--seed[ =]|(?:export )?SEED=|seed: )(\d{1,
 _HELLO = re.compile(rb"(?:Hello from:|Clearing cache on|hostname:) ?([A-Za-z][\w.-]{1,63})")
 _USER = re.compile(rb"/home/(?:users/)?([A-Za-z][\w.-]{1,31})/")
 _TOTAL = re.compile(rb"\bRESULT,[A-Z0-9_ ]{1,40},[^,]*,(\d{1,9}),")
-_MIN_TIME_MS = 1e9  # headers of some published logs have zero; a time since boot is one
+_MIN_TIME_MS = 1e9  # the headers of some published logs have zero, or a time since boot
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A time that another program wrote, read as if it were UTC, and our lines before and after it (wall seconds)."""
+    """A time that another program wrote, read as UTC, and the log's own lines before and after it, in wall seconds."""
 
     line: int
     at_s: float
@@ -41,9 +41,11 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class LogText:
-    """num_others: lines without our token. launched: our lines that a launcher put a rank before ("0: :::MLLOG").
+    """What lines without the log's token say.
 
-    seeds, totals_s: with their lines, as other programs state them. has_rest: whether the file goes on beyond 512 MiB.
+    num_others: the number of such lines. launched: lines of the log before which a launcher wrote a rank
+    ("0: :::MLLOG"). seeds, totals_s: as other programs state them, with their lines. has_rest: whether the file is
+    longer than 512 MiB, which is where reading stops.
     """
 
     num_others: int = 0
@@ -57,10 +59,10 @@ class LogText:
 
 
 def read_text(path: Path, events: Iterable[Event]) -> LogText:
-    """The other lines of the log at `path`, of which `events` are ours: their times are as the judge reads them.
+    """The text of the log at `path` between the lines of its `events`, whose times are as the checks read them.
 
     Raises:
-        LogError: it cannot be read, or is no regular file.
+        LogError: it cannot be read, or is not a regular file.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -84,10 +86,10 @@ class _Reader:
     """State of the pass."""
 
     def __init__(self, times_ms: dict[int, float]) -> None:
-        self.times_ms = times_ms  # of our lines
+        self.times_ms = times_ms  # of the log's own lines
         self.num_others = self.launched = 0
         self.mllog_s: float | None = None
-        self.open: list[tuple[int, float, float]] = []  # stamps since our last line
+        self.open: list[tuple[int, float, float]] = []  # stamps since the last line of the log itself
         self.stamps: list[Stamp] = []
         self.seeds: dict[int, int] = {}
         self.hosts: set[str] = set()
@@ -99,8 +101,8 @@ class _Reader:
         if place >= 0:
             self.launched += place > 0 and line[:place].strip().rstrip(b":").isdigit()
         if lineno in self.times_ms:
-            self._ours(self.times_ms[lineno])
-        if place >= 0 or lineno in self.times_ms:  # of a long line there are several pieces
+            self._take_own(self.times_ms[lineno])
+        if place >= 0 or lineno in self.times_ms:  # a long line comes in several pieces
             return
         self.num_others += 1
         if b"20" in line and b"RESULT," not in line and self.mllog_s is not None and len(self.stamps) < _MAX_ITEMS:
@@ -119,7 +121,7 @@ class _Reader:
         if b"RESULT," in line and len(self.totals) < _MAX_ITEMS and (match := _TOTAL.search(line)):
             self.totals.append((float(match.group(1)), lineno))
 
-    def _ours(self, time_ms: float) -> None:
+    def _take_own(self, time_ms: float) -> None:
         if time_ms < _MIN_TIME_MS:
             return
         now_s = time_ms / 1e3
@@ -143,7 +145,7 @@ class _Reader:
 
 
 def _seconds(day: bytes, clock: bytes, half: bytes | None) -> float | None:
-    """A date and a time, of twelve hours where `half` says which, as seconds; None where there is no such day."""
+    """A date and a time, on a 12-hour clock if `half` says which half, in seconds; None if there is no such day."""
     text = b" ".join(part for part in (day, clock, half) if part is not None).decode()
     try:
         found = datetime.strptime(text, "%Y-%m-%d %H:%M:%S" if half is None else "%Y-%m-%d %I:%M:%S %p")

@@ -1,6 +1,6 @@
-"""What an MLflow store says of runs, read straight from its SQLite file: no library, nothing written, bounded.
+"""The runs of an MLflow store, read straight from its SQLite file: without MLflow, bounded, and nothing is written.
 
-A store behind a server cannot be read so; an auditor asks for the file.
+A store behind a server cannot be read this way; an auditor asks for the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class MirrorRun:
-    """A run in the store. metrics: values by name and step, the last that was written."""
+    """A run in the store. metrics: the last value written, by name and step."""
 
     run_id: str
     tags: Mapping[str, str]
@@ -25,10 +25,10 @@ class MirrorRun:
 
 
 def read_mirror(path: Path) -> tuple[MirrorRun, ...]:
-    """The runs of ours in the store at `path`, by run id.
+    """The runs that `tta` mirrored into the store at `path`, by run id.
 
     Raises:
-        SubmissionError: it is not the SQLite file of an MLflow store.
+        SubmissionError: it does not exist, or is not the SQLite file of an MLflow store.
     """
     if not path.is_file():
         raise SubmissionError(f"{path}: there is no such file; a mirror is read from MLflow's SQLite file")

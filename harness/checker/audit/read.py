@@ -1,4 +1,4 @@
-"""Results as an audit takes them: a folder of logs is one result, whatever the logs are named. Reads; never repairs."""
+"""Results as an audit takes them: a folder of logs is one result, whatever their names. Reads; never repairs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from harness.submission.result import Result, find_results, read_result
 
 
 def find(paths: Iterable[Path]) -> list[tuple[Path, tuple[Path, ...]]]:
-    """The results at or below `paths`: each with its logs where these are named in MLPerf's freer way, else with none.
+    """The results at or below `paths`, each with its logs if these have MLPerf's freer names, else with none.
 
     Raises:
-        SubmissionError: there is nothing at a path, or no result below it.
+        SubmissionError: a path does not exist, or has no result below it.
     """
     found: dict[Path, list[Path]] = {}
     for place in paths:
         for path in find_results(place):
-            is_named = path == place  # a log that was named is audited alone
+            is_named = path == place  # a log that was named is audited by itself
             if path.is_dir() or is_named:
                 found.setdefault(path, [])
             else:
@@ -35,7 +35,7 @@ def find(paths: Iterable[Path]) -> list[tuple[Path, tuple[Path, ...]]]:
 
 
 def read(path: Path, logs: Sequence[Path]) -> Result:
-    """The result at `path`, one of those that `find` names.
+    """The result at `path`, with `logs` as `find` returns them.
 
     Raises:
         InputError: it cannot be read.
@@ -59,7 +59,7 @@ def subject(
     today: date,
     mirror: Sequence[MirrorRun] = (),
 ) -> Subject:
-    """The result with the facts of its runs; each log's other lines are read here.
+    """The result with the facts of its runs; the other text of each log is read here.
 
     Raises:
         LogError: a log can no longer be read.

@@ -1,4 +1,4 @@
-"""rules/audits/audit.yaml as the audit's rules."""
+"""Reads the rules of the audit, `rules/audits/audit.yaml`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load_audit(path: Path) -> AuditRules:
     """The audit's rules in `path`.
 
     Raises:
-        RulesError: it cannot be read, has an unknown key or a value that cannot be; a signal of severity error.
+        RulesError: it cannot be read, or has an unknown key, an impossible value, or a signal of severity error.
     """
     content = load_yaml(path)
     only(content, {"version", "signals", "bands"}, str(path))
@@ -43,7 +43,7 @@ def _signal(content: Any, place: str) -> SignalRule:
         raise RulesError(f"{place}: must be a mapping with severity and weight")
     severities = [Severity.WARNING, Severity.NOTE]
     if content["severity"] not in severities:
-        # What an auditor suspects makes no result invalid: only a check of the rules does.
+        # A suspicion makes no result invalid; only a check does.
         raise RulesError(f"{place}: {unknown_name('severity', printable(content['severity']), severities)}")
     numbers = {str(name): _number(item, f"{place}: {name}") for name, item in content.items() if name != "severity"}
     weight = numbers.pop("weight")
@@ -57,7 +57,7 @@ def _band(content: Any, place: str) -> tuple[float, float]:
         raise RulesError(f"{place}: must be a list of two numbers")
     low, high = (_number(item, place) for item in content)
     if low > high:
-        raise RulesError(f"{place}: goes from {low:g} to {high:g}")
+        raise RulesError(f"{place}: the lower limit {low:g} is above the upper limit {high:g}")
     return low, high
 
 

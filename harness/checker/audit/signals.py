@@ -1,4 +1,4 @@
-"""What a signal sees, and what the auditor is shown. Pure."""
+"""Signals of the audit, what they yield, and the suspicions an auditor is shown. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from harness.findings import Fault, Finding, Rule, Severity
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a signal yields. strength: from just beyond its limit (0) to beyond all doubt (1)."""
+    """What a signal yields. strength: from just beyond its limit (0) to beyond doubt (1)."""
 
     fault: Fault
     strength: float
 
 
 def _not_a_check(*_: object) -> Iterator[Fault]:
-    raise AssertionError("a signal is no check: `tta audit` carries it out")
+    raise AssertionError("a signal is not a check: only `tta audit` runs it")
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One file of rules/audits. scope: "log" (called with each `RunFacts`), "result" (with a `Subject`), "tree" (with
-    the `Tree` of all results). limits: the names of the limits it takes from the audit's rules."""
+    """One file of rules/audits.
+
+    scope: "log" (called with each `RunFacts`), "result" (with a `Subject`) or "tree" (with the `Tree` of all results).
+    limits: the names of the limits it takes from the audit's rules.
+    """
 
     code: str
     name: str
@@ -36,13 +39,13 @@ class Signal:
 
     @property
     def as_rule(self) -> Rule:
-        """As whoever explains checks knows them."""
+        """The signal in the form of a check, to be explained and reported like one."""
         return Rule(self.code, self.name, self.scope, _not_a_check, self.document)
 
 
 @dataclass(frozen=True, slots=True)
 class SignalRule:
-    """How one signal is used. weight: the score of a trace of full strength; 100 is the worst there is."""
+    """How a signal is used. weight: the score of evidence of full strength; the maximum is 100."""
 
     severity: Severity
     weight: float
@@ -56,7 +59,7 @@ class SignalRule:
 class AuditRules:
     """The audit's rules: which signals are in force, and by which limits.
 
-    bands: by benchmark, the lowest and the highest value of any evaluation that was ever seen.
+    bands: by benchmark, the lowest and the highest value of any evaluation in published results.
     """
 
     version: str
@@ -64,11 +67,9 @@ class AuditRules:
     signals: Mapping[str, SignalRule]
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def fits(self, known: Mapping[str, Signal]) -> None:
-        """Whether rules and signals are of one kind.
-
-        Raises:
-            RulesError: a signal is unknown, or its limits are not those it takes.
+    def refuse_unknown(self, known: Mapping[str, Signal]) -> None:
+        """Raises:
+        RulesError: a signal is unknown, or the rules do not give it the limits it takes.
         """
         for code, rule in self.signals.items():
             if code not in known:
@@ -82,20 +83,20 @@ class AuditRules:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A finding of the audit. score: from 0 to 100, by which the worst come first."""
+    """A finding of the audit. score: from 0 to 100, the worst."""
 
     finding: Finding
     score: float
 
 
-def suspicion(signal: Signal, rule: SignalRule, trace: Evidence) -> Suspicion:
-    """The trace under the audit's rules: a weak one has half of the weight, a full one all of it."""
-    fault = trace.fault
-    strength = min(1.0, max(0.0, trace.strength))
+def suspicion(signal: Signal, rule: SignalRule, evidence: Evidence) -> Suspicion:
+    """The evidence weighed by the audit's rules: the weakest scores half of the weight, the strongest all of it."""
+    fault = evidence.fault
+    strength = min(1.0, max(0.0, evidence.strength))
     finding = Finding(signal.code, signal.name, rule.severity, fault.path, fault.line, fault.message, fault.evidence)
     return Suspicion(finding, round(rule.weight * (0.5 + 0.5 * strength), 1))
 
 
-def trace(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Evidence:
-    """What signals yield, in one call."""
+def evidence(path: object, line: int | None, message: str, strength: float, **evidence: Any) -> Evidence:
+    """`Evidence` from its parts, as signals yield it."""
     return Evidence(Fault(str(path), line, message, evidence), strength)

@@ -1,7 +1,7 @@
-"""Report -> one page: styles within it, no script, nothing fetched; every text from outside is escaped.
+"""A report as one HTML page: styles included, no script, nothing fetched, every text from outside escaped.
 
-What comes from a log, a path or a file may hold anything: no control or direction-changing character of it is left,
-and no letter outside ASCII, so that the page reads the same in whatever encoding it is saved.
+Text from a log, a path or a file may contain anything. The page keeps none of its control or direction-changing
+characters, and is pure ASCII, so that it reads the same in whatever encoding it is saved.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _HERE = Path(__file__).parent
 _STYLES = (_HERE.parents[1] / "assets" / "style.css", _HERE / "templates" / "report.css")
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 WAIVED = "waived"
-MAX_PLACES = 30  # of one kind of finding, and kinds of one code; the JSON has all of them
+MAX_PLACES = 30  # of one kind of finding, and kinds of one code; the JSON output has all of them
 MAX_FILES = 200
-MAX_DOCUMENTED = 12  # results up to which each finding says why it matters; beyond, the page says it once a check
+MAX_DOCUMENTED = 12  # up to this many results, each finding says why it matters; beyond, the page says so per check
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One result. kind: "valid", "invalid" or "unscored", by which its verdict is coloured; see `part_of`."""
+    """One result. kind: "valid", "invalid" or "unscored", which sets the colour of its verdict; see `part_of`."""
 
     path: str
     benchmark: str | None
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many errors, warnings and notes, and how many are waived."""
+        """The number of errors, warnings, notes and waived findings."""
         return Counter(_column(item) for item in self.findings)
 
 
@@ -62,15 +62,15 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the page says. documents: by code, of the checks or signals that found something.
+    """The content of the page.
 
-    noun: what the codes are of, "check" or "signal". law: name and digest of the rules that were judged by.
-    waivers: of the rulebook, with what they did here. standard: the ruleset that an audit takes its targets and limits
-    from. missed: what could not be read, and why.
+    rules: the name and the digest of the rules applied. documents: of the checks or signals with findings, by code.
+    noun: what a code stands for, "check" or "signal". waivers: those of the ruleset, with their effect here. standard:
+    the ruleset that an audit takes its targets and limits from. missed: what could not be read, and why.
     """
 
     title: str
-    law: tuple[str, str]
+    rules: tuple[str, str]
     parts: Sequence[Part]
     documents: Mapping[str, str]
     today: date
@@ -108,7 +108,7 @@ def as_html(report: Report) -> str:
 
 
 def _groups(part: Part) -> list[tuple[str, list[tuple[str, list[list[Group]]]]]]:
-    """The findings by severity, waived ones last; in it by code, in it those that are alike, a group a file."""
+    """The findings by severity, waived ones last; then by code; then those that are alike, one group per file."""
     groups: dict[str, dict[str, dict[object, list[Group]]]] = {name: {} for name in (*Severity, WAIVED)}
     for group in grouped(part.findings):
         by_code = groups[_column(group.first)].setdefault(group.first.code, {})
@@ -125,18 +125,18 @@ def _column(finding: Finding) -> str:
 
 
 def _place(finding: Finding, part: Part) -> str:
-    """`result_0.txt` of a file below the result, the whole path of any other."""
+    """`result_0.txt` for a file below the result, the whole path for any other."""
     return printable(finding.path.removeprefix(f"{part.path}/"), 1000)
 
 
 def _common(parts: Sequence[Part]) -> str:
-    """The folder in which all results are, with its slash; empty for one result, and where they have none."""
+    """The folder of all results, with its slash; empty for a single result and where there is none."""
     folder = os.path.commonpath([part.path for part in parts]) if len(parts) > 1 and _is_one_kind(parts) else ""
     return f"{folder}/" if folder not in ("", "/") else ""
 
 
 def _is_one_kind(parts: Sequence[Part]) -> bool:
-    """Whether all paths are absolute, or none is."""
+    """Whether either all paths are absolute or none is."""
     return len({part.path.startswith("/") for part in parts}) == 1
 
 
@@ -150,7 +150,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(shown=printable, lines=_lines, evidence=_evidence, counted=_counted)
-    found.globals.update(said=_said, title_of=_title, place_in=_place, MAX_PLACES=MAX_PLACES, MAX_FILES=MAX_FILES)
+    found.globals.update(
+        section_of=_section, title_of=_title, place_in=_place, MAX_PLACES=MAX_PLACES, MAX_FILES=MAX_FILES
+    )
     return found
 
 
@@ -160,7 +162,7 @@ def _style() -> str:
     return "".join(letter if letter.isascii() else f"\\{ord(letter):x} " for letter in text)
 
 
-def _said(document: str, title: str) -> list[Piece]:
+def _section(document: str, title: str) -> list[Piece]:
     return pieces(section(document, title))
 
 
@@ -173,7 +175,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _lines(group: Group) -> str:
-    """`:7`, or `: 400 times, lines 7, 9, … 41`, after the path of a file; at most eight lines."""
+    """`:7`, or `: 400 times, lines 7, 9, … 41`, to follow the path of a file; at most eight lines."""
     lines = [str(line) for line in group.named_lines(7)]
     shown = ", ".join(lines if len(group.lines) <= 8 else [*lines[:-1], f"… {lines[-1]}"])
     if group.count == 1:
@@ -182,7 +184,7 @@ def _lines(group: Group) -> str:
 
 
 def _evidence(finding: Finding) -> list[tuple[str, str]]:
-    """Names and values as JSON writes them, cut."""
+    """Names, and values as in JSON, cut to length."""
     return [(printable(name, 60), _value(value)) for name, value in finding.evidence.items()]
 
 

@@ -1,6 +1,6 @@
-"""Findings as a log of SARIF 2.1.0, for code hosts and editors. Pure.
+"""Findings as a SARIF 2.1.0 log, for code hosts and editors. Pure.
 
-Findings that are alike are one result, on the first of their lines, with their number as `occurrenceCount`. The other
+Findings that are alike are one result, at the first of their lines, with their number as `occurrenceCount`. The other
 lines are `relatedLocations`: `locations` must not hold distinct occurrences that can be corrected one by one.
 
 Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0, 3.27.12 and 3.27.22.
@@ -31,10 +31,10 @@ def as_sarif(
     properties: Mapping[str, object],
     base: Path,
 ) -> str:
-    """A log of one run, with those `rules` that have a level and with paths relative to `base`.
+    """A log of one run, with the `rules` that have a level, and with paths relative to `base`.
 
-    found: each group with its rank from 0 to 100, or None where nothing ranks them. A waived finding is a result
-    with a suppression.
+    found: each group with its rank from 0 to 100, or None if they are not ranked. A waived finding is a result with a
+    suppression.
     """
     in_force = [rule for rule in rules if rule.code in levels]
     index = {rule.code: place for place, rule in enumerate(in_force)}

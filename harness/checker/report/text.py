@@ -1,6 +1,6 @@
 """Findings as text, or as one JSON document. Pure.
 
-What comes from a log or a path may hold anything; no control character of it reaches a terminal.
+Text from a log or a path may contain anything; none of its control characters reaches a terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_MESSAGE = 2000
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file of a result, by name in it. sha256: None for what is no regular file; kind says what it is."""
+    """A file of a result, by its name there. sha256: None if it is not a regular file; kind says what it is."""
 
     name: str
     num_bytes: int
@@ -37,7 +37,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A result and what was found on it. facts: whose it is, by name; files: what it consists of."""
+    """A result and its findings. facts: whose it is, by name; files: what it consists of."""
 
     path: str
     benchmark: str | None
@@ -51,7 +51,7 @@ class Judged:
 
 
 def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet | None = None) -> Judged:
-    """What is shown of a result that was judged; with the ruleset it was judged by, who signed it, too."""
+    """What is shown of a judged result; with the ruleset it was judged by, also who signed it."""
     files = [FileFacts(name, item.num_bytes, item.sha256, item.kind) for name, item in sorted(result.files.items())]
     if not files:
         files = [FileFacts(log.path.name, log.num_bytes, log.sha256) for log in result.runs]
@@ -61,29 +61,29 @@ def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet | None 
 def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]:
     names = {"submitter": "submission_org", "system": "submission_platform", "division": "submission_division"}
     for name, key in names.items():
-        logged = [value for log in result.runs if isinstance(value := log.value(key), str)]
-        said = logged[0] if result.claim is None and logged else getattr(result.claim, name, None)
-        if said is not None:
-            yield name.capitalize(), said
+        logged = [text for log in result.runs if isinstance(text := log.value(key), str)]
+        value = logged[0] if result.claim is None and logged else getattr(result.claim, name, None)
+        if value is not None:
+            yield name.capitalize(), value
     yield "Logs", f"{len(result.runs):,}"
     if ruleset is not None and result.envelope != Envelope():
         yield "Signature", verdict(result, ruleset.allowed_signers, ruleset.version).sentence
 
 
 def as_text(results: Sequence[Judged], ruleset: RuleSet, explained: Mapping[str, Rule] | None = None) -> str:
-    """One line a finding, errors first, `path:line: CODE severity: message`; then a line that sums up.
+    """One line per finding, errors first, `path:line: CODE severity: message`; then a summary line.
 
-    Findings of one code in one file whose messages differ in numbers only are one line with a count.
-    explained: the checks, to say of each that found something, once, why it matters and what to do.
+    Findings of one code in one file whose messages differ only in numbers are one line with a count.
+    explained: the checks; each one with findings is followed once by why it matters and what to do.
     """
     blocks = []
     for judged in results:
-        said = "; ".join(["valid" if judged.is_valid else "not valid", *_signed(judged)])
+        verdicts = "; ".join(["valid" if judged.is_valid else "not valid", *_signed(judged)])
         name = "" if judged.benchmark is None else f" ({printable(judged.benchmark)})"
         lines = [f"  {line}" for line in _lines(judged.findings)]
-        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {said}", *lines]))
+        blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {verdicts}", *lines]))
     if explained is not None:
-        blocks += [_advice(rule) for rule in _that_found(results, explained)]
+        blocks += [_advice(rule) for rule in _with_findings(results, explained)]
     return "\n\n".join([*blocks, _summary(results, ruleset)]) + "\n"
 
 
@@ -91,7 +91,7 @@ def _signed(judged: Judged) -> list[str]:
     return [printable(text) for name, text in judged.facts if name == "Signature"]
 
 
-def _that_found(results: Sequence[Judged], rules: Mapping[str, Rule]) -> list[Rule]:
+def _with_findings(results: Sequence[Judged], rules: Mapping[str, Rule]) -> list[Rule]:
     codes = {finding.code for judged in results for finding in judged.findings}
     return [rules[code] for code in sorted(codes) if code in rules]
 
@@ -102,7 +102,7 @@ def _advice(rule: Rule) -> str:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    """The lines of `as_text` alone, for a verb that has more to say; "no findings" where there are none."""
+    """Only the lines of `as_text`, for a verb with its own output; "no findings" if there are none."""
     return "\n".join(_lines(findings)) or "no findings"
 
 
@@ -142,8 +142,8 @@ def _count(number: int, what: str) -> str:
 
 
 def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
-    """One document: the ruleset with its digest, its waivers and what they excused, of each check that found something
-    why it matters and what to do, and per result its path, benchmark, verdict and findings, those alike as one.
+    """One JSON document: the ruleset with its digest, and its waivers with what they excused; for each check that has
+    findings why it matters and what to do; for each result its path, benchmark, verdict and grouped findings.
     """
     uses = waiver_uses(ruleset, [(judged.path, judged.findings) for judged in results], today)
     document = {
@@ -152,7 +152,7 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
         "waivers": [_waiver_record(use) for use in uses],
         "checks": {
             rule.code: {"title": rule.title, "why": rule.why, "instead": rule.instead}
-            for rule in _that_found(results, rules)
+            for rule in _with_findings(results, rules)
         },
         "results": [
             {

@@ -35,12 +35,12 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     faults = compliance.faults(log, ruleset.round, "missing")
     if faults and log.num_unread:
-        yield _perhaps([" or ".join(fault.evidence["keys"]) for fault in faults], log)
+        yield _one_fault([" or ".join(fault.evidence["keys"]) for fault in faults], log)
     else:
         yield from faults
 
 
-def _perhaps(keys: list[str], log: RunLog) -> Fault:
+def _one_fault(keys: list[str], log: RunLog) -> Fault:
     """One finding for all missing keys, since unreadable lines may hold them."""
     num_keys, num_unread = len(keys), log.num_unread
     named = f"{', '.join(keys[:MAX_NAMED])}{f' and {num_keys - MAX_NAMED} more' if num_keys > MAX_NAMED else ''}"

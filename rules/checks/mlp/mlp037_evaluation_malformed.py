@@ -38,13 +38,16 @@ MIN_EQUAL = 0.9  # epochs may be rounded
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     lines = log.all(keys.EVAL_ACCURACY)
-    bare = [line for line in lines if not _is_quality(line.value)]
-    lost = [
+    without_number = [line for line in lines if not _is_quality(line.value)]
+    without_position = [
         line
         for line in lines
         if any(name in line.metadata and _place(line.metadata[name]) is None for name in POSITION_FIELDS)
     ]
-    for broken, must in ((bare, "have a finite number as value"), (lost, "state its position as a number from 0")):
+    for broken, must in (
+        (without_number, "have a finite number as value"),
+        (without_position, "state its position as a number from 0"),
+    ):
         if broken:
             message = f"{keys.EVAL_ACCURACY} must {must}; it does not on {len(broken):,} of {len(lines):,} lines"
             yield Fault(str(log.path), broken[0].lineno, message, {"num_lines": len(broken)})

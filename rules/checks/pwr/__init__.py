@@ -1,1 +1,1 @@
-"""Hunts energy that its power logs do not support: missing meters, gaps, wrong clocks, foreign or copied readings."""
+"""Energy: totals that the power logs do not support, such as gaps, wrong clocks, and foreign or copied readings."""

@@ -151,5 +151,5 @@ def test_a_round_has_no_board(tmp_path: Path) -> None:
     box = RoundBox(tmp_path)
     box.write()
 
-    with pytest.raises(UsageError, match="has no board of ours"):
+    with pytest.raises(UsageError, match="has no leaderboard here"):
         derive.run([box.folder], ROUND, "text", tmp_path, None, TODAY)

@@ -246,7 +246,10 @@ def test_a_factor_that_cannot_be_read_changes_nothing(folder: Path) -> None:
         ("version: '1'\nsignals: 3\n", "'signals' must map"),
         ("version: '1'\nsignals: {AUD001: 3}\n", "severity and weight"),
         ("version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: 3\n", "'bands' must map"),
-        ("version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: {a: [2, 1]}\n", "goes from 2 to 1"),
+        (
+            "version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: {a: [2, 1]}\n",
+            "the lower limit 2 is above the upper limit 1",
+        ),
     ],
 )
 def test_audit_rules_have_a_form(text: str, said: str, tmp_path: Path) -> None:
@@ -259,7 +262,7 @@ def test_audit_rules_have_a_form(text: str, said: str, tmp_path: Path) -> None:
 
 def test_a_signal_is_carried_out_by_the_audit_only() -> None:
     """As a check it only explains itself."""
-    rule = registry.check("AUD001")
+    rule = registry.signals()["AUD001"].as_rule
 
     with pytest.raises(AssertionError):
         rule.check()
@@ -313,7 +316,7 @@ def test_rules_of_signals_that_are_not_there_are_refused(change: Any, message: s
     odd = dataclasses.replace(rules(), signals=change(rules().signals))
 
     with pytest.raises(RulesError, match=message):
-        odd.fits(registry.signals())
+        odd.refuse_unknown(registry.signals())
 
 
 def test_a_log_full_of_seeds_and_dates_is_kept_within_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -432,12 +432,11 @@ def test_a_signal_is_documented(code: str) -> None:
     assert re.findall(r"^## (.*)$", document, re.MULTILINE) == list(SECTIONS)
     assert all(len(section.strip()) > 10 for section in sections)
     assert len(sections[0].strip().splitlines()) == 1
-    assert registry.check(code).document == document
 
 
 def test_rules_and_signals_are_of_one_kind() -> None:
     """Every signal is in force, with the limits it takes, and none is an error."""
-    rules().fits(registry.signals())
+    rules().refuse_unknown(registry.signals())
 
     assert set(rules().signals) == set(registry.signals())
     assert {rule.severity.value for rule in rules().signals.values()} == {"warning", "note"}

@@ -105,7 +105,7 @@ def test_findings_that_are_alike_in_many_files_stand_once_with_their_files() -> 
     text = Page(page(*found)).words
 
     assert text.count("seed ") == 1
-    assert "and the like in 39 more files" in text
+    assert "and similar ones in 39 more files" in text
     assert "result_0.txt:9" in text
     assert "and 10 more" in text
 
@@ -174,7 +174,7 @@ def test_a_clean_check_says_that_it_looked() -> None:
     )
     words = Page(page(parts=[part])).words
 
-    assert "No finding on any result: every check in force looked" in words
+    assert "No findings on any result: every check in force was run" in words
     assert "result_0.txt" in words
     assert "abababababab" in words
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import verbs
-from harness.commands._arguments import path
+from harness import cli
+from harness.commands._arguments import as_path
 
 
 def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
@@ -23,21 +23,21 @@ def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def test_every_path_is_read_alike() -> None:
     """No verb takes a path that may be empty."""
-    found = list(actions(verbs.parser()))
+    found = list(actions(cli.parser()))
 
-    assert sum(action.type is path for action in found) >= 20
+    assert sum(action.type is as_path for action in found) >= 20
     assert [action.dest for action in found if action.type is Path] == []
 
 
 def test_a_path_is_kept_as_it_is_typed() -> None:
     """So that messages name what was asked for."""
-    assert [str(path(text)) for text in (".", "a/b", "/a/b", "a..b")] == [".", "a/b", "/a/b", "a..b"]
+    assert [str(as_path(text)) for text in (".", "a/b", "/a/b", "a..b")] == [".", "a/b", "/a/b", "a..b"]
 
 
 def test_an_empty_path_is_refused() -> None:
     """`tta check "$UNSET"` would judge the current folder."""
     with pytest.raises(argparse.ArgumentTypeError, match=r"the path is empty; the current folder is called \."):
-        path("")
+        as_path("")
 
 
 def test_what_leads_upward_is_resolved_as_far_as_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_what_leads_upward_is_resolved_as_far_as_it_does(tmp_path: Path, monkeyp
     (tmp_path / "link").symlink_to("a/b")
     monkeypatch.chdir(tmp_path / "a/b")
 
-    assert path("..") == tmp_path / "a"
-    assert path("../log") == tmp_path / "a/log"
-    assert path("../../link/../log") == tmp_path / "a/log"
-    assert path(f"{tmp_path}/a/../x/y") == tmp_path / "x/y"
+    assert as_path("..") == tmp_path / "a"
+    assert as_path("../log") == tmp_path / "a/log"
+    assert as_path("../../link/../log") == tmp_path / "a/log"
+    assert as_path(f"{tmp_path}/a/../x/y") == tmp_path / "x/y"

@@ -312,7 +312,7 @@ def test_audit_rules_that_cannot_be_are_refused(old: str, new: str, said: str, t
     (tmp_path / "audit.yaml").write_text(text.replace(old, new, 1))
 
     with pytest.raises(RulesError, match=said):
-        load_audit(tmp_path / "audit.yaml").fits(registry.signals())
+        load_audit(tmp_path / "audit.yaml").refuse_unknown(registry.signals())
 
 
 def test_a_signal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.checker import registry
-from harness.commands import check, explain
+from harness.commands import check
 from harness.errors import ExitStatus, LogError, SubmissionError, UsageError
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
@@ -177,7 +176,7 @@ def test_a_format_or_ruleset_that_there_is_not_is_a_usage_error(tmp_path: Path) 
         check.run([path], "v1", "jsn", TODAY)
     with pytest.raises(UsageError, match="unknown ruleset"):
         check.run([path], "v9", "text", TODAY)
-    with pytest.raises(UsageError, match="which results"):
+    with pytest.raises(UsageError, match="name the logs"):
         check.run([], "v1", "text", TODAY)
 
 
@@ -202,34 +201,6 @@ def test_hostile_text_in_a_log_is_shown_escaped(tmp_path: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert "\\x1b[31m\\x07evil\\r\\n" in out
     assert all(character.isprintable() for character in out.replace("\n", ""))
-
-
-def test_explain_prints_one_check(capsys: pytest.CaptureFixture[str]) -> None:
-    """In any case of the letters: code, name, severity, then the document."""
-    assert explain.run("log001", False) is ExitStatus.OK
-
-    out = capsys.readouterr().out
-    assert out.startswith("LOG001 run_stop_missing (error in ruleset v1; looks at each log)\n\nA log has no end")
-    assert out.count("\n## ") == 5
-
-
-def test_explain_prints_the_whole_rulebook(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every check and signal once, as Markdown with one title."""
-    assert explain.run(None, True) is ExitStatus.OK
-
-    lines = capsys.readouterr().out.splitlines()
-    titles = [line.split()[1] for line in lines if line.startswith("### ")]
-    assert sorted(titles) == sorted([*registry.checks(), *registry.signals()])
-    assert [line for line in lines if line.startswith("# ")] == ["# The rulebook"]
-
-
-def test_explain_wants_one_thing() -> None:
-    """A code or everything; an unknown code answers with the nearest."""
-    for code, all_codes, why in ((None, False, "name one check"), ("LOG001", True, "'LOG001' and --all: .*, not both")):
-        with pytest.raises(UsageError, match=why):
-            explain.run(code, all_codes)
-    with pytest.raises(UsageError, match="unknown check 'LOG999'; did you mean"):
-        explain.run("LOG999", False)
 
 
 def test_two_processes_say_what_one_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

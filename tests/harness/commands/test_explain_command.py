@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from harness import cli
+from harness.checker import registry
 
 ROUND = ("--ruleset", "mlperf_training/5.1.0")
 
@@ -26,7 +28,7 @@ def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ("log001", (), "LOG001 run_stop_missing (error in ruleset v1"),
         ("AUD007", (), "AUD007 clocks_of_one_log_disagree (a signal of `tta audit`"),
         ("aud007", ROUND, "AUD007 clocks_of_one_log_disagree (a signal of `tta audit`"),
-        ("MLP001", (), "MLP001 line_unreadable (of MLPerf's rounds"),
+        ("MLP001", (), "MLP001 line_unreadable (for MLPerf rounds"),
         ("MLP001", ROUND, "MLP001 line_unreadable (error in ruleset mlperf_training/5.1.0"),
         ("retinanet", ROUND, "# retinanet"),
     ],
@@ -55,9 +57,9 @@ def test_a_check_a_signal_and_a_benchmark_are_explained(
             "unknown check or benchmark 'nonsense'; `tta explain --ruleset mlperf_training/5.1.0` lists the "
             "benchmarks, `tta explain --all` prints all checks\n",
         ),
-        (["LOG001", "--all"], "explain: 'LOG001' and --all: one check or the whole rulebook, not both\n"),
-        (["retinanet", "--all", *ROUND], "explain: 'retinanet' and --all: one check or the whole rulebook, not both\n"),
-        ([], "explain: name one check"),
+        (["LOG001", "--all"], "explain: name either a check, such as 'LOG001', or --all\n"),
+        (["retinanet", "--all", *ROUND], "explain: name either a check, such as 'retinanet', or --all\n"),
+        ([], "explain: name a check"),
     ],
 )
 def test_what_is_not_there_is_told_with_the_nearest_and_how_to_list_all(
@@ -69,3 +71,25 @@ def test_what_is_not_there_is_told_with_the_nearest_and_how_to_list_all(
     assert status == 2
     assert len(said) < 300
     assert re.match(f"tta: {sentence}", said), said
+
+
+def test_all_checks_and_signals_are_explained_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each as it is explained alone; a round's are those that it has in force."""
+    _, said = explain(capsys, "--all")
+    _, alone = explain(capsys, "LOG001")
+    _, of_round = explain(capsys, "--all", *ROUND)
+
+    assert alone in said
+    assert said.count("\n## What it does\n") == len(registry.checks_and_signals())
+    assert 0 < of_round.count("\n## What it does\n") < len(registry.checks())
+
+
+def test_the_rulebook_is_written_as_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An index and a page for each family, over pages of before."""
+    for _ in range(2):
+        status, said = explain(capsys, "--all", "--out", str(tmp_path / "rules"))
+
+    names = sorted(path.name for path in (tmp_path / "rules").iterdir())
+    assert (status, said) == (0, f"{tmp_path}/rules: {len(names)} pages\n")
+    assert names == sorted(["index.md", *(f"{family.lower()}.md" for family in registry.families())])
+    assert "Error in v1" in (tmp_path / "rules" / "log.md").read_text()

@@ -96,7 +96,7 @@ def test_log_that_is_there_is_never_written_over(tmp_path: Path, capsys: pytest.
 
     assert bring(folder, csv) == 2
 
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert path.read_bytes() == before
     assert [item.name for item in path.parent.iterdir()] == ["node_0.txt"]
 
@@ -199,8 +199,8 @@ def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     csv = write_csv(tmp_path / "pdu.csv", start_s - 5, stop_s + 5, iso)
     (folder / "power").write_text("")
 
-    with pytest.raises(OutputError, match=r"cannot be written|is there already"):
-        power.bring(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
+    with pytest.raises(OutputError, match=r"cannot be written|exists already"):
+        power.import_readings(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
 
 
 @pytest.mark.parametrize("place", ["folder", "nowhere.csv", "pipe"])

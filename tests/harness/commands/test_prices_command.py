@@ -134,7 +134,7 @@ def test_books_of_a_ruleset_are_found_by_date_and_digest(tmp_path: Path, capsys:
         (["search"], "write `tta prices search TEXT`; 0 operands were given"),
         (["diff", "a"], "write `tta prices diff OLD NEW`; 1 operands were given"),
         (["show", "x"], "write `tta prices show`; 1 operands"),
-        (["diff", "a", "b"], "neither a file nor one book's digest or date"),
+        (["diff", "a", "b"], "neither a file nor the digest or date of one book"),
         (["validate", "/nowhere/x.yaml"], "there is no such file"),
         (["--ruleset", "v9"], "unknown ruleset"),
         (["--format", "xml"], "invalid choice"),

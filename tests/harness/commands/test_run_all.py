@@ -78,5 +78,5 @@ def test_interrupt_ends_it_all_and_resume_goes_on(start: Callable[..., Running],
 
     status, again, errors = ended(start("--runs", "1", "--resume"))
     assert (status, again) == (2, shown)
-    assert "no run was missing" in errors
+    assert "no run is missing" in errors
     assert (tmp_path / "out" / "well_mini" / "result_0.txt").read_bytes() == well

@@ -245,4 +245,4 @@ def test_verb_leaves_reference_runs_out_and_says_so(
 
     shown, errors = capsys.readouterr()
     assert shown == ""
-    assert "left out: reference runs over the full curve only" in errors
+    assert "left out: only reference runs over the full curve" in errors

@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
@@ -18,11 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from harness.commands import prices
 from harness.cost import provider_lists
 from harness.cost.provider_lists import aws_prices, azure_prices
-from harness.errors import DataError
+from harness.errors import DataError, ExitStatus, OutputError
 from harness.ruleset.load import load_books, load_prices
-from scripts import refresh_prices
 
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
 CSV = "/offers/v1.0/aws/AmazonEC2/20261120000000/us-east-1/index.csv"
@@ -360,9 +360,11 @@ prices:
 """
 
 
-def refresh(site: Site, folder: Path, *more: str) -> int:
-    urls = ["--aws-index", site.url + INDEX, "--azure-prices", site.url + RETAIL]
-    return refresh_prices.main(["--ruleset", str(folder), *urls, *more], date(2026, 12, 1))
+def refresh(
+    site: Site, folder: Path, providers: Sequence[str] = prices.LISTING_PROVIDERS, out: Path | None = None
+) -> ExitStatus:
+    (folder / "ruleset.yaml").touch()
+    return prices.refresh(str(folder), providers, out, date(2026, 12, 1), site.url + INDEX, site.url + RETAIL)
 
 
 def test_refresh_writes_a_new_book_beside_the_old(
@@ -373,7 +375,7 @@ def test_refresh_writes_a_new_book_beside_the_old(
     site.put_aws(aws_csv(aws_row(), reserved("1yr", "40.5")))
     site.bodies[RETAIL] = azure_page(azure_item(skuName="ND96isr H100 v5 Spot", retailPrice=39.0))
 
-    assert refresh(site, tmp_path) == 0
+    assert refresh(site, tmp_path) is ExitStatus.OK
 
     assert (tmp_path / "prices.yaml").read_text() == OLD
     books = load_books(tmp_path)
@@ -388,23 +390,23 @@ def test_refresh_writes_a_new_book_beside_the_old(
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].retrieved == "2026-11-09"
     assert rows["lambda/8x B200/any/on_demand"] == books.first.row("lambda/8x B200/any/on_demand")
     captured = capsys.readouterr()
-    assert "carried over as they were: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in captured.err
+    assert "carried over unchanged: azure/Standard_ND96isr_H100_v5/eastus/on_demand" in captured.err
     assert books.current.digest in captured.out
 
-    assert refresh(site, tmp_path) == 2
-    assert "is there already; a price book is never edited" in capsys.readouterr().err
+    with pytest.raises(OutputError, match="exists already; a price book is never edited"):
+        refresh(site, tmp_path)
 
 
-def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One list is damaged: no new book is made, and the status is 2."""
+def test_refresh_that_fails_writes_nothing(site: Site, tmp_path: Path) -> None:
+    """One list is damaged: no new book is made."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.put_aws(aws_csv(aws_row(Currency="CNY")))
     site.bodies[RETAIL] = azure_page(azure_item())
 
-    assert refresh(site, tmp_path) == 2
+    with pytest.raises(DataError, match="only USD is accepted"):
+        refresh(site, tmp_path)
 
-    assert list(tmp_path.iterdir()) == [tmp_path / "prices.yaml"]
-    assert "only USD is accepted; no book was written" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["prices.yaml", "ruleset.yaml"]
 
 
 def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -> None:
@@ -413,7 +415,7 @@ def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -
     site.bodies[RETAIL] = azure_page(azure_item(retailPrice=90.5))
     out = tmp_path / "elsewhere" / "book.yaml"
 
-    assert refresh(site, tmp_path, "--provider", "azure", "--out", str(out)) == 0
+    assert refresh(site, tmp_path, ["azure"], out) is ExitStatus.OK
 
     rows = {row.id: row for row in load_prices(out).prices}
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].usd_per_hour == Decimal("90.5")

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from harness import cli
-from harness.checker import parallel
+from harness.checker.results import auto_of
 from harness.errors import ExitStatus, UsageError
 from harness.ruleset.detect import Detector, Request
 from harness.submission.result import Result, read_result
@@ -287,7 +287,7 @@ def test_the_first_log_that_says_anything_points(tmp_path: Path) -> None:
     [box] = results(tmp_path, "Toymaker")
     find(box.logs[0], "submission_benchmark").value = "doom"
     box.write()
-    [pointed] = [parallel.auto_of([tmp_path]).request_of(read_result(box.folder))]
+    [pointed] = [auto_of([tmp_path]).request_of(read_result(box.folder))]
 
     assert pointed is not None
     assert pointed.name == "mlperf_training/5.1.0"
@@ -302,7 +302,7 @@ def test_a_log_of_ours_that_names_no_text_is_judged_by_v1(named: object, tmp_pat
         return steps
 
     result = read_result(fabricate.write_result(tmp_path / "ours", change=other))
-    pointed = parallel.auto_of([tmp_path]).request_of(result)
+    pointed = auto_of([tmp_path]).request_of(result)
 
     assert pointed is not None
     assert (pointed.name, pointed.why.endswith(" is not one of tta's own rulesets")) == ("v1", True)
@@ -316,4 +316,4 @@ def test_a_log_of_another_program_that_no_round_has_points_to_nothing(tmp_path: 
         names_rules(log, "v1")
     box.write()
 
-    assert parallel.auto_of([tmp_path]).request_of(read_result(box.folder)) is None
+    assert auto_of([tmp_path]).request_of(read_result(box.folder)) is None
