@@ -27,31 +27,32 @@ from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, UsageError, printable
+from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.summary import summarise
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
 _TABLE_NUMBERS = ("target", "num_runs", "drop", "without_training")
-_MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON has all
+_MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON output has all
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What is said of one result."""
+    """The numbers of one result. typed: those stated in its files, to compare with."""
 
     result: Result
     numbers: tuple[Derived, ...]
     typed: tuple[Stated, ...]
 
     @property
-    def is_well(self) -> bool:
-        """Whether each number has its formula, and nothing that was typed differs from what the logs make."""
+    def is_consistent(self) -> bool:
+        """Whether each number has its formula, and nothing stated differs from what the logs give."""
         return all(item.formula for item in self.numbers) and all(item.agrees is not False for item in self.typed)
 
 
@@ -128,22 +129,22 @@ def _of_board(
 
 def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:
     print(_json(found, ruleset) if output_format == "json" else _text(found, ruleset))
-    return ExitStatus.OK if all(item.is_well for item in found) else ExitStatus.FINDINGS
+    return ExitStatus.OK if all(item.is_consistent for item in found) else ExitStatus.FINDINGS
 
 
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
-    claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
+    claimed = claim.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
     score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
-    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))
+    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
     return Derivation(result, tuple(numbers), tuple(stated_in_round(result, row)))
 
 
 def _read(path: Path) -> bytes:
-    """The data of a published board, wherever a link to it leads; no pipe and no device is waited for."""
+    """The data of a published board. Links are followed; a pipe or a device is not waited for."""
     return small_file(Path(os.path.realpath(path)), MAX_BOARD_BYTES)
 
 
@@ -156,12 +157,12 @@ def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subjec
         for file in files
         if isinstance(book, PriceBook) and file.exists() and load.load_prices(file).digest == book.digest
     ]
-    rules_path = str(folder / (load.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
+    rules_path = str(folder / (RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
     return Subject(result, row, rules, rules_path, prices[0] if prices else None)
 
 
 def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
-    """What is shown of the result, by the prefix of its numbers' names."""
+    """What is shown for the result, by the prefix of its numbers' names."""
     documents: dict[str, Any] = {"": row_document(subject.row)}
     if subject.rules is not None:
         row = summarise(subject.result, subject.rules, ruleset.timing, ruleset.energy)
@@ -170,7 +171,7 @@ def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
 
 
 def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[str, Any]:
-    """The result's row in the data of a board of `tree`, with what its table says; empty where it is on no board."""
+    """The row of the result in the data of a board of `tree`, with the data of its table; empty if it has no row."""
     checks = registry.checks()
 
     def rate(result: Result) -> Row:
@@ -196,7 +197,7 @@ def _json(found: Sequence[Derivation], ruleset: RuleSet) -> str:
             {
                 "path": str(item.result.path),
                 "benchmark": item.result.benchmark,
-                "agrees": item.is_well,
+                "agrees": item.is_consistent,
                 "numbers": [_number(number) for number in item.numbers],
                 "typed": [{**dataclasses.asdict(typed), "agrees": typed.agrees} for typed in item.typed],
             }
@@ -230,11 +231,11 @@ def _text(found: Sequence[Derivation], ruleset: RuleSet) -> str:
         lines += [f"  not compared: {_stated(typed)} ({printable(typed.why)})" for typed in open_]
         num_agreeing = len(item.typed) - len(differing) - len(open_)
         lines.append(
-            f"  {len(item.numbers)} numbers derived; of {len(item.typed)} typed totals {num_agreeing} agree, "
+            f"  {len(item.numbers)} numbers derived; of {len(item.typed)} stated totals {num_agreeing} agree, "
             f"{len(differing)} differ, {len(open_)} have nothing to compare with"
         )
         blocks.append("\n".join(lines))
-    verdict = "agree" if all(item.is_well for item in found) else "differ"
+    verdict = "agree" if all(item.is_consistent for item in found) else "differ"
     return "\n\n".join(
         [*blocks, f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]}): the numbers {verdict}"]
     )
@@ -258,7 +259,7 @@ def _group(group: Sequence[Derived], folder: str) -> Iterator[str]:
     unit = "" if first.formula is None or not first.formula.unit else f" {first.formula.unit}"
     count = "" if len(group) == 1 else f" ({len(group)} values)"
     yield f"  {printable(name)} = {shown}{unit}{count}"
-    yield f"      {first.formula.words if first.formula else 'no formula is known: this is a bug of ours'}"
+    yield f"      {first.formula.words if first.formula else 'no formula is known: this is a bug in tta'}"
     merged: dict[tuple[str, str], dict[int, None]] = {}
     for place in (place for item in group for place in item.places):
         merged.setdefault((place.path, place.what), {}).update(dict.fromkeys(place.lines))
@@ -287,4 +288,4 @@ def _stated(typed: Stated) -> str:
 
 
 def _difference(typed: Stated) -> str:
-    return f"  DIFFERS: {_stated(typed)}; the logs make {_value(typed.derived)}"
+    return f"  DIFFERS: {_stated(typed)}; the logs give {_value(typed.derived)}"
