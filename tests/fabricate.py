@@ -24,8 +24,8 @@ from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
-from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, FileEntry, manifest_text
-from harness.submission.layout import CODE_NAME, SYSTEM_NAME
+from harness.submission.claim import FileEntry, manifest_text
+from harness.submission.layout import CLAIM_NAME, CODE_NAME, MANIFEST_NAME, SYSTEM_NAME
 from harness.workload import Metric
 
 WALL_START_MS = 1_763_683_200_000

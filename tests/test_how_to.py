@@ -47,7 +47,7 @@ def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
     path = tmp_path / arguments[arguments.index("--module") + 1]
     path.write_text(text)
 
-    module, _ = open_module.read(path, "image_classification", workloads.workload("image_classification").parts)
+    module, _ = open_module.read_module(path, "image_classification", workloads.workload("image_classification").parts)
 
     assert module.parts == ("build_optimizer", "learning_rate")
 

@@ -21,9 +21,17 @@ from harness.log.power_files import POWER_PATTERN
 from harness.log.run_log import RunLog
 from harness.ruleset.model import RuleSet
 from harness.scoring.cost import book_of, price_of, quote_of
-from harness.submission.billing import BILLING_NAME
-from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, Claim
-from harness.submission.layout import CODE_NAME, NAME_PATTERN, RESULT_PATTERN, SYSTEM_NAME
+from harness.submission.claim import Claim
+from harness.submission.layout import (
+    BILLING_NAME,
+    CLAIM_NAME,
+    CODE_NAME,
+    MANIFEST_NAME,
+    NAME_PATTERN,
+    RESULT_PATTERN,
+    SIGNATURE_NAME,
+    SYSTEM_NAME,
+)
 from harness.submission.result import Result, find_results, read_result
 
 _LAST_MS = 253_402_300_800_000  # the year 10000

@@ -65,7 +65,7 @@ def _cells(row: RoundRow) -> tuple[str, ...]:
 
 def _place(path: Path) -> str:
     parts = path.absolute().parts
-    return printable("/".join((parts[-4], *parts[-2:-1]) if layout.is_place(path) else parts[-2:]), 80)
+    return printable("/".join((parts[-4], *parts[-2:-1]) if layout.is_result_place(path) else parts[-2:]), 80)
 
 
 def _verdict(verdict: RoundVerdict | None) -> str:

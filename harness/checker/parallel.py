@@ -20,7 +20,7 @@ from harness.checker.report import text
 from harness.errors import InputError, SubmissionError, UsageError
 from harness.findings import Rule
 from harness.ruleset import catalog, load
-from harness.ruleset.detect import Auto
+from harness.ruleset.detect import Detector
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
 
@@ -37,7 +37,7 @@ Outcome: TypeAlias = text.Judged | InputError | UsageError  # of one result
 class Judge:
     """A ruleset with its checks, and the day they are applied. auto: how the results chose the ruleset, if they did."""
 
-    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Auto | None = None) -> None:
+    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Detector | None = None) -> None:
         self.ruleset, self.checks, self.today, self.auto = ruleset, checks, today, auto
 
     def judged(self, path: Path) -> Outcome:
@@ -136,7 +136,7 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
 _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
-def _start(ruleset_name: str, today: date, auto: Auto | None) -> None:
+def _start(ruleset_name: str, today: date, auto: Detector | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others

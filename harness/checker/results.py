@@ -14,10 +14,10 @@ from pathlib import Path
 
 from harness.errors import InputError, printable
 from harness.ruleset import catalog
-from harness.ruleset.detect import Auto, given
+from harness.ruleset.detect import Detector, with_parents
 from harness.ruleset.load import round_candidates
 from harness.submission.claim import Unreadable
-from harness.submission.result import Result, find_results, parts, read_result, refuse_without_runs
+from harness.submission.result import Result, find_results, read_result, require_runs, unreadable_parts
 
 AUTO = "auto"
 
@@ -33,7 +33,7 @@ class Results:
         self,
         found: Iterable[Path],
         ruleset_name: str,
-        auto: Auto | None,
+        auto: Detector | None,
         read: Callable[[Path], Result],
         left_out: str | None,
     ) -> None:
@@ -80,13 +80,13 @@ class Results:
         if self._last is not None:
             raise self._last
 
-    def choose(self, paths: Iterable[Path]) -> Auto:
+    def choose(self, paths: Iterable[Path]) -> Detector:
         """Read results until one points to a ruleset, and hold the others to it.
 
         Raises:
             UsageError: they point to two.
         """
-        read, self.auto = auto_of(paths).decided(self._readable())
+        read, self.auto = auto_of(paths).decide(self._readable())
         self._already_read.extend(read)
         self.ruleset_name = self.auto.name
         return self.auto
@@ -97,9 +97,9 @@ class Results:
             try:
                 result = self._read(path)
                 if self._left_out is not None:
-                    for part in parts(result):
+                    for part in unreadable_parts(result):
                         self._skip_part(part, self._left_out)
-                    refuse_without_runs(result)
+                    require_runs(result)
             except InputError as error:
                 self.skip(path, error)
                 continue
@@ -117,7 +117,7 @@ def open_results(
     found: Iterable[Path] | None = None,
     read: Callable[[Path], Result] = read_result,
     left_out: str | None = None,
-    announce: Callable[[Auto], None] | None = None,
+    announce: Callable[[Detector], None] | None = None,
 ) -> Results:
     """The results at or below `paths`, and the ruleset to judge them by.
 
@@ -139,12 +139,12 @@ def open_results(
     return results
 
 
-def auto_of(paths: Iterable[Path]) -> Auto:
+def auto_of(paths: Iterable[Path]) -> Detector:
     """Chooses the ruleset of the results at or below `paths` among those that come with `tta`."""
     rounds = round_candidates(catalog.ruleset_folders())
     own = {name for name, _ in catalog.ruleset_folders()}.difference(one.name for one in rounds)
-    return Auto(frozenset(own), tuple(rounds), given(paths))
+    return Detector(frozenset(own), tuple(rounds), with_parents(paths))
 
 
-def _announce(auto: Auto) -> None:
+def _announce(auto: Detector) -> None:
     print(f"tta: judging by ruleset {auto.name}{auto.why}", file=sys.stderr)

@@ -22,7 +22,7 @@ from harness.commands._arguments import Parser, add_format, add_results, as_path
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset import catalog, load
-from harness.ruleset.detect import Auto
+from harness.ruleset.detect import Detector
 from harness.ruleset.model import RuleSet
 from harness.submission import layout
 from harness.submission.claim import Unreadable
@@ -105,7 +105,7 @@ def run(
     return ExitStatus.USAGE if is_log_missing else ExitStatus.OK
 
 
-def _announce(auto: Auto) -> None:
+def _announce(auto: Detector) -> None:
     name = "no ruleset" if auto.chosen is None else f"ruleset {auto.name}"
     print(f"tta: auditing by {name}{auto.why}", file=sys.stderr)
 

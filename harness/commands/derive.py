@@ -27,13 +27,14 @@ from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, UsageError, printable
+from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.summary import summarise
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
@@ -134,11 +135,11 @@ def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) ->
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
-    claimed = layout.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
+    claimed = claim.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
     score = round_score(result.runs, round_)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
     rules = folder / f"{score.benchmark}.yaml"
-    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / load.RULESET_FILE))
+    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
     return Derivation(result, tuple(numbers), tuple(stated_in_round(result, row)))
 
 
@@ -156,7 +157,7 @@ def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subjec
         for file in files
         if isinstance(book, PriceBook) and file.exists() and load.load_prices(file).digest == book.digest
     ]
-    rules_path = str(folder / (load.RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
+    rules_path = str(folder / (RULESET_FILE if rules is None else f"{rules.workload}.yaml"))
     return Subject(result, row, rules, rules_path, prices[0] if prices else None)
 
 

@@ -20,7 +20,7 @@ from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result
 
 
@@ -79,7 +79,7 @@ def _print_round(
         path = result.path
         num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
         has_claim = layout.SCALING_NAME in result.files
-        claimed = layout.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
+        claimed = claim.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
         rows.append(mlperf_table.RoundRow(path, round_score(result.runs, round_), num_errors, claimed))
     if output_format == "json":
         document = mlperf_table.document(ruleset.version, ruleset.digest, rows)

@@ -17,8 +17,8 @@ from harness.log import keys
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import pack, signature
-from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, Claim
-from harness.submission.layout import SYSTEM_NAME
+from harness.submission.claim import Claim
+from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME
 from harness.submission.result import Result, find_results, read_result
 
 CATEGORIES = ("available", "preview", "research")
@@ -89,23 +89,23 @@ def run(request: Request, today: date) -> ExitStatus:
         raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
     result = read_result(request.result)
     claim = _claim(request, result, today)
-    with pack.staged(request.tree, result, claim) as staging:
+    with pack.packed(request.tree, result, claim) as staging:
         if request.sign is not None:
-            signature.sign(staging / pack.places(claim).result / MANIFEST_NAME, request.sign)
-        staged = read_result(staging / pack.places(claim).result)
+            signature.sign(staging / pack.pack_paths(claim).result / MANIFEST_NAME, request.sign)
+        staged = read_result(staging / pack.pack_paths(claim).result)
         findings = engine.judge(staged, ruleset, registry.checks().values(), today)
         print(text.findings_text(findings).replace(f"{staging}/", ""))
         if not engine.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
-        pack.refuse_second(request.tree, claim)  # otherwise it would be ranked against itself
+        pack.refuse_existing(request.tree, claim)  # otherwise it would be ranked against itself
         if request.sign is not None:
             print(signature.verdict(staged, ruleset.allowed_signers, ruleset.version).sentence)
         print(_rank_line(request.tree, staged, ruleset, today))
         if request.is_dry:
-            print(f"dry run: it would be placed at {request.tree / pack.places(claim).result}", file=sys.stderr)
+            print(f"dry run: it would be placed at {request.tree / pack.pack_paths(claim).result}", file=sys.stderr)
             return ExitStatus.OK
-        place = pack.place(request.tree, staging, claim)
+        place = pack.add_to_tree(request.tree, staging, claim)
     print(f"placed at {place}")
     return ExitStatus.OK
 

@@ -1,1 +1,1 @@
-"""An MLPerf round as data, and a log held against it; pure."""
+"""MLPerf rounds: their rules as data, a log or a result held against them. Pure."""

@@ -1,78 +1,78 @@
-"""A benchmark of a round in words, as Markdown: what a log must say, what a result is. Pure."""
+"""Descriptions of a round and its benchmarks, as Markdown: what a log must have, what a result is. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.mlperf.model import KeyRule, Page, Round, RoundBenchmark
+from harness.mlperf.model import KeyRule, LogRules, Round, RoundBenchmark
 
 
 def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
-    """The rules of `benchmark` for a reader."""
+    """Return the rules of one benchmark."""
     kept = benchmark.num_runs - 2 * benchmark.drop
     each = "" if benchmark.drop == 1 else f"{benchmark.drop} "
     lines = [
         f"# {benchmark.name} in {round_.version}",
         "",
-        f"- A result is {benchmark.num_runs} runs; the {each}fastest and the {each}slowest are left out, "
-        f"and the mean of {kept} is the score.",
+        f"- A result is {benchmark.num_runs} runs. The {each}fastest and the {each}slowest are left out, "
+        f"and the score is the mean of the other {kept}.",
     ]
-    for division in benchmark.pages:
+    for division in benchmark.divisions:
         target = benchmark.target(division)
         if target is not None:
-            lines.append(f"- {division}: one {benchmark.target_key} at least must meet `{target.text}`.")
+            lines.append(f"- {division}: at least one {benchmark.target_key} must meet `{target.text}`.")
     for division, limit_s in round_.max_init_s.items():
-        lines.append(f"- {division}: from the first init_start to init_stop less than {limit_s / 60:g} minutes.")
+        lines.append(f"- {division}: less than {limit_s / 60:g} minutes from the first init_start to init_stop.")
     if (join := benchmark.join) is not None:
-        lines.append(f"- The {join.key} of one {join.by} count as one {join.into}, by the {join.part} that each names.")
+        lines.append(f"- The {join.key} lines of one {join.by} count as one {join.into}; each names its {join.part}.")
     if benchmark.distance is not None:
-        unit = f", in {benchmark.convergence[0].unit}" if benchmark.convergence else ""
+        unit = f" (in {benchmark.convergence[0].unit})" if benchmark.convergence else ""
         lines.append(
-            f"- closed: the distance from one evaluation to the next{unit}, must meet `{benchmark.distance.text}`; "
-            "`tta audit` looks at it (AUD014), MLPerf's own program does not."
+            f"- closed: the distance between evaluations{unit} must meet `{benchmark.distance.text}`; `tta audit` "
+            "checks this (AUD014), MLPerf's own program does not."
         )
-    for division, page in benchmark.pages.items():
-        lines += ["", f"## Keys, {division} division", "", *_page(page)]
+    for division, rules in benchmark.divisions.items():
+        lines += ["", f"## Keys, {division} division", "", *_table(rules)]
         for value, variant in benchmark.variants.get(division, {}).items():
-            own = Page({key: rule for key, rule in variant.keys.items() if page.keys.get(key) != rule})
-            lines += ["", f"### Where {benchmark.variant_key} is {value}, also", "", *_page(own)]
+            own = LogRules({key: rule for key, rule in variant.keys.items() if rules.keys.get(key) != rule})
+            lines += ["", f"### Additionally, if {benchmark.variant_key} is {value}", "", *_table(own)]
     lines += ["", "## Reference convergence", "", *_references(benchmark)]
     return "\n".join(lines) + "\n"
 
 
 def round_in_words(round_: Round) -> str:
-    """The benchmarks of a round, one a line."""
-    lines = [f"# {round_.version}", "", "| benchmark | runs | left out at either end | divisions | target (closed) |"]
+    """Return a table of the benchmarks of a round."""
+    lines = [f"# {round_.version}", "", "| benchmark | runs | left out at each end | divisions | target (closed) |"]
     lines.append("|---|---:|---:|---|---|")
     for benchmark in round_.benchmarks.values():
         target = benchmark.target()
         shown = f"`{target.text}`" if target is not None else ""
-        divisions = ", ".join(benchmark.pages)
+        divisions = ", ".join(benchmark.divisions)
         lines.append(f"| {benchmark.name} | {benchmark.num_runs} | {benchmark.drop} | {divisions} | {shown} |")
     return "\n".join(lines) + "\n"
 
 
-def _page(page: Page) -> Iterator[str]:
-    yield "| key | how often | what each line must meet | place |"
+def _table(rules: LogRules) -> Iterator[str]:
+    yield "| key | how often | constraints on each line | order |"
     yield "|---|---|---|---|"
-    for key in sorted(page.keys):
-        rule = page.keys[key]
-        yield f"| {key} | {rule.count.words} | {_demands(rule)} | {_place(rule)} |"
-    for group in dict.fromkeys(page.either):
-        yield f"| {' or '.join(group)} | one of them at least | | |"
+    for key in sorted(rules.keys):
+        rule = rules.keys[key]
+        yield f"| {key} | {rule.count.words} | {_constraints(rule)} | {_order(rule)} |"
+    for group in dict.fromkeys(rules.either):
+        yield f"| {' or '.join(group)} | at least one of them | | |"
 
 
-def _demands(rule: KeyRule) -> str:
-    parts = [f"`{demand.text}`" for demand in rule.each]
-    parts += [f"`{demand.text}` (the first line)" for demand in rule.first]
+def _constraints(rule: KeyRule) -> str:
+    parts = [f"`{constraint.text}`" for constraint in rule.each]
+    parts += [f"`{constraint.text}` (first line only)" for constraint in rule.first]
     if rule.target is not None:
-        parts.append(f"`{rule.target.text}` (one line at least)")
+        parts.append(f"`{rule.target.text}` (at least one line)")
     if rule.lists is not None:
         parts.append(f"together they name {len(rule.lists[1])} {rule.lists[0]}s, each once")
     return "; ".join(parts)
 
 
-def _place(rule: KeyRule) -> str:
+def _order(rule: KeyRule) -> str:
     return "; ".join(
         f"{word} {', '.join(keys)}" for word, keys in (("after", rule.after), ("before", rule.before)) if keys
     )
@@ -80,7 +80,7 @@ def _place(rule: KeyRule) -> str:
 
 def _references(benchmark: RoundBenchmark) -> Iterator[str]:
     if not benchmark.convergence:
-        yield "None is known: a result is not held against reference runs."
+        yield "No reference runs are known, so a result is not compared with any."
         return
     yield "| reference | batch size | runs | least | mean | most | unit |"
     yield "|---|---:|---:|---:|---:|---:|---|"

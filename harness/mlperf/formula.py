@@ -1,17 +1,17 @@
-"""Demands as formulas: `value == ceil(1200000 * 1152 / global_batch_size) - opt_learning_rate_warmup_steps`.
+"""Constraints as formulas: `value == ceil(1200000 * 1152 / global_batch_size) - opt_learning_rate_warmup_steps`.
 
-A language of its own, read with Python's grammar and nothing of Python's behind it: a text is parsed once into
-closures over a short list of operations, each of bounded cost. There are no attributes of objects, no calls but those
-named here, no loops, no texts multiplied. What cannot be worked out (a word where a number should be, a division by
-zero, a key that is absent) is a demand that is not met, with a sentence that says why; it never raises.
+The language has Python's grammar and none of its semantics: a text is parsed once into closures over a short list of
+operations, each of bounded cost. It has no attributes of objects, no calls except those listed here, no loops, and no
+multiplication of texts. Evaluation never raises: a constraint that cannot be evaluated (a word in place of a number, a
+division by zero, an absent key) is not met, and a sentence says why.
 
     value, value.BBOX, value["BBOX"], value[1]      the value of the line, or a part of it
     metadata.epoch_num                              a field of its metadata
     global_batch_size                               the value of the last line of that key before this one
-    has(metadata.epoch_num)                         whether that is there
+    has(metadata.epoch_num)                         whether that is present
     + - * / **   == != < <= > >=   in, not in   and, or, not   x if condition else y
     abs ceil log2 len is_integer is_int   inf true false none
-    is_integer: a whole number but for 1e-5. is_int: written without a fraction.
+    is_integer: a whole number to within 1e-5. is_int: written without a fraction.
 """
 
 from __future__ import annotations
@@ -28,31 +28,30 @@ from typing import Any, NamedTuple
 
 from harness.errors import RulesError, printable
 
-MAX_LENGTH = 500  # characters; the longest demand of a round has 90
+NOT_MET = "is not met"
+MAX_LENGTH = 500  # characters; the longest constraint of a round has 90
 MAX_EXPONENT = 64
-TOLERANCE = 1e-5  # of is_integer; the MLPerf checker's
+TOLERANCE = 1e-5  # of is_integer, as in the MLPerf checker
 _ABSENT = object()
 _CONSTANTS = {"inf": math.inf, "true": True, "false": False, "none": None}
 _FUNCTIONS = ("abs", "ceil", "has", "is_int", "is_integer", "len", "log2")
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Line(NamedTuple):
-    """What a demand may look at: a line, and the last values of the keys before it."""
+    """What a constraint can see: a line, and the last values of other keys before it."""
 
     value: Any
-    metadata: Mapping[str, Any] = _NOTHING
-    earlier: Mapping[str, Any] = _NOTHING
+    metadata: Mapping[str, Any] = _EMPTY
+    earlier: Mapping[str, Any] = _EMPTY
 
 
-class _Unworkable(Exception):  # noqa: N818  (never leaves this file)
-    """The demand cannot be worked out on this line."""
+class _NotEvaluable(Exception):  # noqa: N818  (never leaves this file)
+    """The constraint cannot be evaluated on this line."""
 
 
-class _Foreign(Exception):  # noqa: N818  (never leaves this file)
-    """The text asks for something that is not in the language."""
+class _NotInLanguage(Exception):  # noqa: N818  (never leaves this file)
+    """The text uses something that is not in the language."""
 
 
 _Node = Callable[[Line], Any]
@@ -60,10 +59,10 @@ _Node = Callable[[Line], Any]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A demand, parsed.
+    """A parsed constraint.
 
-    names: the keys whose earlier values it asks for. present: of a demand for one of some fields of the metadata and
-    nothing else, those fields; else empty.
+    names: the keys whose earlier values it uses. present: where the constraint only requires that one of some metadata
+    fields be present, those fields; else empty.
     """
 
     text: str
@@ -72,41 +71,41 @@ class Formula:
     _evaluate: _Node = field(repr=False, compare=False)
 
     def failure(self, line: Line) -> str | None:
-        """None if the demand is met; else "is not met", or why it cannot be worked out."""
+        """Return None if the constraint is met, else `NOT_MET` or why it cannot be evaluated."""
         try:
-            return None if self._evaluate(line) else "is not met"
-        except _Unworkable as error:
-            return f"cannot be worked out: {error}"
+            return None if self._evaluate(line) else NOT_MET
+        except _NotEvaluable as error:
+            return f"cannot be evaluated: {error}"
         except ZeroDivisionError:
-            return "cannot be worked out: a division by zero"
+            return "cannot be evaluated: a division by zero"
         except (OverflowError, ValueError):
-            return "cannot be worked out: a number is out of range"
+            return "cannot be evaluated: a number is out of range"
         except RecursionError:
-            return "cannot be worked out: it is nested too deeply"
+            return "cannot be evaluated: it is nested too deeply"
 
     def holds(self, line: Line) -> bool:
-        """Whether the demand is met."""
+        """Whether the constraint is met."""
         return self.failure(line) is None
 
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Formula:
-    """The demand in `text`.
+    """Parse the constraint in `text`.
 
     Raises:
-        RulesError: it is too long, is not of the language, or asks for something that is not in it.
+        RulesError: it is too long, is not a formula, or uses something that is not in the language.
     """
     if len(text) > MAX_LENGTH:
         raise RulesError(f"formula {printable(text, 40)!r}: more than {MAX_LENGTH} characters")
     try:
         names: set[str] = set()
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # `1if x`: Python says a warning, of a kind that depends on its version
+            warnings.simplefilter("error")  # Python warns about `1if x`, with a category that depends on its version
             parsed = ast.parse(text.strip(), mode="eval")
         evaluate = _build(parsed.body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise RulesError(f"formula {printable(text)!r}: not a formula: {_reason(error)}") from None
-    except _Foreign as error:
+    except _NotInLanguage as error:
         raise RulesError(f"formula {printable(text)!r}: {error}") from None
     return Formula(text.strip(), frozenset(names), frozenset(_present_in(parsed.body) or ()), evaluate)
 
@@ -116,7 +115,7 @@ def _reason(error: Exception) -> str:
 
 
 def _present_in(node: ast.expr) -> list[str] | None:
-    """The fields of which `node` asks that one be in the metadata; None where it asks for something else."""
+    """Return the metadata fields of which `node` requires one to be present; None where it requires anything else."""
     match node:
         case ast.Call(
             func=ast.Name(id="has"), args=[ast.Attribute(value=ast.Name(id="metadata"), attr=name)], keywords=[]
@@ -138,7 +137,7 @@ def _build(node: ast.expr, names: set[str]) -> _Node:
             return lambda line: _CONSTANTS[name]
         case ast.Name(id=name) if name not in ("metadata", *_FUNCTIONS):
             names.add(name)
-            return lambda line: _present(line.earlier.get(name, _ABSENT), name, "no line of it stands before")
+            return lambda line: _present(line.earlier.get(name, _ABSENT), name, "there is no line of it before")
         case ast.Attribute() | ast.Subscript():
             return _part(node, names)
         case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -165,11 +164,11 @@ def _build(node: ast.expr, names: set[str]) -> _Node:
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
             function, inner = _CALLS[name], _build(argument, names)
             return lambda line: function(inner(line))
-    raise _Foreign(f"{printable(ast.unparse(node), 60)!r} is not in the language of formulas")
+    raise _NotInLanguage(f"{printable(ast.unparse(node), 60)!r} is not in the language of formulas")
 
 
 def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
-    """`value.BBOX`, `value["BBOX"]`, `value[1]`, `metadata.epoch_num`: what JSON has in it, never what Python has."""
+    """`value.BBOX`, `value["BBOX"]`, `value[1]`, `metadata.epoch_num`: parts of JSON values, never of objects."""
     key: str | int
     match node:
         case ast.Attribute(value=whole, attr=str(key)):
@@ -177,7 +176,7 @@ def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
         case ast.Subscript(value=whole, slice=ast.Constant(value=str(key) | int(key))):
             pass
         case _:
-            raise _Foreign(f"{printable(ast.unparse(node), 60)!r}: a part is named by a word or a number")
+            raise _NotInLanguage(f"{printable(ast.unparse(node), 60)!r}: a part is selected by a word or a number")
     where = ast.unparse(node)
     if isinstance(whole, ast.Name) and whole.id == "metadata" and isinstance(key, str):
         name = key
@@ -196,19 +195,19 @@ def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
 
 def _present(found: Any, name: str, why: str = "it is absent") -> Any:
     if found is _ABSENT:
-        raise _Unworkable(f"{name}: {why}")
+        raise _NotEvaluable(f"{name}: {why}")
     return found
 
 
 def _presence(node: ast.expr, inner: _Node) -> _Node:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "metadata":
         key = node.attr
-        return lambda line: key in line.metadata  # what most demands ask for, without an exception
+        return lambda line: key in line.metadata  # the commonest constraint, without an exception
 
     def presence(line: Line) -> bool:
         try:
             inner(line)
-        except _Unworkable:
+        except _NotEvaluable:
             return False
         return True
 
@@ -217,7 +216,7 @@ def _presence(node: ast.expr, inner: _Node) -> _Node:
 
 def _number(found: Any) -> int | float:
     if not isinstance(found, int | float):
-        raise _Unworkable(f"{printable(found, 40)!r} is not a number")
+        raise _NotEvaluable(f"{printable(found, 40)!r} is not a number")
     return found
 
 
@@ -227,10 +226,10 @@ def _arithmetic(operation: Callable[[Any, Any], Any], left: _Node, right: _Node)
 
 def _power(base: int | float, exponent: int | float) -> float:
     if abs(exponent) > MAX_EXPONENT:
-        raise _Unworkable(f"an exponent beyond {MAX_EXPONENT}")
+        raise _NotEvaluable(f"an exponent beyond {MAX_EXPONENT}")
     found = float(base) ** exponent
     if isinstance(found, complex):
-        raise _Unworkable("a root of a negative number")
+        raise _NotEvaluable("a root of a negative number")
     return found
 
 
@@ -254,7 +253,7 @@ def _compared(operation: Callable[[Any, Any], bool], left: _Node, right: _Node) 
 
 def _is_in(left: Any, right: Any) -> bool:
     if not isinstance(right, list):
-        raise _Unworkable(f"{printable(right, 40)!r} is not a list")
+        raise _NotEvaluable(f"{printable(right, 40)!r} is not a list")
     return any(left is item or left == item for item in right)
 
 
@@ -265,7 +264,7 @@ def _is_integer(found: Any) -> bool:
 
 def _len(found: Any) -> int:
     if not isinstance(found, str | list | Mapping):
-        raise _Unworkable(f"{printable(found, 40)!r} has no length")
+        raise _NotEvaluable(f"{printable(found, 40)!r} has no length")
     return len(found)
 
 

@@ -1,4 +1,18 @@
-"""MLPerf's rounds as the frozen types of `harness.mlperf.model`, from the mappings of `harness.mlperf.load`."""
+"""MLPerf's rounds: YAML files to mappings, and the mappings to the types of `harness.mlperf.model`.
+
+A round is a folder with a `ruleset.yaml` that says `kind: mlperf`, and one file a benchmark, merged over the round
+that it extends:
+
+    kind: mlperf
+    extends: 5.0.0              the round that this one differs from; a sibling folder
+    keys: {run_start: {count: once, after: [init_stop]}}
+    divisions: {closed: {keys: ...}, open: {keys: ...}}
+    benchmarks: {bert: null}    removed in this round
+
+A mapping is merged with the one of the same name, anything else replaces it, and `null` removes it. A benchmark's file
+is merged over the file of the previous round, or over the one that its `extends` names. Only what YAML calls plain
+values is read.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +29,28 @@ from harness.base.values import is_number, is_whole, mapping_or_empty
 from harness.errors import RulesError, printable, unknown_name
 from harness.mlperf import formula
 from harness.mlperf.formula import Formula
-from harness.mlperf.model import Count, Join, KeyRule, Page, Round, RoundBenchmark, RoundReference
+from harness.mlperf.model import Count, Join, KeyRule, LogRules, Round, RoundBenchmark, RoundReference
 
 KIND = "mlperf"
 RULESET_FILE = "ruleset.yaml"
-PAGE = {"keys", "either"}
-_TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *PAGE}
+ROUNDS_FOLDER = "mlperf_training"
+_LOG_RULES = {"keys", "either"}
+_TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *_LOG_RULES}
 _BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence", "distance"}
+_KEY = {"count", "each", "first", "target", "after", "before", "lists"}
+_REFERENCE = {"global_batch_size", "unit", "points", "hyperparameters"}
+_COUNTS = {"once": Count(1, 1), "optional": Count(0, 1), "any": Count()}
 _MAX_BYTES = 4 << 20
 _CIRCLE = "the rounds extend each other in a circle"
+_TAG = "tag:yaml.org,2002:"
+# PyYAML may have been built without libyaml; its own loader reads the same, slower.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Layers(NamedTuple):
-    """A round before its benchmarks are read: `ruleset.yaml`, everything laid over, and the files of each benchmark.
+    """A round before its benchmarks are read: the merged `ruleset.yaml`, and the files of each benchmark.
 
-    files: by benchmark, the file of the first round that has one first. digests: of every `ruleset.yaml`.
+    files: by benchmark, from the earliest round that has it to the latest. digests: of every `ruleset.yaml`.
     """
 
     top: dict[str, Any]
@@ -38,7 +59,7 @@ class Layers(NamedTuple):
 
 
 class RawRound(NamedTuple):
-    """A round as mappings, everything laid over, with the digest of every file it was made from."""
+    """A round as merged mappings, with the digest of every file that it was made from."""
 
     top: dict[str, Any]
     benchmarks: dict[str, dict[str, Any]]
@@ -46,10 +67,10 @@ class RawRound(NamedTuple):
 
 
 def read_round(folder: Path) -> RawRound:
-    """The round in `folder`, laid over those it extends; of what it has no more, nothing is read.
+    """Read the round in `folder`, merged over those it extends; the files of removed benchmarks are not read.
 
     Raises:
-        RulesError: a file is missing, is not YAML as rules have it, or extends what is not there or itself.
+        RulesError: a file is missing, is not plain YAML, or extends itself or something that does not exist.
     """
     reader = _Reader()
     layers = reader.layers(folder)
@@ -58,17 +79,17 @@ def read_round(folder: Path) -> RawRound:
 
 
 def read_layers(folders: Iterable[Path]) -> list[Layers]:
-    """What `read_round` begins with, of several rounds, each file once.
+    """Do the first half of `read_round` for several rounds, reading each file once.
 
     Raises:
-        RulesError: as there.
+        RulesError: as `read_round`.
     """
     reader = _Reader()
     return [reader.layers(folder) for folder in folders]
 
 
 class _Reader:
-    """Reads each file once. `digests`: of the benchmarks' files."""
+    """Reads each file once. digests: of the benchmarks' files."""
 
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
@@ -76,7 +97,7 @@ class _Reader:
         self._benchmarks: dict[tuple[Path, ...], dict[str, Any]] = {}
 
     def layers(self, folder: Path, above: tuple[Path, ...] = ()) -> Layers:
-        """Of the round in `folder`, which those `above` extend."""
+        """Return the layers of the round in `folder`, which the rounds `above` extend."""
         if folder in self._layers:
             return self._layers[folder]
         path = folder / RULESET_FILE
@@ -84,14 +105,14 @@ class _Reader:
         only(top, _TOP, str(path))
         if folder in above:
             raise RulesError(f"{path}: extends: {_CIRCLE}")
-        gone = mapping_of(top.pop("benchmarks", {}), f"{path}: benchmarks")
+        removed = mapping_of(top.pop("benchmarks", {}), f"{path}: benchmarks")
         files, digests = dict[str, tuple[Path, ...]](), {f"{folder.name}/{RULESET_FILE}": digest}
         if (parent := top.pop("extends", None)) is not None:
             base = self.layers(_sibling(folder, parent, str(path)), (*above, folder))
-            top, files, digests = _laid(_inherited(base.top), top), dict(base.files), {**base.digests, **digests}
-        for name, content in gone.items():
+            top, files, digests = _merged(_inherited(base.top), top), dict(base.files), {**base.digests, **digests}
+        for name, content in removed.items():
             if content is not None or name not in files:
-                raise RulesError(f"{path}: benchmarks: {name}: can only be null, of a benchmark of the round before")
+                raise RulesError(f"{path}: benchmarks: {name}: can only be null, for a benchmark of the previous round")
             del files[name]
         for file in sorted(folder.glob("*.yaml")):
             if file.name != RULESET_FILE:
@@ -100,7 +121,7 @@ class _Reader:
         return self._layers[folder]
 
     def benchmark(self, files: tuple[Path, ...], above: tuple[Path, ...] = ()) -> dict[str, Any]:
-        """The last of `files`, laid over the one that it names, else over those before it."""
+        """Return the last of `files`, merged over the one that it extends, else over those before it."""
         if files in self._benchmarks:
             return self._benchmarks[files]
         *before, file = files
@@ -116,12 +137,12 @@ class _Reader:
                 raise RulesError(f"{file}: extends: {unknown_name('benchmark', name, known)}")
             base = known[name]
         below = self.benchmark(base, (*above, file)) if base else {}
-        self._benchmarks[files] = _laid(below, content)
+        self._benchmarks[files] = _merged(below, content)
         return self._benchmarks[files]
 
 
 def _inherited(top: dict[str, Any]) -> dict[str, Any]:
-    """What a round takes over: not the waivers, each of which is for one case."""
+    """Return what a round inherits: all but the waivers, each of which is for one case."""
     return {name: content for name, content in top.items() if name != "waivers"}
 
 
@@ -132,17 +153,17 @@ def _sibling(folder: Path, name: object, place: str) -> Path:
     return folder.parent / name
 
 
-def _laid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`; neither is changed."""
-    merged = dict(base)
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return `over` merged over `base`; neither is changed."""
+    found = dict(base)
     for name, content in over.items():
         if content is None:
-            merged.pop(name, None)
+            found.pop(name, None)
         elif isinstance(content, dict):
-            merged[name] = _laid(mapping_or_empty(merged.get(name)), content)
+            found[name] = _merged(mapping_or_empty(found.get(name)), content)
         else:
-            merged[name] = content
-    return merged
+            found[name] = content
+    return found
 
 
 def is_round(path: Path) -> bool:
@@ -153,34 +174,29 @@ def is_round(path: Path) -> bool:
         return False
 
 
-_TAG = "tag:yaml.org,2002:"
-# PyYAML may have been built without libyaml; its own loader reads the same, slower.
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 class _Loader(_SafeLoader):  # type: ignore[misc]
-    """PyYAML's safe loader, without aliases and with each name once.
+    """PyYAML's safe loader, which refuses aliases and repeated names.
 
-    Not OmegaConf's: a round is some hundred files, of which OmegaConf would take seconds to make its objects.
+    Not OmegaConf: a round is about a hundred files, and OmegaConf would need seconds to build its objects.
     """
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)
-        self.seen: set[int] = set()  # nodes; an alias is a node that is there already
+        self.seen: set[int] = set()  # ids of nodes; an alias is a node that was seen before
 
     def get_single_data(self) -> Any:
         node = self.get_single_node()
-        return None if node is None else self._made(node)
+        return None if node is None else self._value(node)
 
-    def _made(self, node: Any) -> Any:
-        """What PyYAML's constructor makes of the node, without its bookkeeping for aliases, which are refused."""
+    def _value(self, node: Any) -> Any:
+        """Return the value of the node, as PyYAML's constructor does, but without its bookkeeping for aliases."""
         if id(node) in self.seen:
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: an alias; rules are plain values")
         self.seen.add(id(node))
         if node.id == "mapping" and node.tag == _TAG + "map":
             return self._mapping(node)
         if node.id == "sequence" and node.tag == _TAG + "seq":
-            return [self._made(item) for item in node.value]
+            return [self._value(item) for item in node.value]
         if node.id != "scalar":
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the tag {printable(node.tag, 60)!r}")
         return node.value if node.tag == _TAG + "str" else self.construct_object(node)
@@ -188,12 +204,12 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
     def _mapping(self, node: Any) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            name, line = self._made(key_node), key_node.start_mark.line + 1
+            name, line = self._value(key_node), key_node.start_mark.line + 1
             if not isinstance(name, str):
                 raise yaml.YAMLError(f"line {line}: {printable(name, 60)} is not a name; write it in quotes")
             if name in mapping:
-                raise yaml.YAMLError(f"line {line}: {printable(name, 60)!r} stands twice")
-            mapping[name] = self._made(value_node)
+                raise yaml.YAMLError(f"line {line}: {printable(name, 60)!r} occurs twice")
+            mapping[name] = self._value(value_node)
         return mapping
 
 
@@ -201,7 +217,7 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
     try:
         data = path.read_bytes() if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
         if data is None:
-            raise RulesError(f"{path}: there is no such file, or it has more than 4 MiB")
+            raise RulesError(f"{path}: no such file, or larger than 4 MiB")
         content = yaml.load(data, _Loader)  # noqa: S506  (a safe loader)
     except OSError as error:
         raise RulesError(f"{path}: cannot be read: {error.strerror}") from None
@@ -210,34 +226,41 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
     return mapping_of(content, str(path)), hashlib.sha256(data).hexdigest()
 
 
-ROUNDS_FOLDER = "mlperf_training"
-_KEY = {"count", "each", "first", "target", "after", "before", "lists"}
-_REFERENCE = {"global_batch_size", "unit", "points", "hyperparameters"}
-_COUNTS = {"once": Count(1, 1), "optional": Count(0, 1), "any": Count()}
+def parse_round(raw: RawRound, version: str, folder: Path) -> Round:
+    """Return the round that was read from `folder`, called `version`.
 
-
-def _round(raw: RawRound, version: str, folder: Path) -> Round:
+    Raises:
+        RulesError: a key is unknown, or a value has the wrong type or contradicts another.
+    """
     place = str(folder / RULESET_FILE)
     limits = mapping_of(raw.top.get("max_init_s"), f"{place}: max_init_s")
     divisions = mapping_of(raw.top.get("divisions"), f"{place}: divisions")
     if set(limits) != set(divisions) or not all(is_number(limit) and limit > 0 for limit in limits.values()):
         raise RulesError(f"{place}: max_init_s must give a number above zero for each of {', '.join(divisions)}")
-    page = _page({name: raw.top[name] for name in PAGE if name in raw.top}, Page(), place)
-    pages = {name: _page(content, page, f"{place}: divisions: {name}") for name, content in divisions.items()}
+    rules = _log_rules({name: raw.top[name] for name in _LOG_RULES if name in raw.top}, LogRules(), place)
+    by_division = {
+        name: _log_rules(content, rules, f"{place}: divisions: {name}") for name, content in divisions.items()
+    }
     return Round(
         version=version,
-        page=page,
-        divisions=pages,
+        rules=rules,
+        divisions=by_division,
         max_init_s={name: float(limit) for name, limit in limits.items()},
-        published=_date(raw.top.get("published"), place),
+        published=publication_date(raw.top, place),
         benchmarks={
-            name: _benchmark(name, content, pages, f"{folder / name}.yaml")
+            name: _benchmark(name, content, by_division, f"{folder / name}.yaml")
             for name, content in sorted(raw.benchmarks.items())
         },
     )
 
 
-def _date(content: object, place: str) -> str:
+def publication_date(top: dict[str, Any], place: str) -> str:
+    """Return the day, YYYY-MM-DD, on which the results of a round were published.
+
+    Raises:
+        RulesError: `published` is missing or not such a date.
+    """
+    content = top.get("published")
     try:
         if isinstance(content, str) and date.fromisoformat(content).isoformat() == content:
             return content
@@ -246,27 +269,24 @@ def _date(content: object, place: str) -> str:
     raise RulesError(f"{place}: published is {printable(content)!r}; it must be 'YYYY-MM-DD', in quotes")
 
 
-def _page(content: object, below: Page, place: str) -> Page:
-    """The page `content` on top of `below`: a rule of its own for a key replaces the one below."""
+def _log_rules(content: object, below: LogRules, place: str) -> LogRules:
+    """Return the rules in `content` on top of those `below`; a rule for a key replaces the one below."""
     mapping = mapping_of(content, place)
-    only(mapping, PAGE, place)
+    only(mapping, _LOG_RULES, place)
     keys = dict(below.keys)
     for name, rule in mapping_of(mapping.get("keys", {}), f"{place}: keys").items():
         keys[str(name)] = _key(str(name), rule, f"{place}: keys: {name}")
     either = mapping.get("either", [])
     if not isinstance(either, list):
         raise RulesError(f"{place}: either must be a list of lists of keys")
-    page = Page(keys, (*below.either, *(_texts(group, f"{place}: either") for group in either)))
-    known = {*keys, *(key for group in page.either for key in group)}
+    rules = LogRules(keys, (*below.either, *(_texts(group, f"{place}: either") for group in either)))
+    known = {*keys, *(key for group in rules.either for key in group)}
     for rule in keys.values():
-        asked = {*rule.after, *rule.before}.union(*(demand.names for demand in _demands(rule)))
-        if absent := sorted(asked - known):
+        constraints = (*rule.each, *rule.first, *([rule.target] if rule.target is not None else []))
+        used = {*rule.after, *rule.before}.union(*(constraint.names for constraint in constraints))
+        if absent := sorted(used - known):
             raise RulesError(f"{place}: keys: {rule.key}: {unknown_name('key', absent[0], known)}")
-    return page
-
-
-def _demands(rule: KeyRule) -> Iterable[Formula]:
-    return (*rule.each, *rule.first, *([rule.target] if rule.target is not None else []))
+    return rules
 
 
 def _key(name: str, content: object, place: str) -> KeyRule:
@@ -303,15 +323,15 @@ def _formulas(content: object, place: str) -> tuple[Formula, ...]:
         raise RulesError(f"{place}: {error}") from None
 
 
-def _benchmark(name: str, content: dict[str, Any], below: dict[str, Page], place: str) -> RoundBenchmark:
+def _benchmark(name: str, content: dict[str, Any], below: dict[str, LogRules], place: str) -> RoundBenchmark:
     num_runs, drop = content.get("num_runs"), content.get("drop")
     if not is_whole(num_runs) or not is_whole(drop) or not 0 <= 2 * drop < num_runs:
         raise RulesError(f"{place}: num_runs and drop must be whole numbers, num_runs more than twice drop")
     divisions = mapping_of(content.get("divisions"), f"{place}: divisions")
     only(divisions, set(below), f"{place}: divisions")
-    pages = {div: _page(page, below[div], f"{place}: divisions: {div}") for div, page in divisions.items()}
+    by_division = {div: _log_rules(item, below[div], f"{place}: divisions: {div}") for div, item in divisions.items()}
     variants = mapping_of(content.get("variants", {}), f"{place}: variants")
-    only(variants, {"key", *pages}, f"{place}: variants")
+    only(variants, {"key", *by_division}, f"{place}: variants")
     join = mapping_of(content.get("join", {}), f"{place}: join")
     only(join, {"key", "by", "part", "into"}, f"{place}: join")
     if join and set(_texts(list(join.values()), f"{place}: join")) and len(join) < 4:
@@ -321,12 +341,12 @@ def _benchmark(name: str, content: dict[str, Any], below: dict[str, Page], place
         name=name,
         num_runs=num_runs,
         drop=drop,
-        pages=pages,
+        divisions=by_division,
         variant_key=variants.get("key"),
         variants={
             div: {
-                str(value): _page(page, pages[div], f"{place}: variants: {div}: {value}")
-                for value, page in mapping_of(by_value, f"{place}: variants: {div}").items()
+                str(value): _log_rules(item, by_division[div], f"{place}: variants: {div}: {value}")
+                for value, item in mapping_of(by_value, f"{place}: variants: {div}").items()
             }
             for div, by_value in variants.items()
             if div != "key"
@@ -342,7 +362,7 @@ def _benchmark(name: str, content: dict[str, Any], below: dict[str, Page], place
 def _distance(content: object, place: str) -> Formula:
     (found,) = _formulas([content], place)
     if others := sorted(found.names - {"global_batch_size"}):
-        raise RulesError(f"{place}: asks for {others[0]}; it may ask for value and global_batch_size")
+        raise RulesError(f"{place}: uses {others[0]}; it may use only value and global_batch_size")
     return found
 
 

@@ -1,7 +1,7 @@
-"""A round of MLPerf Training as data: which lines a log must have, what they may say, how a result is scored. Pure.
+"""A round of MLPerf Training as data: the lines a log must have, what they may say, how a result is scored. Pure.
 
-A round is a page of keys for every log, one for each division and one for each benchmark in each division; the
-later page has the last word on a key. `harness.mlperf.load` makes them from YAML, pages already laid over another.
+A round has rules for every log, for each division, and for each benchmark in each division; the more specific rule
+for a key replaces the more general one. `harness.mlperf.load` reads them from YAML and merges them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Unit = Literal["epochs", "samples"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How often a key must stand in a log: from `at_least` to `at_most` times (None: without bound)."""
+    """How often a key must occur in a log: from `at_least` to `at_most` times (None: no upper bound)."""
 
     at_least: int = 0
     at_most: int | None = None
@@ -33,12 +33,12 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """What is asked of the lines of one key.
+    """The rules for the lines of one key.
 
-    each: demands on every line. first: demands on the first line only.
-    target: a demand that at least one line must meet.
-    after: keys of which a line must stand before each of this key. before: keys of which none may.
-    lists: the field of the metadata and what all lines together must have in it, each once, in any order.
+    each: constraints on every line. first: constraints on the first line only.
+    target: a constraint that at least one line must meet.
+    after: keys of which a line must come before each line of this key. before: keys of which none may.
+    lists: a field of the metadata, and the values that all lines together must have in it, each once, in any order.
     """
 
     key: str
@@ -52,8 +52,8 @@ class KeyRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """The rules of a log: its keys, and groups of keys of which one at least must be there."""
+class LogRules:
+    """The rules for a log: its keys, and groups of keys of which at least one must occur."""
 
     keys: Mapping[str, KeyRule] = field(default_factory=dict)
     either: tuple[tuple[str, ...], ...] = ()
@@ -61,10 +61,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Lines that count as one: those of `key` that name a `part` in their metadata, one part each, by equal `by`.
+    """Lines that count as one: those of `key` with an equal `by`, each of which names a `part` in its metadata.
 
-    Together they are a line of `into`, whose value maps each part to its value and `by` to its own. It stands
-    after all others. MLPerf's Stable Diffusion computes FID and CLIP apart, and the target is on both.
+    Together they form a line of `into`, whose value maps each part to its value, and `by` to its own. That line comes
+    after all others. MLPerf's Stable Diffusion computes FID and CLIP separately, and the target is on both.
     """
 
     key: str
@@ -75,9 +75,9 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class RoundReference:
-    """The convergence of the reference's runs at one batch size.
+    """The convergence of the reference runs at one batch size.
 
-    points: epochs or samples to target, a number a run. hyperparameters: what the runs were trained with.
+    points: epochs or samples to target, one number a run. hyperparameters: those of the runs.
     """
 
     name: str
@@ -92,32 +92,35 @@ class RoundReference:
 class RoundBenchmark:
     """One benchmark of a round.
 
-    num_runs, drop: runs in a result, and how many fastest and how many slowest of them are not averaged.
-    pages: the rules of a log by division. variants: by division, the pages that replace them, by the value of
-        `variant_key` (the optimiser, where each has rules of its own).
-    distance: what the distance from one evaluation to the next, its `value`, must meet in the closed division; in the
-        unit of the references. None: nobody has written it down, or it is no one distance.
+    num_runs, drop: runs in a result, and how many of the fastest and of the slowest are not averaged.
+    divisions: the rules for a log, by division. variants: by division, the rules that replace them, by the value of
+        `variant_key` (the optimiser, where each has its own rules).
+    distance: a constraint on the distance between evaluations, as its `value`, in the closed division; in the unit
+        of the references. None if the distance is not documented or not constant.
     """
 
     name: str
     num_runs: int
     drop: int
-    pages: Mapping[str, Page]
+    divisions: Mapping[str, LogRules]
     variant_key: str | None = None
-    variants: Mapping[str, Mapping[str, Page]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, LogRules]] = field(default_factory=dict)
     join: Join | None = None
     convergence: tuple[RoundReference, ...] = ()
     distance: Formula | None = None
 
-    def page(self, division: str, variant: object = None) -> Page | None:
-        """The rules of a log in `division`, of which `variant` is the value of `variant_key`; None: not open to it."""
+    def rules_of(self, division: str, variant: object = None) -> LogRules | None:
+        """Return the rules for a log in `division` whose `variant_key` has the value `variant`.
+
+        None if the benchmark is not in that division.
+        """
         by_value = self.variants.get(division, {})
-        return by_value[variant] if isinstance(variant, str) and variant in by_value else self.pages.get(division)
+        return by_value[variant] if isinstance(variant, str) and variant in by_value else self.divisions.get(division)
 
     def target(self, division: str = "closed") -> Formula | None:
-        """What one evaluation at least must meet."""
-        page = self.pages.get(division)
-        for rule in page.keys.values() if page is not None else ():
+        """Return what at least one evaluation must meet."""
+        rules = self.divisions.get(division)
+        for rule in rules.keys.values() if rules is not None else ():
             if rule.target is not None:
                 return rule.target
         return None
@@ -133,17 +136,17 @@ class Round:
     """One round of MLPerf Training.
 
     published: the day of its results, YYYY-MM-DD; no run of it is later.
-    page: the rules of a log that names no division. divisions: those of a log that names one, but no benchmark we know.
-    max_init_s: seconds from the first `init_start` to `init_stop`, which must stay below it, by division.
+    rules: for a log that names no division. divisions: for a log that names one, but no known benchmark.
+    max_init_s: by division, seconds that initialisation, from the first `init_start` to `init_stop`, must stay below.
     """
 
     version: str
-    page: Page
-    divisions: Mapping[str, Page]
+    rules: LogRules
+    divisions: Mapping[str, LogRules]
     max_init_s: Mapping[str, float]
     benchmarks: Mapping[str, RoundBenchmark]
     published: str = ""
 
     def benchmark(self, name: object) -> RoundBenchmark | None:
-        """The benchmark called `name`, which may be anything a log says; None: there is none."""
+        """Return the benchmark called `name`, which may be any value that a log has; None if there is none."""
         return self.benchmarks.get(name) if isinstance(name, str) else None

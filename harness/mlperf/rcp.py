@@ -1,16 +1,17 @@
-"""Did a result of an MLPerf round need significantly fewer epochs or samples than the reference? Pure.
+"""Reference convergence points: did a result need significantly fewer epochs or samples than the reference? Pure.
 
-Two definitions of what is allowed, by name:
+The statistics serve `tta`'s own benchmarks too (`harness.scoring.convergence`); `judge` is for results of MLPerf
+rounds. There are two definitions of what is acceptable:
 
-"rules"   the rules' text: the spread is that of the reference's runs that are averaged, and as many of the
+"rules"   the text of the rules: the spread is that of the reference runs that are averaged, and as many of the
           submission's runs count as are averaged.
-"code"    MLCommons' rcp_checker: the spread is that of all the reference's runs, the cut ones too; two fewer than
-          the submission's runs count, for 3D U-Net as well, where eight are cut; and, from round 5.0 on,
-          Llama 3.1 405B may be one evaluation faster still. The default: by it the rounds were judged.
+"code"    MLCommons' rcp_checker: the spread is that of all reference runs, the dropped ones included; the number of
+          submitted runs minus two counts, even for 3D U-Net, which drops eight; and from round 5.0 on, Llama 3.1 405B
+          may be one more evaluation faster. This is the default, because the rounds were judged by it.
 
-Both take the population's standard deviation (divided by n). The rules' own example, ten runs of
-16 14 16 17 16 16 15 16 15 16 epochs and a submission of five: mean 15.75; "rules" allows 15.21, 3.53 % faster,
-"code" 14.78, 6.56 % faster. A submission of mean 15.0 fails by the one and passes by the other.
+Both use the population standard deviation (divided by n). The rules' own example, ten reference runs of
+16 14 16 17 16 16 15 16 15 16 epochs and a submission of five runs: the mean is 15.75; "rules" accepts 15.21, 3.53 %
+faster, and "code" 14.78, 6.56 % faster. A submission with a mean of 15.0 fails by "rules" and passes by "code".
 
 Source: MLPerf training rules, "Reference Convergence Points" and its appendix; mlperf_logging 4.1.68, rcp_checker.
 """
@@ -18,27 +19,29 @@ Source: MLPerf training rules, "Reference Convergence Points" and its appendix; 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.base.stats import kept, student_quantile, trimmed_mean
 from harness.base.values import is_whole
-from harness.mlperf.compliance import shown
+from harness.mlperf.compliance import quoted
 from harness.mlperf.model import RoundBenchmark, RoundReference
 
 Definition = Literal["code", "rules"]
-DEFINITIONS: tuple[Definition, ...] = ("code", "rules")
-
+Basis = Literal["exact", "interpolated", "larger", "none"]
 CONFIDENCE = 0.95  # one-sided; the rules' p-value of 0.05
-ROUNDING = 1e-9  # relative: an interpolated mean is not exact, and equal to the limit passes
+ROUNDING = 1e-9  # relative: an interpolated mean is not exact, and a mean equal to the limit passes
+# Epochs or samples that rcp_checker allows on top, and the first round in which it does.
+_ALLOWANCE = {"llama31_405b": ("5.0.0", 46_080.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The reference at one batch size: trimmed mean and standard deviation of samples to target.
+    """The reference at one batch size: trimmed mean and standard deviation of epochs or samples to target.
 
-    num_points: how many values the mean counts as in the t-test.
+    num_points: the number of values behind the mean, for the t-test.
     """
 
     batch_size: int
@@ -47,16 +50,14 @@ class Point:
     num_points: int
 
 
-def reference_points(samples: Mapping[int, Sequence[float]], drop: int, definition: Definition) -> list[Point]:
-    """One point per batch size, ascending, of the samples to target of its runs.
+def reference_points(runs: Iterable[tuple[int, Sequence[float]]], drop: int, definition: Definition) -> list[Point]:
+    """Return the points of reference runs, pruned, in ascending order of batch size.
 
-    A batch size of which fewer than two runs are kept is left out.
+    runs: a batch size and the epochs or samples to target of its runs. Where fewer than two are left after dropping
+    the extremes, there is no point.
     """
-    return [
-        _point(batch_size, values, drop, definition)
-        for batch_size, values in sorted(samples.items())
-        if len(values) - 2 * drop >= 2
-    ]
+    ordered = sorted(runs, key=lambda item: item[0])
+    return prune([_point(size, values, drop, definition) for size, values in ordered if len(values) - 2 * drop >= 2])
 
 
 def _point(batch_size: int, values: Sequence[float], drop: int, definition: Definition) -> Point:
@@ -67,16 +68,14 @@ def _point(batch_size: int, values: Sequence[float], drop: int, definition: Defi
 
 
 def prune(points: Sequence[Point]) -> list[Point]:
-    """The points without those that a neighbouring batch size makes implausible.
+    """Return the points, in ascending order of batch size, without those that a neighbour makes implausible.
 
-    Larger batches do not converge in fewer samples: what is smaller than the fastest batch size goes. Then
-    what is slower than the line between its neighbours goes, in one sweep from small to large. The sweep
-    does not go back, so what is left need not be convex; rcp_checker does the same.
+    Larger batches do not converge in fewer samples, so points below the fastest batch size are removed, and then
+    every point that is slower than the line between its neighbours, in one sweep from small to large. The sweep does
+    not go back, so what remains need not be convex; rcp_checker does the same.
     """
-    if not points:
-        return []
-    fastest = min(points, key=lambda point: point.mean)
-    rest = [point for point in points if point.batch_size >= fastest.batch_size]
+    fastest = min(points, key=lambda point: point.mean, default=None)
+    rest = [point for point in points if fastest is not None and point.batch_size >= fastest.batch_size]
     i = 1
     while i < len(rest) - 1:
         if rest[i].mean > interpolate(rest[i - 1], rest[i + 1], rest[i].batch_size, rest[i].num_points).mean:
@@ -87,20 +86,36 @@ def prune(points: Sequence[Point]) -> list[Point]:
 
 
 def interpolate(low: Point, high: Point, batch_size: int, num_points: int) -> Point:
-    """The point at `batch_size` on the line between two; mean and spread linear in the batch size."""
+    """Return the point at `batch_size` on the line between two; mean and spread are linear in the batch size."""
     share = (batch_size - low.batch_size) / (high.batch_size - low.batch_size)
     mean = low.mean + (high.mean - low.mean) * share
     return Point(batch_size, mean, low.spread + (high.spread - low.spread) * share, num_points)
 
 
 def neighbours(points: Sequence[Point], batch_size: int) -> tuple[Point | None, Point | None]:
-    """The last point at or below `batch_size` and the first at or above it; both are the point of that size itself."""
-    low = next((point for point in reversed(points) if point.batch_size <= batch_size), None)
-    return low, next((point for point in points if point.batch_size >= batch_size), None)
+    """Return the last of the ascending `points` below `batch_size` and the first at or above it."""
+    i = bisect_left(points, batch_size, key=lambda point: point.batch_size)
+    return points[i - 1] if i else None, points[i] if i < len(points) else None
+
+
+def reference_at(points: Sequence[Point], batch_size: int, num_runs: int) -> tuple[Point | None, Basis]:
+    """Return what to compare a result of `num_runs` runs at `batch_size` with, and how it was found.
+
+    It is the point of that batch size; else the line between the neighbours, which counts as twice as many values as
+    the result has runs; below the smallest batch size, the smallest. Above the largest there is none.
+    """
+    lower, upper = neighbours(points, batch_size)
+    if upper is None:
+        return None, "none"
+    if upper.batch_size == batch_size:
+        return upper, "exact"
+    if lower is None:
+        return upper, "larger"
+    return interpolate(lower, upper, batch_size, 2 * num_runs), "interpolated"
 
 
 def acceptable_mean(point: Point, num_submitted: int) -> float:
-    """The smallest mean of `num_submitted` kept runs that is not significantly below the reference's, in samples.
+    """Return the smallest mean of `num_submitted` kept runs that is not significantly below the reference's.
 
     Solved for the mean, Student's two-sample t-test with equal variances gives
     mean - t(0.95, n_ref + n_sub - 2) * s * sqrt(1 / n_ref + 1 / n_sub); rcp_checker finds it by bisection.
@@ -110,29 +125,24 @@ def acceptable_mean(point: Point, num_submitted: int) -> float:
 
 
 def is_acceptable(mean: float, limit: float) -> bool:
-    """Whether a mean is not below the acceptable one."""
+    """Whether a result's mean is at or above the acceptable one, but for rounding."""
     return mean >= limit * (1 - ROUNDING)
 
 
 def normalisation(point: Point, mean: float) -> float:
-    """The factor, at least 1, that takes convergence faster than the reference's mean back."""
+    """Return what a score is multiplied by: the reference's mean over the result's, at least 1."""
     return max(1.0, point.mean / mean) if mean > 0 else 1.0
-
-
-Basis = Literal["exact", "interpolated", "larger", "none"]
-# Of Llama 3.1 405B; the program asks for 5.0.0 or later.
-_ALLOWANCE = {"llama31_405b": ("5.0.0", 46_080.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class RoundVerdict:
-    """What the reference says of a result.
+    """How the convergence of a result compares with the reference.
 
-    status: "pass"; "fail" (faster than acceptable); "missing" (no reference run at this batch size, or between two);
+    status: "pass"; "fail" (faster than acceptable); "missing" (no reference runs at this batch size or around it);
         "unknown" (the logs do not say what would have to be compared).
-    basis: the reference at this batch size, between two, at the next larger, or none.
+    basis: the reference at this batch size, between two, at the next larger one, or none.
     reference_mean, acceptable_mean, mean: in epochs or samples, as the reference counts; None where there is none.
-    factor: reference_mean / mean where that is above 1 and the result passes, else 1: the score is multiplied by it.
+    factor: reference_mean / mean where that is above 1 and the result passes, else 1; the score is multiplied by it.
     """
 
     status: Literal["pass", "fail", "missing", "unknown"]
@@ -145,7 +155,7 @@ class RoundVerdict:
 
     @property
     def max_speedup(self) -> float | None:
-        """How many times as fast as the reference a result may be; None where even none at all would pass."""
+        """How many times as fast as the reference a result may be; None if any speed would pass."""
         if not self.acceptable_mean:
             return None
         assert self.reference_mean is not None
@@ -159,15 +169,15 @@ def judge(
     version: str,
     definition: Definition = "code",
 ) -> RoundVerdict:
-    """Compares the epochs or samples to target of a result's runs (None: it missed) with the reference's.
+    """Compare the epochs or samples to target of a result's runs (None: not reached) with the reference.
 
-    Extremes are cut from as many runs as there are. Below the reference's smallest batch size that one is taken: who
-    is not too fast for it is not too fast; who is, misses a reference. Beyond the largest it is missing.
+    As many extremes are dropped as the benchmark drops, however many runs there are. Below the smallest reference
+    batch size, a result that is not too fast for that one passes; one that is too fast for it has no reference.
     """
     if isinstance(batch_size, float) and batch_size.is_integer():
-        batch_size = int(batch_size)  # 256.0: to MLCommons' program it is 256
+        batch_size = int(batch_size)  # MLCommons' program takes 256.0 for 256
     if not is_whole(batch_size):
-        why = f"global_batch_size is {shown(batch_size)}; it must be a whole number"
+        why = f"global_batch_size is {quoted(batch_size)}; it must be a whole number"
         if batch_size is None:
             why = "the logs have no global_batch_size, or not all the same"
         return RoundVerdict("unknown", "none", why)
@@ -177,49 +187,44 @@ def judge(
     if len(amounts) <= 2 * benchmark.drop:
         return RoundVerdict("unknown", "none", f"{len(amounts)} runs are too few to leave out the extremes")
     mean = trimmed_mean([math.inf if amount is None else amount for amount in amounts], benchmark.drop)
-    known = round_points(benchmark.convergence, benchmark.drop, definition)
-    if not known:
-        return RoundVerdict("missing", "none", f"round {version} has no reference of {benchmark.name}", mean=mean)
-    low, high = neighbours(known, batch_size)
-    if low is not None and low is high:
-        return _compare(low, mean, benchmark, version, definition, "exact")
-    if low is not None and high is not None:
-        between = interpolate(low, high, batch_size, 2 * benchmark.num_runs)
-        return _compare(between, mean, benchmark, version, definition, "interpolated")
-    words = f"above the largest, {known[-1].batch_size}"
-    if high is not None:
-        words = f"below the smallest, {high.batch_size}"
-        verdict = _compare(high, mean, benchmark, version, definition, "larger")
-        if verdict.status == "pass":
+    points = round_points(benchmark.convergence, benchmark.drop, definition)
+    if not points:
+        return RoundVerdict("missing", "none", f"round {version} has no reference runs of {benchmark.name}", mean=mean)
+    point, basis = reference_at(points, batch_size, benchmark.num_runs)
+    if point is not None:
+        verdict = _compare(point, mean, benchmark, version, definition, basis)
+        if basis != "larger" or verdict.status == "pass":
             return verdict
-    why = f"no reference runs at batch size {batch_size}, {words} of the reference's"
-    return RoundVerdict("missing", "none", why, mean=mean)
+        where = f"below the smallest of the reference, {points[0].batch_size}"
+    else:
+        where = f"above the largest of the reference, {points[-1].batch_size}"
+    return RoundVerdict("missing", "none", f"no reference runs at batch size {batch_size}, {where}", mean=mean)
 
 
 def round_points(references: Iterable[RoundReference], drop: int, definition: Definition) -> list[Point]:
-    """The reference of a round by batch size, pruned."""
-    return prune(reference_points({item.global_batch_size: item.points for item in references}, drop, definition))
+    """Return the points of a benchmark's reference runs, as `reference_points`."""
+    return reference_points([(item.global_batch_size, item.points) for item in references], drop, definition)
 
 
 def _compare(
     point: Point, mean: float, benchmark: RoundBenchmark, version: str, definition: Definition, basis: Basis
 ) -> RoundVerdict:
-    cut = 2 if definition == "code" else 2 * benchmark.drop
-    limit = acceptable_mean(point, benchmark.num_runs - cut)
+    num_dropped = 2 if definition == "code" else 2 * benchmark.drop
+    limit = acceptable_mean(point, benchmark.num_runs - num_dropped)
     if definition == "code" and benchmark.name in _ALLOWANCE:
         since, allowance = _ALLOWANCE[benchmark.name]
         if _numbers(version) >= _numbers(since):
             limit = max(0.0, limit - allowance)
-    is_slow_enough = is_acceptable(mean, limit)
-    words = {"exact": "at", "interpolated": "between its batch sizes at", "larger": "at the larger"}[basis]
+    is_passed = is_acceptable(mean, limit)
+    where = {"exact": "at", "interpolated": "interpolated to", "larger": "at the larger"}[basis]
     return RoundVerdict(
-        status="pass" if is_slow_enough else "fail",
+        status="pass" if is_passed else "fail",
         basis=basis,
-        why=f"the reference {words} batch size {point.batch_size}",
+        why=f"the reference {where} batch size {point.batch_size}",
         reference_mean=point.mean,
         acceptable_mean=limit,
         mean=mean,
-        factor=normalisation(point, mean) if is_slow_enough else 1.0,
+        factor=normalisation(point, mean) if is_passed else 1.0,
     )
 
 

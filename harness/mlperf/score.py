@@ -1,6 +1,6 @@
 """The score of a result of an MLPerf round, from its logs alone: times, olympic mean, convergence, normalisation. Pure.
 
-What a submission says of its own score, `scaling.json`, is a claim. It is shown beside what is computed here.
+What a submission says about its own score in `scaling.json` is a claim; it is shown next to what is computed here.
 
 Source: MLPerf training rules, "Benchmark Results"; mlperf_logging 4.1.68, result_summarizer and rcp_checker.
 """
@@ -23,25 +23,25 @@ from harness.mlperf.formula import Line
 from harness.mlperf.model import Join, Round, RoundBenchmark
 from harness.mlperf.rcp import RoundVerdict, judge
 
-# What MLCommons' checker refuses a log for: MLP001 to MLP010 without MLP005, which is a warning there as well.
-_REFUSED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
-UNFINISHED = frozenset({"target", "missing", "cut_off"})  # what a run lacks that did not converge or did not end
+# The faults for which MLCommons' checker rejects a log: MLP001 to MLP010 but MLP005, which is a warning there, too.
+_REJECTED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
+UNFINISHED = frozenset({"target", "missing", "cut_off"})  # faults of a run that did not converge or did not end
 _EVALUATIONS = ("eval_accuracy", "eval_error")
-# rcp_checker's set, of all rounds: evaluations of these say where they are in samples, those of others in epoch_num,
-# which of some benchmarks holds samples as well.
+# rcp_checker's set, for all rounds: evaluations of these state their progress in samples_count, those of the others in
+# epoch_num, which for some benchmarks counts samples, too.
 _IN_SAMPLES = frozenset(
     ("llama2_70b_lora", "flux1", "llama31_405b", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b", "qwen35_397b_grpo")
 )
-_MAX_AMOUNT = 2.0**63  # what is more is no count, and has no mean
+_MAX_AMOUNT = 2.0**63  # anything larger is not a count, and has no mean
 SAMPLES, EPOCHS, TRAIN_SAMPLES = "samples_count", "epoch_num", "train_samples"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRun:
-    """A run of a result. seconds: run_start to run_stop; None where the log has not one of each, in this order.
+    """A run of a result. seconds: run_start to run_stop; None unless the log has one of each, in this order.
 
-    complies: the log by itself is one that the round accepts. amount: epochs or samples to target, as the reference
-    counts them; None: the run did not converge, or does not say.
+    complies: whether the round accepts the log by itself. amount: epochs or samples to target, as the reference counts
+    them; None if the run did not converge or does not state it.
     """
 
     log: RunLog
@@ -53,9 +53,9 @@ class RoundRun:
 
 @dataclass(frozen=True, slots=True)
 class RoundScore:
-    """raw_seconds: the olympic mean; seconds: times the factor. None where there is none, and `why_not` says why.
+    """raw_seconds: the olympic mean; seconds: that times the factor. None where there is no mean; `why_not` says why.
 
-    code, rules: convergence by either definition; None in the open division, and of a benchmark without references.
+    code, rules: convergence by each definition; None in the open division and for a benchmark without references.
     """
 
     benchmark: str | None
@@ -75,12 +75,12 @@ class RoundScore:
 
 
 def minutes(seconds: float) -> float:
-    """As MLPerf's tables have it."""
+    """Convert to the unit of MLPerf's tables."""
     return seconds / 60
 
 
 def round_score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
-    """The score in `round_` of a result with these logs; computed once and kept with the first log."""
+    """Return the score in `round_` of a result with these logs; it is computed once and cached on the first log."""
     return logs[0].cached(_score_from, tuple(logs[1:]), round_) if logs else _score((), round_)
 
 
@@ -92,7 +92,7 @@ def _score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
     name = next((log.value("submission_benchmark") for log in logs if log.first("submission_benchmark")), None)
     division = next((log.value("submission_division") for log in logs if log.first("submission_division")), None)
     benchmark = round_.benchmark(name)
-    runs = tuple(run_of(log, benchmark, round_) for log in logs)
+    runs = tuple(round_run(log, benchmark, round_) for log in logs)
     sizes = {repr(size): size for size in (last_value(log, keys.GLOBAL_BATCH_SIZE) for log in logs)}
     batch_size = next(iter(sizes.values())) if len(sizes) == 1 else None
     code = rules = None
@@ -116,30 +116,31 @@ def _score(logs: Sequence[RunLog], round_: Round) -> RoundScore:
 
 
 def is_closed(division: object) -> bool:
-    """Whether the rules of the closed division hold: of everything that is not said to be open, so of "close", too."""
+    """Whether the rules of the closed division apply: to everything but "open", so to a misspelt "close", too."""
     return division != "open"
 
 
 def olympic(seconds: Sequence[float | None], benchmark: RoundBenchmark | None) -> tuple[float | None, str | None]:
-    """The mean without the fastest and the slowest, and why there is none. None is a run that failed: the slowest."""
+    """Return the mean without the fastest and the slowest, or why there is none. A failed run, None, is the slowest."""
     if benchmark is None:
         return None, "the logs name no benchmark of the round"
     failed = sum(value is None for value in seconds)
     if failed > benchmark.drop:
         return None, f"{failed} of {len(seconds)} runs failed; at most {benchmark.drop} may"
     if len(seconds) <= 2 * benchmark.drop:
-        return None, f"{len(seconds)} runs are too few to leave out {benchmark.drop} at either end"
+        return None, f"{len(seconds)} runs are too few to leave out {benchmark.drop} at each end"
     return trimmed_mean([math.inf if value is None else value for value in seconds], benchmark.drop), None
 
 
-def run_of(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> RoundRun:
+def round_run(log: RunLog, benchmark: RoundBenchmark | None, round_: Round) -> RoundRun:
+    """Return one run of a result; without a benchmark of the round it has no amount."""
     stop = log.all(keys.RUN_STOP)[-1] if log.all(keys.RUN_STOP) else None
     status = stop.metadata.get("status") if stop is not None else None
-    amount = amount_of(log, benchmark) if status == "success" else None
+    amount = amount_to_target(log, benchmark) if status == "success" else None
     return RoundRun(
         log=log,
-        complies=not refusals(log, round_),
-        seconds=seconds_of(log),
+        complies=not rejections(log, round_),
+        seconds=run_seconds(log),
         amount=amount if amount is not None and abs(amount) <= _MAX_AMOUNT else None,
         status=status if isinstance(status, str) else None,
     )
@@ -156,42 +157,42 @@ def excused(logs: Sequence[RunLog], round_: Round) -> list[RunLog]:
     failed = [run.log for run in score.runs if not run.complies]
     if benchmark is None or len(failed) > benchmark.drop:
         return []
-    return [log for log in failed if UNFINISHED.issuperset(refusals(log, round_))]
+    return [log for log in failed if UNFINISHED.issuperset(rejections(log, round_))]
 
 
-def refusals(log: RunLog, round_: Round) -> tuple[str, ...]:
-    """The kinds of what the round refuses the log for: those of `UNFINISHED` where a run did not converge or end."""
+def rejections(log: RunLog, round_: Round) -> tuple[str, ...]:
+    """Return the kinds of faults for which the round rejects the log; `UNFINISHED`, if it did not converge or end."""
     unread = [kind for kind in UNREAD if kind in log.defect_counts]
-    return (*unread, *(kind for kind in _REFUSED if compliance.faults(log, round_, kind)))
+    return (*unread, *(kind for kind in _REJECTED if compliance.faults(log, round_, kind)))
 
 
-def seconds_of(log: RunLog) -> float | None:
-    """From the last run_start before the first run_stop to that; of a run without length, or with neither, None."""
+def run_seconds(log: RunLog) -> float | None:
+    """Return the time from the last run_start before the first run_stop to that; None if there is none above zero."""
     stop = log.first(keys.RUN_STOP)
     if stop is None:
         return None
     starts = [start for start in log.all(keys.RUN_START) if start.lineno < stop.lineno]
     if not starts:
         return None
-    seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that the round's checks look at, and MLPerf's
+    seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that MLPerf's programs use
     return seconds if seconds > 0 else None
 
 
-def amount_of(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
-    """Epochs or samples at the last evaluation before run_stop; of Stable Diffusion at the first that passes."""
+def amount_to_target(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:
+    """Return the epochs or samples at the last evaluation before run_stop; for Stable Diffusion, the first to pass."""
     stop = log.all(keys.RUN_STOP)[-1] if log.all(keys.RUN_STOP) else None
     if benchmark is None or stop is None:
         return None
     if benchmark.join is not None:
         return _first_passing(log, benchmark, benchmark.join, stop)
-    amount = evaluated_at(log, benchmark)
+    amount = last_evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
         amount = finite_number(last_value(log, TRAIN_SAMPLES))
     return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
 
 
-def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
-    """Where the last evaluation before the last run_stop says that it is."""
+def last_evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
+    """Return the epochs or samples that the last evaluation before the last run_stop states."""
     stops = log.all(keys.RUN_STOP)
     lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
@@ -200,9 +201,9 @@ def evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:
-    """Whether evaluations count in epochs where the reference counts in samples: fewer than a batch are none.
+    """Whether evaluations count epochs although the reference counts samples: the amount is smaller than one batch.
 
-    Some logs of BERT do, and say in train_samples how many it took; rcp_checker has --bert_train_samples for them.
+    Some BERT logs do, and state the samples in train_samples; rcp_checker has --bert_train_samples for them.
     """
     batch_size = finite_number(last_value(log, keys.GLOBAL_BATCH_SIZE))
     in_samples = any(item.unit == "samples" for item in benchmark.convergence)
@@ -219,8 +220,8 @@ def _first_passing(log: RunLog, benchmark: RoundBenchmark, join: Join, stop: Eve
     return min(passing, default=None)
 
 
-def whole(value: object) -> int | None:
-    """A whole number, or a text that is one, as MLCommons' program takes a seed."""
+def parse_seed(value: object) -> int | None:
+    """Return the seed that a log states as a number or a text, as MLCommons' program does; None if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -230,13 +231,13 @@ def whole(value: object) -> int | None:
 
 
 def last_value(log: RunLog, name: str) -> Any:
-    """The value of the last line of `name`, as MLCommons' programs take it."""
+    """Return the value of the last line of `name`, the one that MLCommons' programs use."""
     lines = log.all(name)
     return lines[-1].value if lines else None
 
 
-def differing(logs: Iterable[RunLog], names: Iterable[str]) -> dict[str, Mapping[str, RunLog]]:
-    """Of `names` those whose last value is not the same in all logs: the values as text, each with a log of it."""
+def differing_values(logs: Iterable[RunLog], names: Iterable[str]) -> dict[str, Mapping[str, RunLog]]:
+    """Return those of `names` whose last value differs between logs: each value as text, with a log that has it."""
     found: dict[str, Mapping[str, RunLog]] = {}
     logs = list(logs)
     for name in names:

@@ -1,1 +1,1 @@
-"""The rules as types, and how they are read and found."""
+"""Rulesets as types, and how they are found and read."""

@@ -1,18 +1,28 @@
-"""YAML -> the frozen dataclasses of the law. The only package that imports omegaconf."""
+"""Reads rulesets: YAML files to the frozen types of `harness.ruleset.model`."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.base.typed_yaml import build, list_of, load_yaml, only
+from harness.base.typed_yaml import build, list_of, load_yaml, mapping_of, only
 from harness.energy.limits import EnergyLimits
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
-from harness.mlperf.load import KIND, is_round
+from harness.mlperf.load import (
+    KIND,
+    ROUNDS_FOLDER,
+    RULESET_FILE,
+    is_round,
+    parse_round,
+    publication_date,
+    read_layers,
+    read_round,
+)
+from harness.ruleset.detect import Candidate
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
 from harness.ruleset.signers import read_signers
 from harness.ruleset.waivers import read_waivers
@@ -20,38 +30,29 @@ from harness.ruleset.waivers import read_waivers
 if TYPE_CHECKING:
     from harness.cost.price_book import PriceBook, PriceBooks
 
-from collections.abc import Iterable
-
-from harness.base.typed_yaml import mapping_of
-from harness.mlperf.load import ROUNDS_FOLDER, _date, _round, read_layers, read_round
-from harness.ruleset.detect import Candidate
-
-RULESET_FILE = "ruleset.yaml"
-PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first book, and those that came after it
+PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first price book, and the later ones
 SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
-RANKED_CLASSES = ("A", "B", "C", "D")  # what is modelled, or measured by nothing, is on no board
+RANKED_CLASSES = ("A", "B", "C", "D")  # an energy that was modelled or not measured is not ranked
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
 
 
 def load_ruleset(folder: Path, version: str) -> RuleSet:
-    """The ruleset in `folder`: `ruleset.yaml` and one `<workload>.yaml` a workload.
+    """Read the ruleset in `folder`: `ruleset.yaml` and one `<workload>.yaml` a workload; or an MLPerf round.
 
     Raises:
-        RulesError: a file is missing, has an unknown key, a wrong type or values that contradict each other.
+        RulesError: a file is missing, or has an unknown key, a value of the wrong type or values that contradict each
+            other.
     """
     path = folder / RULESET_FILE
     if is_round(path):
         return load_round(folder, version)
     top = load_yaml(path)
-    if top.get("kind") == KIND:  # written in another way
+    if top.get("kind") == KIND:  # not on a line of its own
         return load_round(folder, version)
     only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures"}, str(path))
-    codes, divisions = top.get("codes"), top.get("divisions")
-    if not isinstance(codes, dict) or not codes:
+    codes, divisions = _codes(top.get("codes"), f"{path}: codes"), top.get("divisions")
+    if not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
-    for code, severity in codes.items():
-        if severity not in list(Severity):
-            raise RulesError(f"{path}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
     if not isinstance(divisions, list) or not divisions or not all(isinstance(name, str) for name in divisions):
         raise RulesError(f"{path}: 'divisions' must be a list of names")
     timing = build(Timing, top.get("timing"), f"{path}: timing")
@@ -71,7 +72,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         digest=digest.hexdigest(),
         divisions=tuple(divisions),
         timing=timing,
-        codes={str(code): str(severity) for code, severity in codes.items()},
+        codes=codes,
         benchmarks=benchmarks,
         waivers=read_waivers(top.get("waivers"), codes, f"{path}: waivers"),
         prices=load_books(folder) if (folder / PRICES_FILE).exists() else None,
@@ -81,8 +82,53 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     )
 
 
+def load_round(folder: Path, version: str) -> RuleSet:
+    """Read an MLPerf round in `folder` as a ruleset: the round and the codes in force, without `tta`'s benchmarks.
+
+    Raises:
+        RulesError: a file is missing or malformed, or has values that contradict each other.
+    """
+    raw = read_round(folder)
+    place = str(folder / RULESET_FILE)
+    codes = _codes(raw.top.get("codes"), f"{place}: codes")
+    found = parse_round(raw, version, folder)
+    digest = hashlib.sha256(repr(sorted(raw.digests.items())).encode())
+    return RuleSet(
+        version=version,
+        digest=digest.hexdigest(),
+        divisions=tuple(found.divisions),
+        timing=Timing(max_init_s=dict(found.max_init_s)),
+        codes=codes,
+        benchmarks={},
+        waivers=read_waivers(raw.top.get("waivers"), codes, f"{place}: waivers"),
+        round=found,
+    )
+
+
+def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
+    """Return the MLPerf rounds among the rulesets in `folders`, given with their names.
+
+    Raises:
+        RulesError: a file of a round is missing or malformed.
+    """
+    rounds = [(name, folder) for name, folder in folders if folder.parent.name == ROUNDS_FOLDER]
+    read = read_layers(folder for _, folder in rounds)
+    return [
+        Candidate(name, publication_date(layers.top, str(folder / RULESET_FILE)), frozenset(layers.files))
+        for (name, folder), layers in zip(rounds, read, strict=True)
+    ]
+
+
+def _codes(content: object, place: str) -> dict[str, str]:
+    codes = mapping_of(content, place)
+    for code, severity in codes.items():
+        if severity not in list(Severity):
+            raise RulesError(f"{place}: {code}: {unknown_name('severity', str(severity), list(Severity))}")
+    return {str(code): str(severity) for code, severity in codes.items()}
+
+
 def _energy_limits(content: object, place: str) -> EnergyLimits:
-    """The `energy` block; without one, the limits are those of `EnergyLimits`."""
+    """Return the limits in the `energy` block; a limit that it lacks has the default of `EnergyLimits`."""
     limits = build(EnergyLimits, content or {}, place)
     for claim in _broken_limits(limits):
         raise RulesError(f"{place}: {claim}")
@@ -90,7 +136,7 @@ def _energy_limits(content: object, place: str) -> EnergyLimits:
 
 
 def _broken_limits(limits: EnergyLimits) -> Iterator[str]:
-    """What in these limits no measurement can keep, or would let a modelled energy rank."""
+    """Yield what is wrong with limits that no measurement can meet, or that would rank a modelled energy."""
     for name in ("min_coverage", "max_estimated_share", "max_uncertainty_share"):
         if not 0 <= getattr(limits, name) <= 1:
             yield f"{name} is {getattr(limits, name):g}; it must be from 0 to 1"
@@ -104,7 +150,7 @@ def _broken_limits(limits: EnergyLimits) -> Iterator[str]:
         if name not in RANKED_CLASSES:
             yield f"the class {printable(name, 20)!r} cannot be ranked; it must be one of {', '.join(RANKED_CLASSES)}"
         elif classes.count(name) > 1:
-            yield f"the class {name!r} stands there twice"
+            yield f"the class {name!r} is listed twice"
 
 
 def _load_workload(path: Path) -> list[BenchmarkRules]:
@@ -155,7 +201,7 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
 
 
 def _constraint(content: object, place: str) -> dict[str, Any]:
-    """`{fixed: X}` and its three siblings in the shape of `Constraint`."""
+    """Return `{fixed: X}`, or one of the other three kinds, as the fields of a `Constraint`."""
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping with one of {', '.join(_CONSTRAINT_KINDS)}")
     only(content, {*_CONSTRAINT_KINDS, "default"}, place)
@@ -163,14 +209,14 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
     if len(kinds) != 1:
         raise RulesError(f"{place}: needs exactly one of {', '.join(_CONSTRAINT_KINDS)}; it has {len(kinds)}")
     if "fixed" in content and "default" in content:
-        raise RulesError(f"{place}: has a default beside 'fixed', which is the default")
+        raise RulesError(f"{place}: has a default in addition to 'fixed', which is the default")
     if "fixed" in content:
         return {"default": content["fixed"], "fixed": True}
     kind = kinds[0]
     if kind == "free" and content["free"] is not True:
-        raise RulesError(f"{place}: free is {printable(content['free'])!r}; it can only be true")
+        raise RulesError(f"{place}: free is {printable(content['free'])!r}; it must be true")
     if kind == "one_of" and not (isinstance(content["one_of"], list) and content["one_of"]):
-        raise RulesError(f"{place}: one_of must be a list with a value in it")
+        raise RulesError(f"{place}: one_of must be a list with at least one value")
     if kind == "range" and not _is_pair(content["range"]):
         raise RulesError(f"{place}: range must be a list of two numbers")
     if "default" not in content:
@@ -184,63 +230,23 @@ def _is_pair(value: object) -> bool:
 
 
 def load_prices(path: Path) -> PriceBook:
-    """The price book in a YAML file.
+    """Read the price book in a YAML file.
 
     Raises:
-        RulesError: it cannot be read, or is not a price book; see `harness.cost.price_file.read_book`.
+        RulesError: it cannot be read or is not a price book; see `harness.cost.price_file.read_book`.
     """
-    from harness.cost.price_file import read_book  # MLPerf's rounds have no prices
+    from harness.cost.price_file import read_book  # MLPerf rounds have no prices
 
     return read_book(load_yaml(path), hashlib.sha256(path.read_bytes()).hexdigest(), str(path))
 
 
 def load_books(folder: Path) -> PriceBooks:
-    """The price books of the ruleset in `folder`: `prices.yaml` and the later ones in `prices/`.
+    """Read the price books of the ruleset in `folder`: `prices.yaml` and the later ones in `prices/`.
 
     Raises:
-        RulesError: one cannot be read, or two are of one date.
+        RulesError: one cannot be read, or two have the same date.
     """
     from harness.cost.price_file import gather
 
     paths = [folder / PRICES_FILE, *sorted((folder / PRICES_FOLDER).glob("*.yaml"))]
     return gather([load_prices(path) for path in paths], str(folder))
-
-
-def load_round(folder: Path, version: str) -> RuleSet:
-    """The ruleset of a round in `folder`: a round, the codes in force, no benchmarks of ours.
-
-    Raises:
-        RulesError: a file is missing, is no such file, or says what cannot be.
-    """
-    raw = read_round(folder)
-    place = str(folder / RULESET_FILE)
-    codes = mapping_of(raw.top.get("codes"), f"{place}: codes")
-    for code, severity in codes.items():
-        if severity not in list(Severity):
-            raise RulesError(f"{place}: codes: {code}: {unknown_name('severity', str(severity), list(Severity))}")
-    found = _round(raw, version, folder)
-    digest = hashlib.sha256(repr(sorted(raw.digests.items())).encode())
-    return RuleSet(
-        version=version,
-        digest=digest.hexdigest(),
-        divisions=tuple(found.divisions),
-        timing=Timing(max_init_s=dict(found.max_init_s)),
-        codes={str(code): str(severity) for code, severity in codes.items()},
-        benchmarks={},
-        waivers=read_waivers(raw.top.get("waivers"), codes, f"{place}: waivers"),
-        round=found,
-    )
-
-
-def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
-    """Of the rulesets in `folders`, by name, the rounds of MLPerf's, with what tells them apart.
-
-    Raises:
-        RulesError: a file of a round is missing or is no such file.
-    """
-    rounds = [(name, folder) for name, folder in folders if folder.parent.name == ROUNDS_FOLDER]
-    read = read_layers(folder for _, folder in rounds)
-    return [
-        Candidate(name, _date(layers.top.get("published"), str(folder / RULESET_FILE)), frozenset(layers.files))
-        for (name, folder), layers in zip(rounds, read, strict=True)
-    ]

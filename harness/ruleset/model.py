@@ -1,4 +1,4 @@
-"""The law as data: frozen, without I/O. `harness.ruleset.load` makes these from YAML."""
+"""A ruleset as frozen types, without I/O; `harness.ruleset.load` reads it from YAML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Constraint:
     """What a closed submission may set a hyperparameter to.
 
     Exactly one of: `fixed` (this value), `one_of` (one of these), `range` (from, to, both included),
-    `free` (any value of the default's type). `default` is what a run uses when it is not told.
+    `free` (any value of the default's type). `default` is what a run uses if no value is given.
     """
 
     default: HyperparameterValue
@@ -44,7 +44,7 @@ class Constraint:
         return f"any {type(self.default).__name__}"
 
     def has_type(self, value: object) -> bool:
-        """Whether `value` is of the default's type; a whole number may stand for a fraction, never the reverse."""
+        """Whether `value` is of the default's type; a whole number may replace a fraction, never the reverse."""
         if isinstance(value, bool):
             return isinstance(self.default, bool)
         if isinstance(self.default, float):
@@ -66,12 +66,12 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time limits and habits that hold for every benchmark.
+    """Time limits and conventions that apply to every benchmark.
 
-    max_init_s: seconds from `init_start` to `init_stop`, per division.
-    max_unclaimed_fraction: share of the timed region that no phase claims; beyond it is a finding.
-    max_unclaimed_s: seconds below which the share above is not looked at (a short run has coarse edges).
-    answer_grace_s: how long the referee waits beyond `max_seconds` for a worker that is inside a block.
+    max_init_s: seconds from `init_start` to `init_stop`, by division.
+    max_unclaimed_fraction: largest share of the timed region that no phase may claim; more is a finding.
+    max_unclaimed_s: unclaimed seconds below which that share is not checked (a short run has coarse edges).
+    answer_grace_s: seconds that the referee waits beyond `max_seconds` for a worker that is inside a block.
     """
 
     max_init_s: dict[str, float]
@@ -83,9 +83,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """A finding that the rulebook's owner accepts: what, where, who, why, until when.
+    """A finding that the organiser accepts: which, where, by whom, why, until when.
 
-    `path` is a pattern over the finding's place in the tree of submissions, name by name from the submitter on (see
+    `path` is a pattern for the finding's place in the tree of submissions, name by name from the submitter on (see
     `harness.ruleset.waivers`); `until` is the last day, YYYY-MM-DD.
     """
 
@@ -98,7 +98,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceConvergence:
-    """Samples to target of the reference recipe at one global batch size, one number a seed."""
+    """Samples to target of the reference recipe at one global batch size, one number per seed."""
 
     global_batch_size: int
     samples_to_target: tuple[int, ...]
@@ -108,7 +108,7 @@ class ReferenceConvergence:
 class ReferenceRecipe:
     """How the reference is trained at one global batch size, in `num_runs` runs of seeds 0, 1, ...
 
-    hyperparameters: what differs from the defaults there, the batch size itself apart.
+    hyperparameters: those that differ from the defaults, apart from the batch size itself.
     """
 
     global_batch_size: int
@@ -122,11 +122,11 @@ class BenchmarkRules:
 
     target: quality to reach. confirm_evaluations: how many evaluations right after the first hit must
         reach it too (0 for a stable metric); the clock stops at the last of them.
-    num_runs, drop: runs in a result, and how many fastest and how many slowest of them are not averaged.
-    eval_every_samples: an evaluation after the first global batch at or past every multiple of it.
+    num_runs, drop: runs in a result, and how many of the fastest and of the slowest are not averaged.
+    eval_every_samples: an evaluation follows the first global batch at or past every multiple of it.
     max_samples, max_seconds: the budget; the first edge past either ends the run as aborted.
-    quality_range: values a quality can take at all, both ends included.
-    data_digest: SHA-256 over the prepared data; None where the organiser could not publish one.
+    quality_range: values that a quality can have at all, both ends included.
+    data_digest: SHA-256 over the prepared data; None if the organiser could not publish one.
     reference_recipes: the runs from which target and reference convergence are derived.
     """
 
@@ -156,25 +156,25 @@ class BenchmarkRules:
 
     @property
     def terms_digest(self) -> str:
-        """SHA-256 of what decides a run: all of this page but the reference's runs and the baselines.
+        """SHA-256 of the rules that decide a run: all of these but the reference runs and the baselines.
 
-        Those are measured under these very terms, so they cannot be part of them.
+        Those are measured under these terms, so they cannot be part of them.
         """
         terms = dataclasses.asdict(self)
         del terms["reference_recipes"], terms["reference_convergence"], terms["baselines"]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def broken_claims(self) -> Iterator[str]:
-        """What in these rules contradicts itself; nothing in rules that can be played by."""
+        """Yield what contradicts itself in these rules; nothing, if they can be followed."""
         low, high = self.quality_range
         for claim, holds in {
-            "target must lie in quality_range": low <= self.target <= high,
+            "target must be in quality_range": low <= self.target <= high,
             "num_runs must be more than twice drop": self.num_runs > 2 * self.drop >= 0,
             "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,
             "max_seconds must be positive": self.max_seconds > 0,
             "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,
             "confirm_evaluations must not be negative": self.confirm_evaluations >= 0,
-            "precisions must have a value in it": bool(self.precisions),
+            "precisions must have at least one value": bool(self.precisions),
         }.items():
             if not holds:
                 yield claim
@@ -189,23 +189,23 @@ class BenchmarkRules:
             if recipe.num_runs < 1:
                 yield f"reference_recipes: num_runs is {recipe.num_runs}; it must be at least 1"
             if sizes.count(recipe.global_batch_size) > 1:
-                yield f"reference_recipes: global_batch_size {recipe.global_batch_size} stands there twice"
+                yield f"reference_recipes: global_batch_size {recipe.global_batch_size} is listed twice"
             if "global_batch_size" in recipe.hyperparameters:
-                yield "reference_recipes: hyperparameters: global_batch_size stands beside them, not among them"
+                yield "reference_recipes: hyperparameters: global_batch_size belongs next to them, not among them"
             try:
                 self.resolve({**recipe.hyperparameters, "global_batch_size": recipe.global_batch_size}, "closed")
             except UsageError as error:
                 yield f"reference_recipes: {error}"
 
     def defaults(self) -> dict[str, HyperparameterValue]:
-        """The reference's hyperparameters."""
+        """Return the reference's hyperparameters."""
         return {name: constraint.default for name, constraint in self.hyperparameters.items()}
 
     def resolve(self, overrides: Mapping[str, object], division: str) -> dict[str, HyperparameterValue]:
-        """The defaults with `overrides` on top.
+        """Return the defaults with `overrides` on top.
 
         Raises:
-            UsageError: a name the rules do not know, a value of the wrong type, or, in the closed
+            UsageError: a name that the rules do not have, a value of the wrong type, or, in the closed
                 division, a value that is not permitted.
         """
         resolved = self.defaults()
@@ -229,14 +229,14 @@ class BenchmarkRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """One version of the law.
+    """One version of the rules.
 
-    digest: SHA-256 over the files of the ruleset, prices excluded (those have their own).
+    digest: SHA-256 over the files of the ruleset, prices excluded (they have their own).
     codes: check code -> severity ("error", "warning" or "note"); a code that is absent is not in force.
     benchmarks: by name, `<workload>_<suite>`.
-    prices: the price books, the current one last; None where the ruleset has none.
-    energy: what is asked of a measurement of energy. round: the round of MLPerf's that this is, instead of benchmarks.
-    allowed_signers: whose SSH keys may sign for which submitter, as ssh-keygen reads it; None where there is none.
+    prices: the price books, the current one last; None if the ruleset has none.
+    energy: the limits for energy measurements. round: the MLPerf round that this is, if it has no benchmarks.
+    allowed_signers: the SSH keys that may sign for each submitter, as ssh-keygen reads them; None if there are none.
     """
 
     version: str
@@ -253,7 +253,7 @@ class RuleSet:
     requires_signature: bool = False
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
-        """The rules of one benchmark.
+        """Return the rules of one benchmark.
 
         Raises:
             UsageError: there is no such workload, or it has no such suite.

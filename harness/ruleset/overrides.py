@@ -1,4 +1,4 @@
-"""`KEY=VALUE` arguments of a command line as names and typed values."""
+"""Parses `KEY=VALUE` arguments of a command line into names and typed values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.errors import UsageError, printable
 
 
 def parse_overrides(arguments: list[str]) -> dict[str, Any]:
-    """`KEY=VALUE` arguments as names and typed values (`1e-3` a number, `true` a truth value).
+    """Return `KEY=VALUE` arguments as names and typed values (`1e-3` is a number, `true` a truth value).
 
     Raises:
-        UsageError: an argument is not of that form, names something twice, or is in Hydra's or a flag's form.
+        UsageError: an argument is not of that form, repeats a name, or has the form of Hydra's overrides or of a flag.
     """
     overrides: dict[str, Any] = {}
     for argument in arguments:
@@ -23,14 +23,14 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
         name, equals, text = argument.partition("=")
         if argument.startswith(("+", "~")):
             plain = printable(name.lstrip("+~"))
-            raise UsageError(f"{shown!r}: keys are neither added nor removed here; write {plain}=VALUE")
+            raise UsageError(f"{shown!r}: keys cannot be added or removed; write {plain}=VALUE")
         if argument.startswith("-"):
             plain = printable(name.lstrip("-"))
             raise UsageError(f"{shown!r}: a hyperparameter is written without dashes: {plain}=VALUE")
         if not equals:
             raise UsageError(f"{shown!r}: a hyperparameter is written KEY=VALUE")
         if not name.isidentifier():
-            raise UsageError(f"{shown!r}: {printable(name)!r} is no hyperparameter's name (letters, digits and _ only)")
+            raise UsageError(f"{shown!r}: {printable(name)!r} is not a valid name (letters, digits and _ only)")
         if name in overrides:
             raise UsageError(f"{shown!r}: {name} is given twice")
         overrides[name] = _scalar(name, text)

@@ -1,7 +1,7 @@
-"""Whose SSH keys may sign for which submitter: the ruleset's `allowed_signers`, in ssh-keygen's own form.
+"""The ruleset's `allowed_signers`: the SSH keys that may sign for each submitter, in ssh-keygen's own format.
 
-Of a key on a line that ssh-keygen cannot read it says that it is not listed, and so a submitter would be told of what
-is the organiser's mistake. Every line is read when the rules are loaded.
+ssh-keygen reports a key on a line that it cannot read as not listed, which would blame a submitter for the organiser's
+mistake. So every line is checked when the rules are loaded.
 
 Source: ssh-keygen(1), "ALLOWED SIGNERS"; RFC 4253, section 6.6; OpenSSH, PROTOCOL.certkeys.
 """
@@ -16,20 +16,20 @@ from pathlib import Path
 from harness.errors import RulesError, printable, unknown_name
 
 _FLAG, _TEXT, _AFTER, _BEFORE = "cert-authority", "namespaces", "valid-after", "valid-before"
-_CERTIFICATE = "-cert-v01@openssh.com"  # has numbers among its fields
-_FIELDS = {"ssh-ed25519": 2, "ssh-rsa": 3}  # of the common ones: a key pasted twice has more
+_CERTIFICATE = "-cert-v01@openssh.com"  # some of its fields are numbers
+_FIELDS = {"ssh-ed25519": 2, "ssh-rsa": 3}  # of the common types; a key that was pasted twice has more
 _WHO = re.compile(r'(?:"([^"]+)"|([^ \t"]+))[ \t]+')
 _OPTIONS = re.compile(r'((?:"(?:\\"|[^"])*"|[^ \t"])+)[ \t]+')
 _OPTION = re.compile(r'([^=,"]*)(?:="((?:\\"|[^"])*)")?(?:,(?=.)|$)')
 _TIMES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-_FORM = "a line has the name of a submitter, options or none, the type of a key, and the key"
+_FORM = "a line has the name of a submitter, options if any, the type of a key, and the key"
 
 
 def read_signers(path: Path) -> bytes | None:
-    """The bytes of the file, every line of which ssh-keygen can read; None where there is no file.
+    """Return the bytes of the file, every line of which ssh-keygen can read; None if there is no file.
 
     Raises:
-        RulesError: it cannot read one, or nobody can read the file.
+        RulesError: the file cannot be read, or ssh-keygen could not read a line of it.
     """
     try:
         data = path.read_bytes()
@@ -48,7 +48,7 @@ def read_signers(path: Path) -> bytes | None:
 
 
 def _read(line: str) -> None:
-    """Raises ValueError, with a sentence, where ssh-keygen could not read the line."""
+    """Raise ValueError, with a sentence, if ssh-keygen could not read the line."""
     who = _WHO.match(line)
     if who is None or not (who[1] or who[2]).isprintable():
         raise ValueError(f"no submitter and key can be read from {printable(line, 60)!r}; {_FORM}")
@@ -62,7 +62,7 @@ def _read(line: str) -> None:
 
 
 def _is_key(text: str) -> bool:
-    """Whether this begins with the type of a key and a key that says it is of that type, and is whole."""
+    """Whether this begins with the type of a key and a complete key that names the same type."""
     words = re.split(r"[ \t]+", text)
     try:
         left = base64.b64decode(words[1], validate=True)
@@ -78,24 +78,24 @@ def _is_key(text: str) -> bool:
 
 
 def _read_options(text: str) -> None:
-    """Raises ValueError, with a sentence, where they are no options of an allowed signer."""
+    """Raise ValueError, with a sentence, if they are not options of an allowed signer."""
     seen: dict[str, str] = {}
     end = 0
     while end < len(text):
         option = _OPTION.match(text, end)
         if option is None:
-            raise ValueError(f'the options {printable(text, 60)!r} are not NAME or NAME="VALUE" with commas between')
+            raise ValueError(f'the options {printable(text, 60)!r} are not NAME or NAME="VALUE", separated by commas')
         name, value, end = option[1].lower(), option[2], option.end()
         if name not in (_FLAG, _TEXT, _AFTER, _BEFORE):
             raise ValueError(unknown_name("option", option[1], (_FLAG, _TEXT, _AFTER, _BEFORE)))
         if (value is None) is not (name == _FLAG):
             raise ValueError(f"the option {name} {'has no value' if name == _FLAG else 'needs a value in quotes'}")
         if name in seen:
-            raise ValueError(f"the option {name} stands there twice")
+            raise ValueError(f"the option {name} occurs twice")
         seen[name] = value or ""
     times = {name: _time(name, seen[name]) for name in (_AFTER, _BEFORE) if name in seen}
     if len(times) == 2 and times[_BEFORE] <= times[_AFTER]:
-        raise ValueError(f"{_BEFORE} is {seen[_BEFORE]}, which does not come after {_AFTER}, {seen[_AFTER]}")
+        raise ValueError(f"{_BEFORE} is {seen[_BEFORE]}, which is not after {_AFTER}, {seen[_AFTER]}")
 
 
 def _time(name: str, value: str) -> datetime:

@@ -123,7 +123,7 @@ def read_module(request: Request, ruleset: RuleSet) -> tuple[open_module.Module 
             f"unchanged; a module needs --division {OPEN}"
         )
     workload = workloads.workload(request.workload)
-    return open_module.read(request.module, workload.name, workload.parts)
+    return open_module.read_module(request.module, workload.name, workload.parts)
 
 
 def _system(request: Request) -> Mapping[str, Any]:

@@ -80,7 +80,7 @@ def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
 
 def _named(value: object) -> str:
     try:
-        module = open_module.recorded(value)
+        module = open_module.parse_module(value)
     except ValueError:
         return "a module that cannot be read from its log"
     return "no module" if module is None else f"the module {module}"

@@ -157,9 +157,9 @@ def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
     logged["module"] = None
     if module := command.get("module"):
         path = Path(module.pop("path"))
-        named = open_module.recorded(module)
+        named = open_module.parse_module(module)
         assert named is not None
-        config = dataclasses.replace(config, parts=open_module.load(path, named, workload.name, workload.parts))
+        config = dataclasses.replace(config, parts=open_module.load_module(path, named, workload.name, workload.parts))
         logged["module"] = named.record()
     return workload.open(config), logged
 

@@ -20,11 +20,10 @@ from harness.mlperf.rcp import (
     Definition,
     Point,
     acceptable_mean,
-    interpolate,
     is_acceptable,
     neighbours,
     normalisation,
-    prune,
+    reference_at,
     reference_points,
 )
 from harness.ruleset.model import ReferenceConvergence
@@ -57,7 +56,7 @@ def points_by_batch_size(
     samples: dict[int, list[int]] = {}
     for item in reference:
         samples.setdefault(item.global_batch_size, []).extend(item.samples_to_target)
-    return prune(reference_points(samples, drop, definition))
+    return reference_points(samples.items(), drop, definition)
 
 
 def judge_convergence(
@@ -69,9 +68,8 @@ def judge_convergence(
 ) -> Verdict:
     """Compares the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
 
-    The reference is the point at that batch size, or else the line between the next smaller and the next larger one,
-    which counts as twice as many values as runs were submitted. Above the largest there is none. Below the smallest,
-    that one is used: a result that is not too fast for it passes; one that is has no reference.
+    Above the largest batch size of the reference there is nothing to compare with. Below the smallest, a result that
+    is not too fast for that one passes, and one that is has no reference.
     """
     missed = sum(value is None for value in samples)
     num_submitted = len(samples) - 2 * drop
@@ -83,24 +81,24 @@ def judge_convergence(
     points = points_by_batch_size(reference, drop, definition)
     if not points:
         return _missing("there are no reference convergence points", mean)
-    low, high = neighbours(points, batch_size)
-    if high is None:
+    point, basis = reference_at(points, batch_size, len(samples))
+    if point is None:
         return _missing(
             f"batch size {batch_size} is larger than the reference's largest, {points[-1].batch_size}: "
             "reference runs at this batch size are needed",
             mean,
         )
-    if low is high:
-        return _compare(high, mean, num_submitted, f"reference at batch size {batch_size}")
-    if low is not None:
-        point = interpolate(low, high, batch_size, 2 * len(samples))
-        how = f"reference between the batch sizes {low.batch_size} and {high.batch_size}"
-        return _compare(point, mean, num_submitted, how)
-    verdict = _compare(high, mean, num_submitted, f"reference at the larger batch size {high.batch_size}")
-    if verdict.status == "pass":
+    how = f"reference at batch size {batch_size}"
+    if basis == "interpolated":
+        sizes = [neighbour.batch_size for neighbour in neighbours(points, batch_size) if neighbour is not None]
+        how = f"reference between the batch sizes {sizes[0]} and {sizes[1]}"
+    elif basis == "larger":
+        how = f"reference at the larger batch size {point.batch_size}"
+    verdict = _compare(point, mean, num_submitted, how)
+    if basis != "larger" or verdict.status == "pass":
         return verdict
     return _missing(
-        f"batch size {batch_size} is smaller than the reference's smallest, {high.batch_size}, and the result is too "
+        f"batch size {batch_size} is smaller than the reference's smallest, {point.batch_size}, and the result is too "
         "fast for that one: reference runs at this batch size are needed",
         mean,
     )

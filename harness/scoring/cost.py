@@ -13,7 +13,8 @@ from harness.cost.money import EXACT, billed_seconds, rounded
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.errors import SubmissionError, printable
 from harness.log import keys
-from harness.submission.billing import BILLING_NAME, Billing, read_billing
+from harness.submission.billing import Billing, read_billing
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import Result
 
 

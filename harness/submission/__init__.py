@@ -1,1 +1,1 @@
-"""What is handed in, as it is on disk."""
+"""Submissions on disk: what a submitter hands in, and how it is read, signed and packed."""

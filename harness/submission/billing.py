@@ -1,12 +1,12 @@
-"""What a submitter declares that a result took of machines, and what that costs by the organiser's book. Pure.
+"""The machine time and other resources that a submitter declares for a result, in `billing.yaml`.
 
-A result's folder may have a `billing.yaml`. It is a claim, read strictly and shown as declared; it ranks nothing:
+The file is optional. It is a claim, read strictly and shown as declared; no ranking uses it:
 
-    purchase: spot                # as it was bought; on_demand where nothing is said
+    purchase: spot                # on_demand if not given
     interruptions: 2              # of spot machines
-    attempts:                     # every time a node was held for this result, failed attempts too; UTC
+    attempts:                     # every time a node was held for this result, including failed attempts; UTC
       - {node: n0, provisioned: 2026-11-20T10:00:00Z, released: 2026-11-20T11:30:05Z}
-    storage:                      # optional; prices by id, never typed
+    storage:                      # optional; prices are ids, never amounts
       - {price: aws/gp3/us-east-1/on_demand, gb_hours: 120}
     egress:
       - {price: aws/internet/us-east-1/on_demand, gb: 3.5}
@@ -28,7 +28,6 @@ from harness.base.files import small_file
 from harness.cost.price_book import PURCHASES
 from harness.errors import SubmissionError, printable, unknown_name
 
-BILLING_NAME = "billing.yaml"
 MAX_ATTEMPTS = 10_000
 _KEYS = ("purchase", "interruptions", "attempts", "storage", "egress", "notes")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z", re.ASCII)
@@ -38,7 +37,7 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One node, from the moment it was provided to the moment it was given back."""
+    """One node, from provisioning to release."""
 
     node: str
     provisioned: datetime
@@ -51,7 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something beside the nodes that was used. unit: "gb-h" of storage or "gb" of traffic. price: an id."""
+    """Something used besides the nodes. unit: "gb-h" of storage or "gb" of traffic. price: an id."""
 
     unit: str
     price: str
@@ -60,7 +59,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Billing:
-    """What is declared. interruptions: None where nothing is said."""
+    """A declaration. interruptions: None if not declared."""
 
     purchase: str
     interruptions: int | None
@@ -70,10 +69,10 @@ class Billing:
 
 
 def read_billing(path: Path) -> Billing:
-    """The declaration in a file.
+    """Return the declaration in a file.
 
     Raises:
-        SubmissionError: it cannot be read, or something in it is not of the form above; names place and value.
+        SubmissionError: it cannot be read, or does not have the form above; the message names place and value.
     """
     from harness.base import strict_yaml  # PyYAML takes a while
 
@@ -82,7 +81,7 @@ def read_billing(path: Path) -> Billing:
     except ValueError as error:
         raise SubmissionError(f"{path}: not YAML: {printable(str(error).splitlines()[0])}") from None
     if not isinstance(record, dict):
-        raise SubmissionError(f"{path}: must be a mapping with 'attempts' in it")
+        raise SubmissionError(f"{path}: must be a mapping that has 'attempts'")
     _refuse_unknown(record, _KEYS, str(path))
     purchase = _text(record, "purchase", str(path), "on_demand")
     if purchase not in PURCHASES:
@@ -108,7 +107,7 @@ def _shown(instant: datetime) -> str:
 def _refuse_unknown(record: Mapping[Any, Any], known: tuple[str, ...], place: str) -> None:
     for name in record:
         if name not in known:
-            shown = unknown_name("key", name, known) if isinstance(name, str) else "a key that is no word"
+            shown = unknown_name("key", name, known) if isinstance(name, str) else "a key that is not a word"
             raise SubmissionError(f"{place}: {shown}")
 
 
@@ -169,7 +168,7 @@ def _interruptions(record: Mapping[str, Any], purchase: str, path: Path) -> int 
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise SubmissionError(f"{path}: interruptions is {printable(text, 60)!r}; it must be a whole number from 0 up")
     if purchase != "spot":
-        raise SubmissionError(f"{path}: interruptions are of spot machines; purchase is {purchase!r}")
+        raise SubmissionError(f"{path}: only spot machines have interruptions; purchase is {purchase!r}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The small files of a submission: claim and manifest, and how files are read that somebody sends."""
+"""What a submitter claims: the small files of a submission, `submission.yaml`, the manifest and `scaling.json`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.base import strict_json
 from harness.base.files import small_file
+from harness.base.values import is_number
 from harness.errors import SubmissionError, printable
+from harness.submission.layout import MANIFEST_NAME, SIGNATURE_NAME
 
-CLAIM_NAME = "submission.yaml"
-MANIFEST_NAME = "MANIFEST.sha256"
-SIGNATURE_NAME = f"{MANIFEST_NAME}.sig"
-_MAX_CLAIM_BYTES = 1 << 16  # nine lines; a megabyte of YAML takes eight seconds
-_MAX_FAULTS = 100  # of one manifest; a file of a megabyte could have half a million
+FACTOR_NAME = "scaling_factor"  # in scaling.json
+_MAX_CLAIM_BYTES = 1 << 16  # it has nine lines; a megabyte of YAML takes eight seconds
+_MAX_FAULTS = 100  # of one manifest; a megabyte could have half a million
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a submitter says of a result: `submission.yaml`."""
+    """What a submitter claims about a result in `submission.yaml`."""
 
     submitter: str
     system: str
@@ -34,7 +35,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One thing below a result's folder. sha256 is None for what is no regular file; `kind` says what it is."""
+    """One entry below a result's folder. sha256 is None unless it is a regular file; `kind` says what it is."""
 
     kind: str  # "file", "link", "other", or "folder" for one that cannot be listed
     num_bytes: int
@@ -51,7 +52,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A manifest and the signature over it, as bytes; None for what is not there. why: the signature cannot be read."""
+    """A manifest and the signature over it, as bytes; None if absent. why: why the signature cannot be read."""
 
     manifest: bytes | None = None
     signature: bytes | None = None
@@ -59,9 +60,9 @@ class Envelope:
 
 
 def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
-    """The claim in `path`: flat `name: value` lines, parsed as safe YAML with every value a text.
+    """Return the claim in `path`: flat `name: value` lines, parsed as safe YAML with every value a text.
 
-    What is wrong with it goes into `unreadable`.
+    Problems are added to `unreadable`.
     """
     from harness.base import strict_yaml  # PyYAML takes a while
 
@@ -78,7 +79,7 @@ def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
     problems += [f"{name!r} is missing" for name in sorted(names - {"notes"} - set(record))]
     problems += [f"{printable(name)!r} is not a text" for name, value in record.items() if not isinstance(value, str)]
     if len(problems) > 10:
-        problems = [*problems[:10], f"and {len(problems) - 10:,} more of the kind"]
+        problems = [*problems[:10], f"and {len(problems) - 10:,} more problems"]
     if problems:
         unreadable.append(Unreadable(path, "; ".join(problems)))
         return None
@@ -86,16 +87,16 @@ def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
 
 
 def read_manifest(path: Path, unreadable: list[Unreadable]) -> tuple[dict[str, str] | None, dict[str, int]]:
-    """`<sha256>  <path>` lines, as sha256sum writes them: digests by path, and the lines they stand on.
+    """Return the digests of a manifest by path, and the line of each; the lines are as sha256sum writes them.
 
-    None where there is no manifest; what is wrong with it goes into `unreadable`.
+    None if there is no manifest; problems are added to `unreadable`.
     """
     if not path.is_symlink() and not path.exists():
         return None, {}
     try:
         text = small_file(path).decode("utf-8")
     except (SubmissionError, UnicodeDecodeError) as error:
-        unreadable.append(Unreadable(path, f"no manifest can be read from it: {printable(error)}"))
+        unreadable.append(Unreadable(path, f"is not a readable manifest: {printable(error)}"))
         return None, {}
     listed: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -103,7 +104,7 @@ def read_manifest(path: Path, unreadable: list[Unreadable]) -> tuple[dict[str, s
     for number, line in enumerate(text.splitlines(), 1):
         match = re.fullmatch(r"([0-9a-f]{64})  (\S.*)", line)
         if match is None or match.group(2) in listed:
-            why = "not `<sha256>  <path>`" if match is None else f"{printable(match.group(2))!r} stands twice"
+            why = "not `<sha256>  <path>`" if match is None else f"{printable(match.group(2))!r} is listed twice"
             num_faults += 1
             if num_faults <= _MAX_FAULTS:
                 unreadable.append(Unreadable(path, f"line {number}: {why}"))
@@ -111,12 +112,12 @@ def read_manifest(path: Path, unreadable: list[Unreadable]) -> tuple[dict[str, s
         listed[match.group(2)] = match.group(1)
         lines[match.group(2)] = number
     if num_faults > _MAX_FAULTS:
-        unreadable.append(Unreadable(path, f"and {num_faults - _MAX_FAULTS:,} more lines that are none"))
+        unreadable.append(Unreadable(path, f"and {num_faults - _MAX_FAULTS:,} more such lines"))
     return listed, lines
 
 
 def read_envelope(folder: Path, files: Mapping[str, FileEntry]) -> Envelope:
-    """The manifest and the signature in `folder`, of those `files` that are there."""
+    """Return the manifest and the signature in `folder`, which contains `files`."""
     if SIGNATURE_NAME not in files:
         return Envelope()
     try:
@@ -130,6 +131,26 @@ def read_envelope(folder: Path, files: Mapping[str, FileEntry]) -> Envelope:
 
 
 def manifest_text(files: Mapping[str, FileEntry]) -> str:
-    """A manifest over `files`, sorted by path; the manifest and its signature are not in it."""
-    beside = (MANIFEST_NAME, SIGNATURE_NAME)
-    return "".join(f"{entry.sha256}  {name}\n" for name, entry in sorted(files.items()) if name not in beside)
+    """Return a manifest over `files`, sorted by path; it lists neither itself nor its signature."""
+    excluded = (MANIFEST_NAME, SIGNATURE_NAME)
+    return "".join(f"{entry.sha256}  {name}\n" for name, entry in sorted(files.items()) if name not in excluded)
+
+
+def claimed_factor(path: Path) -> tuple[float | None, str]:
+    """Return the factor that a scaling.json claims; None, and why, if it has none."""
+    try:
+        record = strict_json.loads(small_file(path))
+    except (SubmissionError, ValueError) as error:
+        return None, printable(error)
+    factor = record.get(FACTOR_NAME) if isinstance(record, dict) else None
+    if not is_number(factor):
+        return None, f"{FACTOR_NAME} is not a number"
+    return float(factor), ""
+
+
+def excerpt(path: Path) -> str:
+    """Return as much of a small file as fits into a message."""
+    try:
+        return printable(small_file(path).decode("utf-8", "replace").strip(), 60) or "empty"
+    except SubmissionError:
+        return "not readable"

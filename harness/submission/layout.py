@@ -1,7 +1,12 @@
-"""Where a result of MLPerf's lies, and what its folder may hold besides logs. Reads; never writes.
+"""Names and places of the files of a submission: `tta`'s tree and MLPerf's. Lists nothing, reads nothing.
 
-<submitter>/systems/<system>.json
-<submitter>/results/<system>/<benchmark>/result_<anything>.txt, scaling.json, power/result_<anything>/node_<k>.txt
+    <submitter>/systems/<system>.json
+    <submitter>/results/<system>/<benchmark>/result_<k>.txt, submission.yaml, MANIFEST.sha256, billing.yaml,
+                                             scaling.json, power/result_<k>/node_<i>.txt
+    <submitter>/benchmarks/<benchmark>/<module>.py
+
+MLPerf permits result_<anything>.txt; `tta` writes result_<k>.txt. The names of power logs are in
+`harness.log.power_files`.
 """
 
 from __future__ import annotations
@@ -10,71 +15,48 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.base import strict_json
-from harness.base.files import small_file
-from harness.base.values import is_number
-from harness.errors import SubmissionError, printable
+RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"
+CLAIM_NAME = "submission.yaml"
+MANIFEST_NAME = "MANIFEST.sha256"
+SIGNATURE_NAME = f"{MANIFEST_NAME}.sig"
+BILLING_NAME = "billing.yaml"
+# In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
+SYSTEM_NAME, CODE_NAME = "system.json", "code"
+# What MLCommons' programs obey where they find it in a submission: claims of the submitter's.
+SCALING_NAME, PARAMETERS_NAME = "scaling.json", "package_checker_params"
 
-SYSTEM_NAME = "system.json"
-CODE_NAME = "code"  # the folder of the module, in a result that nobody has claimed yet
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # directly in the result's folder; a deeper file is not a log
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
+MODULE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
 
 
-LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # beside each other: what lies deeper is no log, whatever its name
-NUMBERED_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
-RESULTS, SYSTEMS = "results", "systems"
-# What MLCommons' programs obey where it lies in a submission: a claim of the submitter's.
-SCALING_NAME, FACTOR_NAME = "scaling.json", "scaling_factor"
-PARAMETERS_NAME = "package_checker_params"
-
-
-def is_place(folder: Path) -> bool:
-    """Whether a result of MLPerf's would lie here: results/<system>/<benchmark>."""
+def is_result_place(folder: Path) -> bool:
+    """Whether `folder` is where MLPerf has a result: results/<system>/<benchmark>."""
     return folder.absolute().parts[-3:-2] == (RESULTS,)
 
 
-def is_bare(folder: Path, names: Iterable[str]) -> bool:
-    """Whether this is a result without any log: in its place, below a submitter that describes systems.
+def is_result_without_logs(folder: Path, names: Iterable[str]) -> bool:
+    """Whether a folder with these files is a result without logs: in its place, below a submitter with systems/.
 
-    Whoever takes all logs away must not take the result away with them.
+    Removing all logs must not make the result disappear.
     """
     place = folder.absolute()
-    return is_place(folder) and not log_names(names) and (place.parents[2] / SYSTEMS).is_dir()
+    return is_result_place(folder) and not log_names(names) and (place.parents[2] / SYSTEMS).is_dir()
 
 
 def system_file(folder: Path) -> Path | None:
-    """The description of the system whose result lies in `folder`; None where no result of MLPerf's would lie there."""
-    if not is_place(folder):
+    """Return the path of the system description for the result in `folder`; None if it is not in MLPerf's place."""
+    if not is_result_place(folder):
         return None
     place = folder.absolute()
     return place.parents[2] / SYSTEMS / f"{place.parent.name}.json"
 
 
 def log_names(names: Iterable[str]) -> list[str]:
-    """The logs of runs among `names`, as MLPerf permits them, in the order a person would give them."""
-    return sorted((name for name in names if LOG_PATTERN.fullmatch(name)), key=_in_order)
+    """Return the run logs among `names`, as MLPerf permits them, in natural order: result_2 before result_10."""
+    return sorted((name for name in names if LOG_PATTERN.fullmatch(name)), key=_natural_order)
 
 
-def _in_order(name: str) -> tuple[tuple[int, str], ...]:
+def _natural_order(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split("([0-9]+)", name))
-
-
-def claimed_factor(path: Path) -> tuple[float | None, str]:
-    """The factor that a scaling.json claims; None, and why, where it says none."""
-    try:
-        record = strict_json.loads(small_file(path))
-    except (SubmissionError, ValueError) as error:
-        return None, printable(error)
-    factor = record.get(FACTOR_NAME) if isinstance(record, dict) else None
-    if not is_number(factor):
-        return None, f"it has no number {FACTOR_NAME}"
-    return float(factor), ""
-
-
-def first_words(path: Path) -> str:
-    """What a small file says, as far as it fits into a message."""
-    try:
-        return printable(small_file(path).decode("utf-8", "replace").strip(), 60) or "empty"
-    except SubmissionError:
-        return "not readable"

@@ -1,8 +1,8 @@
-"""A module of the open division: one Python file whose functions stand in the place of a workload's parts.
+"""A module of the open division: one Python file whose functions replace parts of a workload.
 
-The referee's side reads its text (`read`) and never imports it; the worker verifies its digest and imports it
-(`load`). It runs in the worker's process and can reach more than its parts, which is why it is kept with the
-result and named with its digest in every log: for a person to read. Standard library only.
+The referee reads its text (`read_module`) and never imports it; the worker verifies its digest and imports it
+(`load_module`). It runs in the worker's process and can reach more than the parts it replaces. Therefore it is kept
+with the result, and every log has its name and digest, so that a person can read it. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, printable, unknown_name
+from harness.submission.layout import MODULE_PATTERN
 
-NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
 MAX_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -31,22 +31,22 @@ _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module as the log names it. name: of the file. parts: what it replaces, sorted."""
+    """A module as the log names it. name: of the file. parts: those that it replaces, sorted."""
 
     name: str
     sha256: str
     parts: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        """`module` in a run's configuration."""
+        """Return the value of `module` in a run's configuration."""
         return {"name": self.name, "sha256": self.sha256, "parts": list(self.parts)}
 
     def __str__(self) -> str:
         return f"{self.name} ({self.sha256[:12]}…)"
 
 
-def recorded(value: object) -> Module | None:
-    """The module that a log's `tta_config` has as `module`; None where that is null or absent.
+def parse_module(value: object) -> Module | None:
+    """Return the `module` of a log's `tta_config`; None if that is null or absent.
 
     Raises:
         ValueError: it is neither null nor a module's name, digest and parts.
@@ -56,33 +56,33 @@ def recorded(value: object) -> Module | None:
     if not isinstance(value, dict) or set(value) != {"name", "sha256", "parts"}:
         raise ValueError("it must be null, or have name, sha256 and parts")
     name, digest, parts = value["name"], value["sha256"], value["parts"]
-    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
-        raise ValueError(f"{printable(name, 80)!r} is no name of a Python file")
+    if not isinstance(name, str) or not MODULE_PATTERN.fullmatch(name):
+        raise ValueError(f"{printable(name, 80)!r} is not the name of a Python file")
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-        raise ValueError("its sha256 is no SHA-256")
+        raise ValueError("its sha256 is not a SHA-256")
     if not isinstance(parts, list) or not parts or not all(isinstance(part, str) for part in parts):
-        raise ValueError("its parts are no list of names with a name in it")
+        raise ValueError("its parts are not a list of at least one name")
     return Module(name, digest, tuple(parts))
 
 
-def read(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes]:
-    """The module in the file at `path`, and its text; nothing of it is run.
+def read_module(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes]:
+    """Return the module in the file at `path`, and its text; none of it is executed.
 
     parts: the names that a module may define for `workload`.
 
     Raises:
-        UsageError: it cannot be read, is not Python, defines none of the parts, or a public function besides them.
+        UsageError: it cannot be read, is not Python, defines none of the parts, or another public function.
     """
     if not parts:
-        raise UsageError(f"{workload}: has no part that a module could replace")
+        raise UsageError(f"{workload}: has no parts that a module could replace")
     shown = printable(path)
-    if not NAME_PATTERN.fullmatch(path.name):
-        raise UsageError(f"{shown}: a module's file is called like a Python name, at most 64 letters, and ends in .py")
+    if not MODULE_PATTERN.fullmatch(path.name):
+        raise UsageError(f"{shown}: the file's name must be a Python name of at most 64 characters and end in .py")
     data = _bytes(path)
-    if (nul := data.find(b"\0")) >= 0:  # Python before 3.11.4 does not say on which line
+    if (nul := data.find(b"\0")) >= 0:  # Python before 3.11.4 does not report the line
         raise UsageError(f"{shown}, line {data.count(10, 0, nul) + 1}: not Python: null bytes")
     try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a text of theirs is no concern of ours
+        with warnings.catch_warnings(action="ignore"):  # such as those about odd escapes
             bound = list(_bound(ast.parse(data, str(path))))
     except SyntaxError as error:
         raise UsageError(f"{shown}, line {error.lineno or 1}: not Python: {printable(error.msg)}") from None
@@ -99,11 +99,11 @@ def read(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes
     return Module(path.name, hashlib.sha256(data).hexdigest(), tuple(sorted(found))), data
 
 
-def load(path: Path, module: Module, workload: str, parts: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    """Imports the file at `path`, if it is `module`, and returns what stands in the place of which part.
+def load_module(path: Path, module: Module, workload: str, parts: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """Import the file at `path`, if it is `module`, and return what replaces each part.
 
     Raises:
-        UsageError: it is another file, cannot be imported, or defines other things than its text says.
+        UsageError: it is another file, cannot be imported, or does not define what its text says.
     """
     data = _bytes(path)
     shown = printable(path.name)
@@ -113,12 +113,11 @@ def load(path: Path, module: Module, workload: str, parts: Sequence[str]) -> dic
     imported.__file__ = str(path)
     sys.modules[imported.__name__] = imported  # dataclasses and pickle look there
     try:
-        # Not through importlib's loader, which would read the file a second time, unverified, and would leave a
-        # `__pycache__` in the result.
+        # importlib's loader would read the file again, unverified, and leave a `__pycache__` in the result.
         with warnings.catch_warnings(action="ignore"):
             code = compile(data, str(path), "exec", dont_inherit=True)
-        exec(code, imported.__dict__)  # noqa: S102  (what it is for)
-    # Somebody else's code: whatever it raises while it is imported, a sys.exit() too, means that it cannot be used.
+        exec(code, imported.__dict__)  # noqa: S102  (its purpose)
+    # The code is a submitter's: whatever it raises on import, sys.exit() included, means that it cannot be used.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         raise UsageError(f"{shown}{_line(error, path)}: cannot be imported: {_words(error)}") from None
     for name, value in vars(imported).items():
@@ -128,12 +127,12 @@ def load(path: Path, module: Module, workload: str, parts: Sequence[str]) -> dic
     found = {name: vars(imported)[name] for name in sorted(parts) if name in vars(imported)}
     if tuple(found) != module.parts:
         raise UsageError(
-            f"{shown}: has the parts {', '.join(found) or 'none'} when imported, but {', '.join(module.parts)} by its "
-            "text; bind each by its name at the top of the file"
+            f"{shown}: has the parts {', '.join(found) or 'none'} when imported, but {', '.join(module.parts)} in its "
+            "text; define each by its name at the top level of the file"
         )
     for name, value in found.items():
         if not callable(value):
-            raise UsageError(f"{shown}: {name!r} is of type {type(value).__name__}, and cannot be called")
+            raise UsageError(f"{shown}: {name!r} is of type {type(value).__name__}, which cannot be called")
     return found
 
 
@@ -151,9 +150,9 @@ def _bytes(path: Path) -> bytes:
 
 
 def _bound(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
-    """Every name that the top of the file binds, its line, and whether a function is defined under it.
+    """Yield every name that the file binds at its top level, its line, and whether it is a function's definition.
 
-    What stands in an `if`, `try`, `with` or loop counts; what stands in a function or class does not.
+    Names in an `if`, `try`, `with` or loop count; names in a function or class do not.
     """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
@@ -169,11 +168,11 @@ def _bound(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
 
 
 def _unknown(workload: str, name: str, parts: Sequence[str]) -> str:
-    return f"{unknown_name(f'part of {workload}', name, parts)} (the name of a helper begins with _)"
+    return f"{unknown_name(f'part of {workload}', name, parts)} (names of helpers must begin with _)"
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """The module's own line on which it happened, if any."""
+    """Return the line of the module where the error occurred, if any."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -1,4 +1,4 @@
-"""Puts a result together as a submission and places it in a leaderboard's tree: whole, once, never over another."""
+"""Packs a result as a submission and adds it to a leaderboard's tree: atomically, and never over another result."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ import yaml
 from harness.base.files import sha256_of, small_file
 from harness.errors import OutputError, SubmissionError, UsageError, printable
 from harness.log.power_files import POWER_PATTERN
-from harness.submission.billing import BILLING_NAME
-from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, Claim, FileEntry, manifest_text
-from harness.submission.layout import NAME_PATTERN
+from harness.submission.claim import Claim, FileEntry, manifest_text
+from harness.submission.layout import (
+    BENCHMARKS,
+    BILLING_NAME,
+    CLAIM_NAME,
+    MANIFEST_NAME,
+    NAME_PATTERN,
+    RESULTS,
+    SYSTEMS,
+)
 from harness.submission.result import Result
 
-STAGING_PREFIX = ".tta-staging-"  # find_results passes over folders whose names begin with a dot
+STAGING_PREFIX = ".tta-staging-"  # find_results skips folders whose names begin with a dot
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PackPaths:
     """Where the parts of a submission go, relative to the tree."""
 
     result: Path
@@ -34,37 +41,38 @@ class Places:
     code: Path
 
 
-def places(claim: Claim) -> Places:
-    """<submitter>/results/<system>/<benchmark>, systems/<system>.json and benchmarks/<benchmark> beside it.
+def pack_paths(claim: Claim) -> PackPaths:
+    """Return the places of the result, the system description and the module in the submitter's folder.
 
     Raises:
-        UsageError: a name in the claim cannot be a folder's name.
+        UsageError: a name in the claim cannot be the name of a folder.
     """
     for what, name in (("submitter", claim.submitter), ("system", claim.system), ("benchmark", claim.benchmark)):
         if not NAME_PATTERN.fullmatch(name):
             raise UsageError(
-                f"the {what} is called {printable(name)!r}; as a folder's name it may have letters, digits and . _ + - "
-                f"only, at most 100, and begin with a letter or digit"
+                f"the {what} is called {printable(name)!r}; the name of a folder may have at most 100 characters, only "
+                f"letters, digits and . _ + -, and must begin with a letter or digit"
             )
     submitter = Path(claim.submitter)
-    return Places(
-        submitter / "results" / claim.system / claim.benchmark,
-        submitter / "systems" / f"{claim.system}.json",
-        submitter / "benchmarks" / claim.benchmark,
+    return PackPaths(
+        submitter / RESULTS / claim.system / claim.benchmark,
+        submitter / SYSTEMS / f"{claim.system}.json",
+        submitter / BENCHMARKS / claim.benchmark,
     )
 
 
 @contextmanager
-def staged(tree: Path, result: Result, claim: Claim) -> Iterator[Path]:
-    """The submission in a staging folder inside `tree`, laid out as in the tree itself; removed at the end.
+def packed(tree: Path, result: Result, claim: Claim) -> Iterator[Path]:
+    """Yield a staging folder inside `tree` with the submission, laid out as in the tree itself; removed at the end.
 
-    Inside the tree, because a rename is atomic only within one file system.
+    It is inside the tree because a rename is atomic only within one file system.
 
     Raises:
-        OutputError: the tree is no folder, or cannot be written. SubmissionError: a file vanished meanwhile.
+        OutputError: the tree is not a folder or cannot be written. SubmissionError: a file has changed since it was
+            read.
     """
     if not tree.is_dir():
-        raise OutputError(f"{tree}: is not a folder; make it first, it will be a leaderboard's tree")
+        raise OutputError(f"{tree}: is not a folder; create it first, it will be a leaderboard's tree")
     try:
         staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=tree))
     except OSError as error:
@@ -73,14 +81,14 @@ def staged(tree: Path, result: Result, claim: Claim) -> Iterator[Path]:
         _fill(staging, result, claim)
         yield staging
     except OSError as error:
-        raise OutputError(f"{error.filename or staging}: {error.strerror}; nothing was placed") from None
+        raise OutputError(f"{error.filename or staging}: {error.strerror}; nothing was submitted") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def _fill(staging: Path, result: Result, claim: Claim) -> None:
-    where = places(claim)
-    folder = staging / where.result
+    paths = pack_paths(claim)
+    folder = staging / paths.result
     folder.mkdir(parents=True)
     files: dict[str, FileEntry] = {}
     for log in result.runs:
@@ -94,20 +102,20 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
         (folder / BILLING_NAME).write_bytes(small_file(result.path / BILLING_NAME))
         files[BILLING_NAME] = FileEntry("file", 0, sha256_of(folder / BILLING_NAME))
     assert result.system_path is not None
-    system = staging / where.system
+    system = staging / paths.system
     system.parent.mkdir(parents=True)
     shutil.copyfile(result.system_path, system)
     for name, entry in result.code.items():
-        if entry.kind == "file" and result.code_path is not None:  # what is no file stays behind, and is a finding
-            (staging / where.code).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(result.code_path / name, staging / where.code / name)
+        if entry.kind == "file" and result.code_path is not None:  # anything else is left out, and is a finding
+            (staging / paths.code).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(result.code_path / name, staging / paths.code / name)
     (folder / CLAIM_NAME).write_text(yaml.safe_dump(asdict(claim), sort_keys=False, allow_unicode=True))
     files[CLAIM_NAME] = FileEntry("file", 0, sha256_of(folder / CLAIM_NAME))
     (folder / MANIFEST_NAME).write_text(manifest_text(files))
 
 
 def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
-    """Copies the power logs of the runs and of the idle baseline; what is no file stays behind."""
+    """Copy the power logs of the runs and of the idle baseline, but only regular files."""
     runs = {log.path.stem for log in result.runs}
     for name, entry in result.files.items():
         match = POWER_PATTERN.fullmatch(name)
@@ -120,73 +128,71 @@ def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> No
         files[name] = entry
 
 
-def refuse_second(tree: Path, claim: Claim) -> None:
-    """Raises OutputError where a result lies in the place of the claim already."""
-    target = tree / places(claim).result
+def refuse_existing(tree: Path, claim: Claim) -> None:
+    """Raise OutputError if the tree has a result in the claim's place already."""
+    target = tree / pack_paths(claim).result
     if target.exists() or target.is_symlink():
-        raise _second(target)
+        raise _exists(target)
 
 
-def _second(target: Path) -> OutputError:
+def _exists(target: Path) -> OutputError:
     return OutputError(
-        f"{target}: a result is there already; a submission never replaces another "
+        f"{target}: there is a result already; a submission never replaces another "
         f"(describe the system under another name, or have the organiser remove the old one)"
     )
 
 
-def place(tree: Path, staging: Path, claim: Claim) -> Path:
-    """Moves what was staged to its place in the tree and returns that place.
+def add_to_tree(tree: Path, staging: Path, claim: Claim) -> Path:
+    """Move a packed submission to its place in the tree, and return that place.
 
     Raises:
-        OutputError: a result is there already, or another system description or module of the same name.
+        OutputError: there is a result already, or another system description or module of the same name.
     """
-    where = places(claim)
-    target = tree / where.result
-    beside = [where.system, *sorted(path.relative_to(staging) for path in (staging / where.code).glob("*.py"))]
+    paths = pack_paths(claim)
+    target = tree / paths.result
+    shared = [paths.system, *sorted(path.relative_to(staging) for path in (staging / paths.code).glob("*.py"))]
     _sync(staging)
     try:
-        refuse_second(tree, claim)
+        refuse_existing(tree, claim)
         target.parent.mkdir(parents=True, exist_ok=True)
-        placed: list[Path] = []
+        added: list[Path] = []
         try:
-            for part in beside:
+            for part in shared:
                 (tree / part).parent.mkdir(parents=True, exist_ok=True)
-                if _place_beside(staging / part, tree / part):
-                    placed.append(part)
-            (staging / where.result).rename(target)  # fails if somebody was faster: their folder is not empty
+                if _link_shared(staging / part, tree / part):
+                    added.append(part)
+            (staging / paths.result).rename(target)  # fails if another submission was faster: its folder is not empty
         except (OSError, OutputError):
-            # Who was faster relies on what we placed for both: the description of the system, or the module.
-            users = {where.system: f"{claim.system}/*"}
-            for part in placed:
-                if not any((tree / where.result.parents[1]).glob(users.get(part, f"*/{claim.benchmark}"))):
+            # The faster one may rely on the system description or the module that was added here for both.
+            users = {paths.system: f"{claim.system}/*"}
+            for part in added:
+                if not any((tree / paths.result.parents[1]).glob(users.get(part, f"*/{claim.benchmark}"))):
                     (tree / part).unlink()
             raise
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise _second(target) from None
-        raise OutputError(f"{error.filename or target}: {error.strerror}; nothing was placed") from None
+            raise _exists(target) from None
+        raise OutputError(f"{error.filename or target}: {error.strerror}; nothing was submitted") from None
     return target
 
 
-def _place_beside(staged_file: Path, target: Path) -> bool:
-    """Links a system description or a module to its place; False if the same is there already."""
+def _link_shared(staged_file: Path, target: Path) -> bool:
+    """Link a system description or a module to its place; return False if the same file is there already."""
     try:
         os.link(staged_file, target)
     except FileExistsError:
         if target.is_symlink() or sha256_of(target) != sha256_of(staged_file):
             if target.suffix == ".py":
-                raise OutputError(
-                    f"{target}: another module of that name is there; name this one differently"
-                ) from None
+                raise OutputError(f"{target}: there is another module of that name; rename this one") from None
             raise OutputError(
-                f"{target}: another description of a system of that name is there; name this system differently"
+                f"{target}: there is another description of a system of that name; rename this system"
             ) from None
         return False
     return True
 
 
 def _sync(folder: Path) -> None:
-    """Brings the files to the disk before they become visible."""
+    """Flush the files to disk before they become visible."""
     for path in folder.rglob("*"):
         if path.is_file():
             fd = os.open(path, os.O_RDONLY)

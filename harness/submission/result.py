@@ -1,12 +1,12 @@
-"""A result on disk, as it is: logs, system description, claim and manifest. Reads; never repairs.
+"""A result on disk: logs, system description, claim and manifest, as they are. Reads; never repairs.
 
     <tree>/<submitter>/systems/<system>.json
     <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., submission.yaml, MANIFEST.sha256
                                                     power/result_0/node_0.txt ..., power/idle/node_0.txt
     <tree>/<submitter>/benchmarks/<benchmark>/<module>.py      in the open division
 
-`tta run` leaves a folder with result_<k>.txt, system.json and, with a module, code/<module>.py, which is a result that
-nobody has claimed yet.
+`tta run` leaves a folder with result_<k>.txt, system.json and, with a module, code/<module>.py: a result that has not
+been submitted yet.
 """
 
 from __future__ import annotations
@@ -19,42 +19,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.base import files as base_files
 from harness.base import strict_json
-from harness.base.files import MAX_SMALL_FILE_BYTES, sha256_of, small_file
+from harness.base.files import MAX_SMALL_FILE_BYTES, sha256_of, small_file, walk
 from harness.errors import LogError, SubmissionError, printable
 from harness.log import keys, power_files, run_log
 from harness.log.run_log import RunLog
-from harness.submission import layout
-from harness.submission import module as open_module
-from harness.submission.claim import (
+from harness.submission.claim import Claim, Envelope, FileEntry, Unreadable, read_claim, read_envelope, read_manifest
+from harness.submission.layout import (
+    BENCHMARKS,
     CLAIM_NAME,
+    CODE_NAME,
+    LOG_PATTERN,
     MANIFEST_NAME,
-    Claim,
-    Envelope,
-    FileEntry,
-    Unreadable,
-    read_claim,
-    read_envelope,
-    read_manifest,
+    NAME_PATTERN,
+    RESULT_PATTERN,
+    RESULTS,
+    SYSTEM_NAME,
+    SYSTEMS,
+    is_result_place,
+    is_result_without_logs,
+    log_names,
+    system_file,
 )
-from harness.submission.layout import CODE_NAME, NAME_PATTERN, RESULT_PATTERN, SYSTEM_NAME
+from harness.submission.module import Module, parse_module
 
 MAX_FILES = 10_000
 MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
-MAX_RESULT_BYTES = 64 << 30  # a file with holes in it can claim to have millions of gigabytes, and all are read
+MAX_RESULT_BYTES = 64 << 30  # a sparse file can have millions of gigabytes, and all of them would be read
+_NOT_A_FILE = {"link": "is a symbolic link", "other": "is a pipe, socket or device", "folder": "cannot be listed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The runs of one benchmark on one system, and what is said of them.
+    """The runs of one benchmark on one system, and what is claimed about them.
 
     kind: "log" (a single log was named), "result" (a folder of runs), "submission" (it has a claim or a manifest).
     runs: the logs that could be read, by number. unreadable: the parts that could not.
-    system: the system description as JSON; None where there is none. manifest: path -> SHA-256 as listed.
-    files: what is really there, by path relative to `path`; empty for a single log.
-    num_nodes: as the system description says; None where there is none, or it says nothing of the kind.
-    code_path: the folder where modules lie. code: the modules that logs name, as far as they are there, by name.
+    system: the system description as JSON; None if there is none. manifest: path -> SHA-256 as listed.
+    files: what the folder really contains, by path relative to `path`; empty for a single log.
+    num_nodes: as the system description says; None if there is none or it does not say.
+    code_path: the folder of the modules. code: those modules that logs name and that exist, by name.
     """
 
     path: Path
@@ -75,7 +79,7 @@ class Result:
 
     @property
     def benchmark(self) -> str | None:
-        """The benchmark that the first log names."""
+        """The first benchmark that a log names."""
         values = (log.value("submission_benchmark") for log in self.runs)
         return next((value for value in values if isinstance(value, str)), None)
 
@@ -85,64 +89,64 @@ class Result:
 
 
 def find_results(path: Path) -> list[Path]:
-    """The results at or below `path`: the log itself, or every folder that has result_<k>.txt or a claim in it.
+    """Return the results at or below `path`: the log itself, or every folder with result_<k>.txt or a claim in it.
 
-    A folder whose logs are named as MLPerf permits, result_<anything>.txt, is one where MLPerf has it, at
-    results/<system>/<benchmark>; elsewhere each log is one for itself. Of a submitter's folder, with results/ and
-    systems/ in it, only what lies below results/ is one. Symbolic links are not followed.
+    A folder whose logs have other names that MLPerf permits, result_<anything>.txt, is a result in MLPerf's place,
+    results/<system>/<benchmark>; elsewhere each log is a result of its own. In a submitter's folder, which has results/
+    and systems/, only what is below results/ is searched. Symbolic links are not followed.
 
     Raises:
-        SubmissionError: there is nothing at `path`, or no result below it.
+        SubmissionError: `path` does not exist, or there is no result below it.
     """
     if not path.exists():
         raise SubmissionError(f"{path}: there is no such file or folder")
     if not path.is_dir():
         return [path]
     found = []
-    for level in base_files.walk(path, MAX_TREE_FILES, "tree"):
-        # A name of a submitter or system never begins with a dot; .git and half-made submissions do.
+    for level in walk(path, MAX_TREE_FILES, "tree"):
+        # Names of submitters and systems never begin with a dot; .git and staged submissions do.
         level.folders[:] = [name for name in level.folders if not name.startswith(".")]
-        if {"results", "systems"} <= set(level.folders):
-            level.folders[:] = ["results"]  # reference runs beside it are never results
-        names = {*level.names, *level.folders}  # a folder of a log's name is a result, too, and a wrong one
+        if {RESULTS, SYSTEMS} <= set(level.folders):
+            level.folders[:] = [RESULTS]  # reference runs next to it are never results
+        names = {*level.names, *level.folders}  # a folder named like a claim makes a result, too: a wrong one
         is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool(
             {CLAIM_NAME, MANIFEST_NAME} & names
         )
-        is_result = is_result or layout.is_bare(level.path, level.names)
-        if is_result or level.why is not None:  # what cannot be listed is somebody's, and said to be unreadable
+        is_result = is_result or is_result_without_logs(level.path, level.names)
+        if is_result or level.why is not None:  # a folder that cannot be listed is reported as unreadable
             found.append(level.path)
-            level.folders.clear()  # what lies deeper belongs to this result
-        elif foreign := layout.log_names(level.names):
-            found += [level.path] if layout.is_place(level.path) else [level.path / name for name in foreign]
+            level.folders.clear()  # anything deeper belongs to this result
+        elif foreign := log_names(level.names):
+            found += [level.path] if is_result_place(level.path) else [level.path / name for name in foreign]
             level.folders.clear()
     if not found:
-        raise SubmissionError(f"{path}: no result is here (no result_<k>.txt in it or below it)")
+        raise SubmissionError(f"{path}: there is no result (no result_<k>.txt in it or below it)")
     return found
 
 
 def read_result(path: Path) -> Result:
-    """The result at `path`, one of those `find_results` names.
+    """Read the result at `path`, which is one of those that `find_results` returns.
 
-    A part that cannot be read is listed in `unreadable`, so that one bad log hides nothing of the others.
+    A part that cannot be read is listed in `unreadable`, so that one bad log does not hide the others.
 
     Raises:
         LogError: `path` is a single log and cannot be read.
         SubmissionError: the folder cannot be read, or has more than 10,000 files.
     """
     if path.is_symlink() and not path.is_dir():
-        raise SubmissionError(f"{path}: is a symbolic link; a log is a file of its own")
+        raise SubmissionError(f"{path}: is a symbolic link; a log must be a regular file")
     if not path.is_dir():
         log = power_files.with_power(run_log.read(path))
         return Result(path=path, kind="log", runs=(log,), num_nodes=_num_nodes(path.absolute().parent, None))
     unreadable: list[Unreadable] = []
     files = _files(path)
-    logs = [name for name in layout.log_names(files) if files[name].kind == "file"]
+    logs = [name for name in log_names(files) if files[name].kind == "file"]
     runs: list[RunLog] = []
     budget = power_files.Budget()
     idle = power_files.read_nodes(path / power_files.POWER_FOLDER / power_files.IDLE_FOLDER, budget)
     for name in sorted(logs, key=lambda name: not RESULT_PATTERN.fullmatch(name)):
-        if not (RESULT_PATTERN.fullmatch(name) or (layout.is_place(path) and all(log.is_foreign for log in runs))):
-            continue  # beside logs of ours it is a file of no use
+        if not (RESULT_PATTERN.fullmatch(name) or (is_result_place(path) and all(log.is_foreign for log in runs))):
+            continue  # next to tta's own logs it is a file without use
         try:
             runs.append(power_files.with_power(run_log.read(path / name), budget, idle))
         except LogError as error:
@@ -175,26 +179,26 @@ def read_result(path: Path) -> Result:
 
 
 def _files(folder: Path) -> dict[str, FileEntry]:
-    """Everything below `folder` by relative path, links not followed; files with their digest, but for logs of runs."""
+    """Return everything below `folder` by relative path; files with their digest, except logs. Follows no links."""
     entries: dict[str, FileEntry] = {}
     num_bytes = 0
-    for level in base_files.walk(folder, MAX_FILES, "result"):
+    for level in walk(folder, MAX_FILES, "result"):
         if level.why is not None:
             if level.path == folder:
                 raise SubmissionError(f"{folder}: cannot be listed: {level.why}")
             entries[level.path.relative_to(folder).as_posix()] = FileEntry("folder", 0, None)
         for name in level.names:
-            is_log = level.path == folder and layout.LOG_PATTERN.fullmatch(name)  # it is digested as it is read
+            is_log = level.path == folder and LOG_PATTERN.fullmatch(name)  # digested when it is read
             entry = _entry(level.path / name, -1 if is_log else MAX_RESULT_BYTES - num_bytes)
             num_bytes += entry.num_bytes
             if num_bytes > MAX_RESULT_BYTES:
-                raise SubmissionError(f"{folder}: more than {MAX_RESULT_BYTES:,} bytes; no result has as many")
+                raise SubmissionError(f"{folder}: more than {MAX_RESULT_BYTES:,} bytes; no result is that large")
             entries[(level.path / name).relative_to(folder).as_posix()] = entry
     return dict(sorted(entries.items()))
 
 
 def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
-    """What lies at `place`; a file that cannot be read, has more than `max_bytes` or is gone has no digest."""
+    """Return the entry at `place`; a file that is unreadable, gone, or larger than `max_bytes` has no digest."""
     try:
         status = place.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -209,25 +213,25 @@ def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
         return FileEntry("file", status.st_size, None)
 
 
-def named_module(log: RunLog) -> open_module.Module | None:
-    """The module that a log says it was run with; None where it names none, or nothing that could be one."""
+def named_module(log: RunLog) -> Module | None:
+    """Return the module that a log was run with; None if it names none, or something that cannot be one."""
     try:
-        return open_module.recorded(log.field(keys.TTA_CONFIG, "module"))
+        return parse_module(log.field(keys.TTA_CONFIG, "module"))
     except ValueError:
         return None
 
 
 def _code_path(path: Path, claim: Claim | None) -> Path:
-    """benchmarks/<benchmark> of the submitter's folder for a claimed result; code/ beside the logs otherwise."""
+    """Return benchmarks/<benchmark> of the submitter for a claimed result, otherwise code/ next to the logs."""
     if claim is not None and NAME_PATTERN.fullmatch(claim.benchmark) and len(path.absolute().parents) > 2:
-        return path.absolute().parents[2] / "benchmarks" / claim.benchmark
+        return path.absolute().parents[2] / BENCHMARKS / claim.benchmark
     return path / CODE_NAME
 
 
 def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
-    """The modules that `logs` name, with their digests; one that is too large to be one has none."""
+    """Return the modules that `logs` name, with their digests; a file too large to be one has none."""
     found: dict[str, FileEntry] = {}
-    if folder.is_symlink() or (folder.parent.name == "benchmarks" and folder.parent.is_symlink()):
+    if folder.is_symlink() or (folder.parent.name == BENCHMARKS and folder.parent.is_symlink()):
         return found
     for name in sorted({module.name for log in logs if (module := named_module(log)) is not None}):
         try:
@@ -236,28 +240,28 @@ def _code(folder: Path, logs: list[RunLog]) -> dict[str, FileEntry]:
             is_read = kind == "file" and status.st_size <= MAX_SMALL_FILE_BYTES
             found[name] = FileEntry(kind, status.st_size, sha256_of(folder / name) if is_read else None)
         except OSError:
-            pass  # it is not there
+            pass  # it does not exist
     return found
 
 
 def _system_path(path: Path, claim: Claim | None, is_placed: bool) -> Path | None:
-    """systems/<system>.json of the submitter by the claim; else system.json beside the logs; else by the folders."""
+    """Return systems/<system>.json by the claim; else system.json next to the logs; else by the folders."""
     if claim is not None and NAME_PATTERN.fullmatch(claim.system) and len(path.absolute().parents) > 2:
-        return path.absolute().parents[2] / "systems" / f"{claim.system}.json"
-    beside = path / SYSTEM_NAME
-    if beside.exists() or not is_placed:
-        return beside if beside.exists() else None
-    return layout.system_file(path)
+        return path.absolute().parents[2] / SYSTEMS / f"{claim.system}.json"
+    own = path / SYSTEM_NAME
+    if own.exists() or not is_placed:
+        return own if own.exists() else None
+    return system_file(path)
 
 
 def _num_nodes(folder: Path, system: Mapping[str, Any] | None) -> int | None:
-    """number_of_nodes of the description; of a result that nobody has claimed, of the one where MLPerf has it, too."""
+    """Return number_of_nodes of the description; without a claim, of the one in MLPerf's place, too."""
     places = [folder / SYSTEM_NAME]
     if len(folder.parents) > 2:
-        places.append(folder.parents[2] / "systems" / f"{folder.parent.name}.json")
+        places.append(folder.parents[2] / SYSTEMS / f"{folder.parent.name}.json")
     for place in places if system is None else ():
         system = system or _read_system(place, [])[0]
-    text = str((system or {}).get("number_of_nodes"))  # whatever else it is, its text is no number
+    text = str((system or {}).get("number_of_nodes"))  # the text of anything else is not a number
     return int(text) if re.fullmatch("[1-9][0-9]{0,5}", text) else None
 
 
@@ -268,7 +272,7 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
         record = strict_json.loads(data := small_file(path))
     except (SubmissionError, ValueError) as error:
         why = str(error).removeprefix(f"{path}: ")
-        unreadable.append(Unreadable(path, f"no system description can be read from it: {printable(why)}"))
+        unreadable.append(Unreadable(path, f"is not a readable system description: {printable(why)}"))
         return None, None
     if not isinstance(record, dict):
         unreadable.append(Unreadable(path, "the system description is not a JSON object"))
@@ -276,20 +280,19 @@ def _read_system(path: Path | None, unreadable: list[Unreadable]) -> tuple[dict[
     return record, hashlib.sha256(data).hexdigest()
 
 
-_KINDS = {"link": "is a symbolic link", "other": "is a pipe, socket or device", "folder": "cannot be listed"}
-
-
-def parts(result: Result) -> Iterator[Unreadable]:
-    """What could not be read, and what bears a log's name and is no file."""
+def unreadable_parts(result: Result) -> Iterator[Unreadable]:
+    """Yield what could not be read, and what has a log's name but is not a file."""
     yield from result.unreadable
     for name, entry in result.files.items():
-        if RESULT_PATTERN.fullmatch(name) and entry.kind in _KINDS:
-            yield Unreadable(result.path / name, _KINDS[entry.kind])
+        if RESULT_PATTERN.fullmatch(name) and entry.kind in _NOT_A_FILE:
+            yield Unreadable(result.path / name, _NOT_A_FILE[entry.kind])
 
 
-def refuse_without_runs(result: Result) -> None:
-    """Raises:
-    SubmissionError: not one log of it could be read, so there is nothing to go on with.
+def require_runs(result: Result) -> None:
+    """Check that at least one run log of the result could be read.
+
+    Raises:
+        SubmissionError: there is none.
     """
     if not result.runs:
         raise SubmissionError(f"{result.path}: no run log (result_<k>.txt) in it can be read")

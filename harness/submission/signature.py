@@ -1,9 +1,9 @@
-"""Who signed a submission: a detached SSH signature over its manifest, made and verified with ssh-keygen.
+"""Signatures of submissions: a detached SSH signature over the manifest, made and verified with ssh-keygen.
 
-`MANIFEST.sha256.sig` lies beside the manifest. It counts as verified only if it fits the manifest as it is, in our
-namespace, by a key that the rulebook's `allowed_signers` lists for the submitter; the name listed there is the
-submitter's. What is inside a signature is read here; whether it holds, ssh-keygen says: no shell, fixed arguments,
-copies of what was read under names of ours, ten seconds. What each proves, and does not: docs/integrity.md.
+`MANIFEST.sha256.sig` is next to the manifest. It is valid only if it fits the manifest as it is now, in `tta`'s
+namespace, by a key that the ruleset's `allowed_signers` lists for the submitter. The content of a signature is read
+here; whether it holds is for ssh-keygen to say, which runs without a shell, with fixed arguments, on copies under fixed
+names, for at most ten seconds. docs/explanation/integrity.md says what each check proves and what it does not.
 
 Source: OpenSSH, PROTOCOL.sshsig; ssh-keygen(1), "ALLOWED SIGNERS".
 """
@@ -18,24 +18,24 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import MissingDependencyError, SubmissionError, UsageError, printable
-from harness.submission.claim import MANIFEST_NAME, SIGNATURE_NAME, Envelope
-from harness.submission.layout import NAME_PATTERN
+from harness.submission.claim import Envelope
+from harness.submission.layout import MANIFEST_NAME, NAME_PATTERN, SIGNATURE_NAME
 from harness.submission.result import Result
 
 NAMESPACE = "tta-submission"
 MAX_SIGNATURE_BYTES = 1 << 16  # one with a key of 16,384 bits has 6 KiB
 _BEGIN, _END = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
 _MAGIC, _VERSION = b"SSHSIG", 1
-_VERIFY_S, _SIGN_S = 10, 120  # to sign, somebody may have to type a passphrase or touch a token
+_VERIFY_S, _SIGN_S = 10, 120  # signing may need a person to type a passphrase or touch a token
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a signature is worth.
+    """The result of verifying a signature.
 
-    state: "unsigned", "alone" (without a manifest), "unreadable", "namespace" (another's), "changed" (it does not fit
-    the manifest), "not_allowed", "unverifiable" (it fits, and nobody here can say whose the key is), or "valid".
-    key: type and fingerprint, as ssh-keygen -l shows it; signer: the submitter it stands for, of a valid one alone.
+    state: "unsigned", "alone" (without a manifest), "unreadable", "namespace" (of another purpose), "changed" (it does
+    not fit the manifest), "not_allowed", "unverifiable" (whose key it is cannot be verified here), or "valid".
+    key: type and fingerprint, as ssh-keygen -l shows it; signer: the submitter, of a valid signature only.
     """
 
     state: str
@@ -45,7 +45,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """One line for a reader."""
+        """The verdict in one line."""
         match self.state:
             case "unsigned":
                 return "not signed"
@@ -58,20 +58,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a signature file says of itself, before anything is verified."""
+    """The content of a signature file, before anything is verified."""
 
     key: str
     namespace: str
 
 
 def read_signature(data: bytes) -> Signature:
-    """The signature in the bytes of its file.
+    """Parse the bytes of a signature file.
 
     Raises:
-        ValueError: it is none, or of a version that is not known.
+        ValueError: they are not a signature, or one of an unknown version.
     """
     if len(data) > MAX_SIGNATURE_BYTES:
-        raise ValueError(f"{len(data):,} bytes; no signature has more than {MAX_SIGNATURE_BYTES:,}")
+        raise ValueError(f"{len(data):,} bytes; a signature has at most {MAX_SIGNATURE_BYTES:,}")
     lines = data.split()
     text = b" ".join(lines)
     if not text.startswith(_BEGIN) or not text.endswith(_END):
@@ -79,9 +79,9 @@ def read_signature(data: bytes) -> Signature:
     try:
         blob = base64.b64decode(b"".join(text[len(_BEGIN) : -len(_END)].split()), validate=True)
     except binascii.Error:
-        raise ValueError("what stands in it is not base64") from None
+        raise ValueError("its content is not base64") from None
     if blob[: len(_MAGIC)] != _MAGIC or blob[len(_MAGIC) : len(_MAGIC) + 4] != _VERSION.to_bytes(4, "big"):
-        raise ValueError("it is no SSH signature of version 1")
+        raise ValueError("it is not an SSH signature of version 1")
     public_key, rest = _text(blob[len(_MAGIC) + 4 :])
     namespace, rest = _text(rest)
     kind = printable(_text(public_key)[0].decode("ascii", "replace"), 60)
@@ -90,7 +90,7 @@ def read_signature(data: bytes) -> Signature:
 
 
 def _text(data: bytes) -> tuple[bytes, bytes]:
-    """A text behind its length in four bytes, and what comes after it."""
+    """Return a text that is preceded by its length in four bytes, and the rest after it."""
     end = 4 + int.from_bytes(data[:4], "big")
     if len(data) < end or len(data) < 4:
         raise ValueError("it is cut off")
@@ -98,9 +98,9 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
 
 
 def verdict(result: Result, allowed_signers: bytes | None, ruleset: str) -> Verdict:
-    """Return what the signature of `result` is worth; the same signature is verified once.
+    """Verify the signature of `result`; the same signature is verified once per process.
 
-    allowed_signers: the file of that name in the ruleset called `ruleset`; None where it has none.
+    allowed_signers: the file of that name in the ruleset called `ruleset`; None if it has none.
     """
     submitter = None if result.claim is None else result.claim.submitter
     return _verdict(result.envelope, submitter, allowed_signers, ruleset)
@@ -113,15 +113,15 @@ def _verdict(envelope: Envelope, submitter: str | None, allowed: bytes | None, v
     if envelope.signature is None:
         return Verdict("unsigned")
     if envelope.manifest is None:
-        return Verdict("alone", f"there is no {MANIFEST_NAME} that could be read")
+        return Verdict("alone", f"there is no readable {MANIFEST_NAME}")
     try:
         signature = read_signature(envelope.signature)
     except ValueError as error:
         return Verdict("unreadable", str(error))
     if signature.namespace != NAMESPACE:
-        why = f"it was made for {printable(signature.namespace, 60)!r}; a submission's is made for {NAMESPACE!r}"
+        why = f"it was made for {printable(signature.namespace, 60)!r}, not for {NAMESPACE!r}"
         return Verdict("namespace", why, signature.key)
-    import shutil  # what starts programs only where one is started: most of what is checked is not signed
+    import shutil  # imported only to verify: most results are not signed
     import tempfile
 
     program = shutil.which("ssh-keygen")
@@ -136,29 +136,29 @@ def _verdict(envelope: Envelope, submitter: str | None, allowed: bytes | None, v
             return Verdict("unverifiable", f"ruleset {version} has no allowed_signers", signature.key)
         if broken is None and submitter is not None and NAME_PATTERN.fullmatch(submitter):
             arguments = ["verify", "-f", "allowed", "-I", submitter, "-s", "signature"]
-            stranger = _refusal(program, arguments, envelope.manifest, place)
-            if stranger is None:
+            refusal = _refusal(program, arguments, envelope.manifest, place)
+            if refusal is None:
                 return Verdict("valid", key=signature.key, signer=submitter)
-            if stranger.is_ours:
-                broken = stranger
+            if refusal.is_inconclusive:
+                broken = refusal
     if broken is not None:
-        state = "unverifiable" if broken.is_ours else "changed"
-        why = broken.why if broken.is_ours else f"{signature.key} did not sign the manifest as it is now"
+        state = "unverifiable" if broken.is_inconclusive else "changed"
+        why = broken.why if broken.is_inconclusive else f"{signature.key} did not sign the manifest as it is now"
         return Verdict(state, why, signature.key)
-    who = "a submission without a name" if submitter is None else printable(submitter, 100)
+    who = "an unnamed submitter" if submitter is None else printable(submitter, 100)
     return Verdict("not_allowed", f"{signature.key} is not listed in the rules for {who}", signature.key)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """is_ours: ssh-keygen could not be asked, which says nothing about the signature."""
+    """is_inconclusive: ssh-keygen did not work, which says nothing about the signature."""
 
     why: str
-    is_ours: bool
+    is_inconclusive: bool
 
 
 def _refusal(program: str, arguments: list[str], manifest: bytes, folder: Path) -> _Refusal | None:
-    """None where ssh-keygen says yes."""
+    """Return why ssh-keygen refuses; None if it accepts."""
     import subprocess
 
     try:
@@ -172,21 +172,21 @@ def _refusal(program: str, arguments: list[str], manifest: bytes, folder: Path) 
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _Refusal(f"ssh-keygen did not answer: {type(error).__name__}", is_ours=True)
+        return _Refusal(f"ssh-keygen did not answer: {type(error).__name__}", is_inconclusive=True)
     if done.returncode == 0:
         return None
-    said = done.stderr.decode("utf-8", "replace").strip()
-    # It begins by asking who runs it; in a container there may be no such user. Of an OpenSSH before 8.1, the usage.
-    is_ours = said.startswith(("No user exists for uid", "unknown option", "usage:")) or done.returncode < 0
-    return _Refusal(f"ssh-keygen: {printable(said.splitlines()[0] if said else done.returncode)}", is_ours)
+    output = done.stderr.decode("utf-8", "replace").strip()
+    # It first looks up the user, whom a container may not have. OpenSSH before 8.1 prints its usage.
+    is_inconclusive = output.startswith(("No user exists for uid", "unknown option", "usage:")) or done.returncode < 0
+    return _Refusal(f"ssh-keygen: {printable(output.splitlines()[0] if output else done.returncode)}", is_inconclusive)
 
 
 def sign(manifest: Path, key: Path) -> Path:
-    """Signs `manifest` with the private key in `key`, or with the agent's where that is a public key.
+    """Sign `manifest` with the private key in `key`, or with the agent's if `key` is a public key.
 
     Raises:
         MissingDependencyError: there is no ssh-keygen. UsageError: there is no such key.
-        SubmissionError: ssh-keygen did not sign; in its words.
+        SubmissionError: ssh-keygen did not sign; the message is its own.
     """
     import shutil
     import subprocess
@@ -207,8 +207,8 @@ def sign(manifest: Path, key: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise SubmissionError(f"--sign {key}: ssh-keygen did not sign within {_SIGN_S} s") from None
     if done.returncode != 0 or not done.stdout.startswith(_BEGIN):
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
-        raise SubmissionError(f"--sign {key}: ssh-keygen did not sign: {printable(said[-1])}")
+        output = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
+        raise SubmissionError(f"--sign {key}: ssh-keygen did not sign: {printable(output[-1])}")
     signature = manifest.with_name(SIGNATURE_NAME)
     signature.write_bytes(done.stdout)
     return signature

@@ -1,6 +1,6 @@
-"""A machine's facts, and MLPerf's system description made from them. Pure; `harness.run.machine` reads the facts.
+"""Facts about a machine, and MLPerf's system description made from them. Pure; `harness.run.machine` reads the facts.
 
-None is "could not be seen", never "there is none".
+None means "could not be determined", never "there is none".
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Processor:
     """The processors of one node.
 
     num_cores, num_threads: online, over all sockets. num_allowed: CPUs that this process may be scheduled on.
-    quota: CPUs' worth of time that a control group grants; None where nothing limits it.
-    max_mhz: highest frequency where the kernel says it, otherwise the frequency now. caches: "L2 1 MiB x 2".
-    governor: frequency governors in force. is_turbo: whether boost is on.
+    quota: CPU time that a control group grants, in CPUs; None if it is not limited.
+    max_mhz: highest frequency if the kernel reports it, otherwise the current one. caches: "L2 1 MiB x 2".
+    governor: frequency governors in use. is_turbo: whether boost is on.
     """
 
     model: str | None
@@ -86,14 +86,14 @@ class Processor:
 
     @property
     def num_usable(self) -> float | None:
-        """CPUs' worth of time that this process can use: what scheduling and quota leave."""
+        """CPU time that this process can use, in CPUs, after scheduling limits and quota."""
         known = [count for count in (self.num_threads, self.num_allowed, self.quota) if count is not None]
         return min(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a folder lies on. `kind`: "NVMe SSD", "SSD", "HDD", "virtual disk", "network", "memory" or None."""
+    """The storage of a folder. `kind`: "NVMe SSD", "SSD", "HDD", "virtual disk", "network", "memory" or None."""
 
     folder: str
     kind: str | None
@@ -104,7 +104,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A network interface, without its addresses. speed_mbps: None where a driver does not say."""
+    """A network interface, without its addresses. speed_mbps: None if the driver does not report it."""
 
     name: str
     speed_mbps: int | None
@@ -112,7 +112,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One device. bus: its connection to the host. num_links: active NVLinks. num_processes: who computes on it now."""
+    """One device. bus: its connection to the host. num_links: active NVLinks. num_processes: those that use it now."""
 
     name: str
     memory_bytes: int | None = None
@@ -124,7 +124,7 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Accelerators:
-    """All devices of the node. reason: why there may be more to know; None if this is all."""
+    """All devices of the node. reason: why this may be incomplete; None if it is complete."""
 
     devices: tuple[Accelerator, ...] = ()
     driver: str | None = None
@@ -144,8 +144,8 @@ class ClockFacts:
 class Machine:
     """One node as its operating system shows it.
 
-    virtualisation, container: what was recognised; None is no proof of bare metal.
-    load_1min: processes that ran or wanted to, mean of the last minute. packages: version by name, None if absent.
+    virtualisation, container: what was recognised; None does not prove bare metal.
+    load_1min: mean number of runnable processes in the last minute. packages: version by name, None if absent.
     """
 
     processor: Processor
@@ -167,7 +167,7 @@ class Machine:
 
 
 def size(num_bytes: int) -> str:
-    """Bytes in the largest binary unit that leaves a number of at least 1: "48 KiB", "1.5 GiB"."""
+    """Format bytes in the largest binary unit that leaves a number of at least 1: "48 KiB", "1.5 GiB"."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB")
     power = min(max(num_bytes, 1).bit_length() - 1, 49) // 10
     value = num_bytes / (1 << 10 * power)
@@ -175,12 +175,12 @@ def size(num_bytes: int) -> str:
 
 
 def speed(mbps: int) -> str:
-    """Megabits a second as people say it: "25 Gb/s"."""
+    """Format megabits per second: "25 Gb/s"."""
     return f"{mbps / 1000:g} Gb/s" if mbps >= 1000 else f"{mbps} Mb/s"
 
 
 def default_name(machine: Machine) -> str:
-    """A system name from the accelerators, or else from the processors: "8xNVIDIA-H200", "2xAMD-EPYC-9654"."""
+    """Return a system name made from the accelerators, or else the processors: "8xNVIDIA-H200", "2xAMD-EPYC-9654"."""
     devices = machine.accelerators.devices
     count, model = len(devices), devices[0].name if devices else ""
     if not devices:
@@ -198,13 +198,13 @@ def system_description(
     division: str = "closed",
     overrides: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """MLPerf's system description of one node: every value a text, what cannot be seen "unknown".
+    """Return MLPerf's system description of one node: every value is a text, "unknown" if it cannot be determined.
 
-    A submitter that is not named is "unnamed", a placeholder; a status that is not given is the humblest,
-    research. `overrides` replaces fields with what a person knows, and may add OPTIONAL_FIELDS.
+    Without a name the submitter is "unnamed", a placeholder; without a status it is research, the most modest one.
+    `overrides` replaces fields with what a person knows, and may add OPTIONAL_FIELDS.
 
     Raises:
-        UsageError: an unknown status or field, or a name that cannot be a folder's.
+        UsageError: an unknown status or field, or a name that cannot be that of a folder.
 
     Source: MLPerf submission rules, system description; core counts are per processor, vCPUs per node.
     """
@@ -226,14 +226,14 @@ def system_description(
     for field in ("submitter", "system_name"):
         if not NAME_PATTERN.fullmatch(described[field]):
             raise UsageError(
-                f"{field} is {printable(described[field])!r}; it names a folder: letters, digits and _.+- only, "
-                "the first a letter or digit, at most 100"
+                f"{field} is {printable(described[field])!r}; the name of a folder may have at most 100 characters, "
+                "only letters, digits and . _ + -, and must begin with a letter or digit"
             )
     return described
 
 
 def unknown_fields(description: Mapping[str, str]) -> list[str]:
-    """Fields that a person must fill in."""
+    """Return the fields that a person must fill in."""
     return [field for field in FIELDS if description.get(field) in (UNKNOWN, UNNAMED, None)]
 
 
@@ -263,7 +263,7 @@ def _host(machine: Machine) -> dict[str, str | None]:
 
 
 def _devices(accelerators: Accelerators) -> dict[str, str | None]:
-    """Fields of the accelerators; "none" only where nothing hints at one."""
+    """Return the fields of the accelerators; "none" only if nothing suggests that there is one."""
     fields = [field for field in FIELDS if field.startswith("accelerator")]
     if not accelerators.devices:
         absent = NONE if accelerators.reason is None else None

@@ -31,7 +31,7 @@ from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import MeterSpec, NodePower
 from harness.log.tail import Tail
 from harness.scoring.cost import bill_of
-from harness.submission.billing import BILLING_NAME
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import read_result
 from harness.tracking.record import MlflowRun, Point
 from harness.tracking.sanitize import word

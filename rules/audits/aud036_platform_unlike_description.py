@@ -59,7 +59,7 @@ def _odd(platform: str, subject: Subject) -> str:
     """The models in a platform's name that are not in its system, as a clause; empty if there are none."""
     system, place = subject.result.system or {}, subject.path.absolute()
     names = [str(system[name]) for name in FIELDS if name in system]
-    names += [place.parent.name] if layout.is_place(place) else []
+    names += [place.parent.name] if layout.is_result_place(place) else []
     spelt = [form for name in names for form in (name.lower(), BETWEEN.sub("", name.lower()))]
     spelt.append(_num_accelerators(subject))
     missing = [model for model in _models(NODES.sub("", platform)) if not any(_has(form, model) for form in spelt)]

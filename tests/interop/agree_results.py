@@ -219,7 +219,7 @@ def main() -> int:
     rows, kinds = [], Counter[str]()
     mine_s = theirs_s = 0.0
     for path in find_results(options.folder)[:: options.every]:
-        if not layout.is_place(path):
+        if not layout.is_result_place(path):
             continue
         started = time.process_time()
         try:

@@ -19,10 +19,11 @@ from harness.checker import engine, registry
 from harness.findings import Finding
 from harness.log import run_log
 from harness.log.events import digest_of
-from harness.ruleset import catalog, load
+from harness.mlperf.load import RULESET_FILE
+from harness.ruleset import catalog
 from harness.ruleset.model import ReferenceConvergence, RuleSet
 from harness.scoring.run_result import derive_ledger
-from harness.submission import claim as submission_claim
+from harness.submission import layout as submission_claim
 from harness.submission import result as submission_result
 from tests import fabricate
 from tests.fabricate import Step, find
@@ -35,7 +36,7 @@ MORNING_MS = 1_763_686_800_000  # 21 November 2025, 01:00 UTC
 @cache
 def codes() -> dict[str, str]:
     """The codes of version 1, without its benchmarks."""
-    content = typed_yaml.load_yaml(catalog.ruleset_folder("v1") / load.RULESET_FILE)
+    content = typed_yaml.load_yaml(catalog.ruleset_folder("v1") / RULESET_FILE)
     return dict(content["codes"])
 
 

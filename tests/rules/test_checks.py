@@ -101,9 +101,9 @@ def test_a_malformed_manifest_is_reported_briefly(tmp_path: Path) -> None:
     unreadable: list[Unreadable] = []
 
     assert read_manifest(path, unreadable) == ({"result_0.txt": "a" * 64}, {"result_0.txt": 1})
-    assert unreadable[0].message == "line 2: 'result_0.txt' stands twice"
+    assert unreadable[0].message == "line 2: 'result_0.txt' is listed twice"
     assert len(unreadable) < 1000
-    assert unreadable[-1].message == f"and {5001 - (len(unreadable) - 1):,} more lines that are none"
+    assert unreadable[-1].message == f"and {5001 - (len(unreadable) - 1):,} more such lines"
     assert read_manifest(tmp_path / "gone", []) == (None, {})
 
 
@@ -115,4 +115,4 @@ def test_a_malformed_claim_is_reported_briefly(tmp_path: Path) -> None:
 
     assert read_claim(path, unreadable) is None
     assert unreadable[0].message.count(";") == 10
-    assert re.search(r"and [0-9]+ more of the kind$", unreadable[0].message)
+    assert re.search(r"and [0-9]+ more problems$", unreadable[0].message)

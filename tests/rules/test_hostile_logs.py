@@ -12,8 +12,7 @@ import pytest
 from harness.checker import engine, registry
 from harness.errors import LogError
 from harness.submission import result as results
-from harness.submission.billing import BILLING_NAME
-from harness.submission.claim import CLAIM_NAME
+from harness.submission.layout import BILLING_NAME, CLAIM_NAME
 from tests import fabricate, mlperflog
 from tests.fabricate import Step
 from tests.rules.box import TODAY, Box, codes

@@ -474,8 +474,8 @@ def _papers_alone(folder: Path) -> None:
     [
         (_gone, "there is no such file or folder"),
         (_a_text, "no line has ':::MLLOG': not a run log"),
-        (_empty, "no result is here (no result_<k>.txt in it or below it)"),
-        (_papers_alone, "no result is here (no result_<k>.txt in it or below it)"),
+        (_empty, "there is no result (no result_<k>.txt in it or below it)"),
+        (_papers_alone, "there is no result (no result_<k>.txt in it or below it)"),
     ],
 )
 def test_every_reader_reports_a_tree_without_results(
@@ -519,7 +519,7 @@ def _folder_instead(path: Path) -> None:
     [
         ("log", lambda path: path.write_bytes(b""), "is empty"),
         ("log", lambda path: path.write_bytes(b"\xff\xfe\0"), "not a run log"),
-        ("system", _folder_instead, "no system description can be read from it: is not a regular file"),
+        ("system", _folder_instead, "is not a readable system description: is not a regular file"),
         ("system", lambda path: path.write_bytes(b'{"a": "\xff"}'), "not UTF-8"),
         ("system", lambda path: path.write_bytes(b"[" * 100_000), "nested too deeply"),
         ("system", lambda path: path.write_bytes(b'{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
@@ -631,7 +631,7 @@ def test_there_can_be_too_many_files(folder: Path) -> None:
     for number in range(results.MAX_FILES):
         (folder / str(number)).touch()
 
-    with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result has as many"):
+    with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result is that large"):
         results.read_result(folder)
 
 

@@ -216,42 +216,42 @@ def test_a_single_fault_counts_no_others(label: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("demand", "value", "metadata", "words"),
     [
-        ("has(metadata.status)", None, {}, "x has no status in its metadata; it must be there"),
+        ("has(metadata.status)", None, {}, "x has no status in its metadata; it is required"),
         (
             "has(metadata.epoch_num) or has(metadata.samples_count)",
             0.5,
             {"step_num": 3},
-            "x has neither epoch_num nor samples_count in its metadata; one of them must be there",
+            "x has neither epoch_num nor samples_count in its metadata; one of them is required",
         ),
         (
             "not has(metadata.epoch_count) or metadata.epoch_count > 0",
             None,
             {"epoch_count": 0},
-            "x has epoch_count 0 in its metadata; it must be so that epoch_count > 0, where it has epoch_count",
+            "x has epoch_count 0 in its metadata; required: epoch_count > 0 if it has epoch_count",
         ),
         (
             "not has(metadata.epoch_count) or has(metadata.first_epoch_num)",
             None,
             {"epoch_count": 1},
-            "x has epoch_count 1 and no first_epoch_num in its metadata; it must be so that "
-            "it has first_epoch_num, where it has epoch_count",
+            "x has epoch_count 1 and no first_epoch_num in its metadata; required: "
+            "it has first_epoch_num if it has epoch_count",
         ),
         (
             "metadata.method in ['truncate', 'discard']",
             None,
             {"method": "pad"},
-            "x has method 'pad' in its metadata; it must be so that method in ['truncate', 'discard']",
+            "x has method 'pad' in its metadata; required: method in ['truncate', 'discard']",
         ),
         (
             "metadata.epoch_count > 0",
             None,
             {},
-            "x has no epoch_count in its metadata; it must be so that epoch_count > 0 "
-            "(cannot be worked out: epoch_count: it is absent)",
+            "x has no epoch_count in its metadata; required: epoch_count > 0 "
+            "(cannot be evaluated: epoch_count: it is absent)",
         ),
-        ("has(value.BBOX)", {"SEGM": 1}, {}, "x is {'SEGM': 1}; it must be so that it has value.BBOX"),
-        ("value == 'adam'", "sgd", {}, "x is 'sgd'; it must be so that value == 'adam'"),
-        ("value > 8", "8", {}, "x is '8'; it must be so that value > 8 (cannot be worked out: '8' is not a number)"),
+        ("has(value.BBOX)", {"SEGM": 1}, {}, "x is {'SEGM': 1}; required: it has value.BBOX"),
+        ("value == 'adam'", "sgd", {}, "x is 'sgd'; required: value == 'adam'"),
+        ("value > 8", "8", {}, "x is '8'; required: value > 8 (cannot be evaluated: '8' is not a number)"),
     ],
 )
 def test_a_constraint_that_is_not_met(demand: str, value: Any, metadata: dict[str, Any], words: str) -> None:
@@ -260,15 +260,15 @@ def test_a_constraint_that_is_not_met(demand: str, value: Any, metadata: dict[st
     assert why is not None
     event = Event(0, "POINT_IN_TIME", "x", value, metadata, 1)
 
-    assert compliance.of_line(event, demand, why, 1) == words
-    assert compliance.of_line(event, demand, why, 2) == f"{words}, on 2 lines"
-    assert compliance.of_line(event, demand, why, 1200) == f"{words}, on 1,200 lines"
+    assert compliance.constraint_message(event, demand, why, 1) == words
+    assert compliance.constraint_message(event, demand, why, 2) == f"{words}, on 2 lines"
+    assert compliance.constraint_message(event, demand, why, 1200) == f"{words}, on 1,200 lines"
 
 
 def test_a_long_value_is_cut_at_sixty_characters() -> None:
     """Including its quotes."""
-    assert compliance.shown("x" * 58) == f"'{'x' * 58}'"
-    assert compliance.shown("x" * 59) == f"'{'x' * 58}…"
+    assert compliance.quoted("x" * 58) == f"'{'x' * 58}'"
+    assert compliance.quoted("x" * 59) == f"'{'x' * 58}…"
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,8 @@ def test_missing_keys_of_a_readable_log_are_found_key_by_key(tmp_path: Path) -> 
     box.write()
 
     assert [finding.message for finding in of(box.judge(), "MLP003")] == [
-        "init_stop must be there once; it is not there",
-        "run_stop must be there once; it is not there",
+        "init_stop must occur once; it does not occur",
+        "run_stop must occur once; it does not occur",
     ]
 
 

@@ -13,7 +13,7 @@ from harness.findings import Finding
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf.score import RoundRun
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result
 
 _CLAIMED = "round.claimed_factor"  # stated, not derived
@@ -80,7 +80,7 @@ def stated_in_round(result: Result, row: RoundRow) -> list[Stated]:
         return []
     factor = None if row.score.raw_seconds is None else row.score.factor
     path = str(result.path / layout.SCALING_NAME)
-    name = f"{layout.SCALING_NAME}: {layout.FACTOR_NAME}"
+    name = f"{layout.SCALING_NAME}: {claim.FACTOR_NAME}"
     return [Stated(name, row.claimed, factor, path, None, (1e-6, 0.0), "the result has no score")]
 
 

@@ -17,7 +17,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
-from harness.submission.billing import BILLING_NAME
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import Result
 
 _MONEY = re.compile(r".*(usd|usd_per_hour|bill\.seconds)")

@@ -21,7 +21,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.scoring import timeline
 from harness.scoring.run_result import RunResult
-from harness.submission.claim import CLAIM_NAME
+from harness.submission.layout import CLAIM_NAME
 
 SCALING_NAME = "scaling.json"  # of MLCommons' package checker: {"scaling_factor": 1.02}
 LEDGER = (0.01, 0.001)  # relative and in seconds: the referee's own clock edges; TIM003 allows the same

@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from harness.errors import SubmissionError
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.billing import BILLING_NAME, read_billing
+from harness.submission.billing import read_billing
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import Result
 
 SCOPE = "result"

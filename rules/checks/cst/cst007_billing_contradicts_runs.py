@@ -26,7 +26,8 @@ from harness.base.values import positive_int
 from harness.errors import SubmissionError
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.billing import BILLING_NAME, read_billing
+from harness.submission.billing import read_billing
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import Result
 
 SCOPE = "result"

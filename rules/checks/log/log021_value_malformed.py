@@ -102,7 +102,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 def _module(fields: Mapping[str, object]) -> list[str]:
     try:
-        module.recorded(fields.get("module"))
+        module.parse_module(fields.get("module"))
     except ValueError as error:
         return [f"module is malformed: {error}"]
     return []

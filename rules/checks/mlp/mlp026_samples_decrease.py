@@ -34,7 +34,7 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name in REPEATED_KEYS:
         lines = log.all(name)
-        places = compliance.places_of(lines)
+        places = compliance.progress_of_each(lines)
         numbers = [place for place in places if place is not None]
         if numbers == sorted(numbers):
             continue

@@ -36,9 +36,9 @@ MAX_BLOCKS = 3
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     values = log.all(keys.EVAL_ACCURACY)
-    placed = [place for place in compliance.places_of(values) if place is not None]
+    placed = [place for place in compliance.progress_of_each(values) if place is not None]
     places = set(placed)
-    started = set(compliance.places_of(log.all(keys.EVAL_START))) - {None}
+    started = set(compliance.progress_of_each(log.all(keys.EVAL_START))) - {None}
     num_missing = len(started) - len(places) - (len(values) - len(placed))
     if values and num_missing > MAX_MISSING:
         yield Fault(
@@ -50,7 +50,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if len(places) != 1:
         return
     blocks = max((log.all(name) for name in (keys.BLOCK_STOP, "epoch_stop")), key=len)
-    trained = {compliance.place_of(line) for line in blocks if line.lineno < values[0].lineno}
+    trained = {compliance.progress(line) for line in blocks if line.lineno < values[0].lineno}
     if len(trained) > MAX_BLOCKS:
         yield Fault(
             str(log.path),

@@ -35,6 +35,7 @@ MIN_EVALUATIONS = 3
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     lines = [line for line in log.all(keys.EVAL_ACCURACY) if "metric" not in line.metadata]
-    if len(set(compliance.places_of(lines))) >= MIN_EVALUATIONS and all(line.value == lines[0].value for line in lines):
+    stated = set(compliance.progress_of_each(lines))
+    if len(stated) >= MIN_EVALUATIONS and all(line.value == lines[0].value for line in lines):
         message = f"all {len(lines)} evaluations have the value {printable(canonical_json(lines[0].value), 60)}"
         yield Fault(str(log.path), lines[0].lineno, message)

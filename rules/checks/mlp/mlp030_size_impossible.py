@@ -26,7 +26,7 @@ from harness.base.values import is_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
-from harness.mlperf.compliance import shown
+from harness.mlperf.compliance import quoted
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
@@ -41,7 +41,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if is_number(line.value) and line.value > 0:
             sizes[name] = line.value
         else:
-            seen = f"the text {shown(line.value)}" if isinstance(line.value, str) else shown(line.value)
+            seen = f"the text {quoted(line.value)}" if isinstance(line.value, str) else quoted(line.value)
             yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
     batch, samples = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES)
     if batch is not None and samples is not None and batch > samples:

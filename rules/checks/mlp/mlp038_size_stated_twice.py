@@ -37,7 +37,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if ruleset.round is None:
         return
     once = {
-        name for name, rule in compliance.page_of(log, ruleset.round).keys.items() if rule.count.at_most is not None
+        name for name, rule in compliance.rules_of(log, ruleset.round).keys.items() if rule.count.at_most is not None
     }
     for name in KEYS:
         lines = log.all(name)

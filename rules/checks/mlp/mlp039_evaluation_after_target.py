@@ -46,7 +46,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     between = [line for name in KEYS for line in log.all(name) if first.lineno < line.lineno < stop.lineno]
     later = [line for line in between if _places(line) != _places(first)]
     if later:
-        where = compliance.place_of(first)
+        where = compliance.progress(first)
         message = f"the target was reached at {where}, but {len(later)} evaluations elsewhere come before run_stop"
         yield Fault(str(log.path), min(line.lineno for line in later), message, {"num_lines": len(later)})
 

@@ -38,7 +38,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     names = layout.log_names(result.files)
     expected = [f"result_{number}.txt" for number in range(len(names))]
-    if odd := [name for name in names if not layout.NUMBERED_PATTERN.fullmatch(name)]:
+    if odd := [name for name in names if not layout.RESULT_PATTERN.fullmatch(name)]:
         more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
         yield Fault(str(result.path / odd[0]), None, f"a log must be named result_<number>.txt{more}")
     elif absent := [name for name in expected if name not in names]:

@@ -51,7 +51,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         yield Fault(str(result.path), None, message, {"failed": len(failed), "allowed": benchmark.drop})
         return
     for run in runs:
-        kinds = score.refusals(run.log, ruleset.round)
+        kinds = score.rejections(run.log, ruleset.round)
         if broken := [kind for kind in kinds if kind not in score.UNFINISHED]:
             message = f"the run breaks the rules ({', '.join(broken)}); it may only fail by not reaching its target"
             yield Fault(str(run.log.path), None, message)

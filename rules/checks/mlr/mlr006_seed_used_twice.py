@@ -41,7 +41,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         if not score.is_closed(log.value("submission_division")):
             continue
         for line in log.all(keys.SEED):
-            if (seed := score.whole(line.value)) is None:
+            if (seed := score.parse_seed(line.value)) is None:
                 message = f"the seed is {printable(line.value, 60)}; it must be a whole number"
                 yield Fault(str(log.path), line.lineno, message)
                 continue

@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or result.kind == "log":
         return
     benchmark, folder = result.benchmark, result.path.absolute().name
-    if benchmark is not None and layout.is_place(result.path) and benchmark != folder:
+    if benchmark is not None and layout.is_result_place(result.path) and benchmark != folder:
         line = result.runs[0].line_of("submission_benchmark")
         message = f"submission_benchmark is {printable(benchmark, 60)}; the folder is {printable(folder, 60)}"
         yield Fault(str(result.runs[0].path), line, message)

@@ -26,7 +26,7 @@ from harness.errors import printable
 from harness.findings import Fault
 from harness.mlperf import score
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -37,7 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None or layout.SCALING_NAME not in result.files:
         return
     path = result.path / layout.SCALING_NAME
-    claimed, why = layout.claimed_factor(path)
+    claimed, why = claim.claimed_factor(path)
     factor = score.round_score(result.runs, ruleset.round).factor
     if claimed is None:
         message = f"no factor can be read from this file: {printable(why)}; the logs give {factor:.6f}"
@@ -45,7 +45,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     elif abs(claimed - factor) > _TOLERANCE * factor:
         yield Fault(
             str(path),
-            line_of(path, layout.FACTOR_NAME),
+            line_of(path, claim.FACTOR_NAME),
             f"the claimed factor is {claimed:.6f}; the logs give {factor:.6f}",
             {"claimed": claimed, "computed": factor},
         )

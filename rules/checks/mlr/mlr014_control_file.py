@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission import layout
+from harness.submission import claim, layout
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -37,7 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     found = [result.path / name for name in result.files if _BYPASS.search(name.rpartition("/")[2])]
     in_system = result.path.absolute().parent / layout.PARAMETERS_NAME
-    if layout.is_place(result.path) and in_system.exists():
+    if layout.is_result_place(result.path) and in_system.exists():
         found.append(in_system)
     for path in found:
-        yield Fault(str(path), None, f"this file controls a checker ({layout.first_words(path)}); it is ignored")
+        yield Fault(str(path), None, f"this file controls a checker ({claim.excerpt(path)}); it is ignored")

@@ -35,7 +35,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         return
     org = result.runs[0].value("submission_org") if result.runs else None
     places = {"the system description": (result.system or {}).get("submitter")}
-    if layout.is_place(result.path):
+    if layout.is_result_place(result.path):
         places["the folder"] = result.path.absolute().parents[2].name
     for place, name in places.items():
         if isinstance(org, str) and isinstance(name, str) and not _is_like(org, name):

@@ -24,8 +24,7 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission import layout
-from harness.submission.claim import CLAIM_NAME
-from harness.submission.layout import SYSTEM_NAME
+from harness.submission.layout import CLAIM_NAME, SYSTEM_NAME
 from harness.submission.result import Result
 
 SCOPE = "result"

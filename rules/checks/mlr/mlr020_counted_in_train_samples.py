@@ -37,7 +37,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     benchmark = ruleset.round.benchmark(result.benchmark)
     if benchmark is None:
         return
-    places = [(log, score.evaluated_at(log, benchmark)) for log in result.runs]
+    places = [(log, score.last_evaluated_at(log, benchmark)) for log in result.runs]
     in_epochs = [(log, place) for log, place in places if score.counts_in_epochs(place, log, benchmark)]
     if in_epochs:
         log, place = in_epochs[0]

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.claim import MANIFEST_NAME
+from harness.submission.layout import MANIFEST_NAME
 from harness.submission.result import Result
 
 SCOPE = "result"

@@ -25,7 +25,7 @@ from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.claim import CLAIM_NAME
+from harness.submission.layout import CLAIM_NAME
 from harness.submission.result import Result
 
 SCOPE = "result"

@@ -27,8 +27,7 @@ from harness.base.files import line_of
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.claim import CLAIM_NAME
-from harness.submission.layout import NAME_PATTERN
+from harness.submission.layout import CLAIM_NAME, NAME_PATTERN
 from harness.submission.result import Result
 
 SCOPE = "result"

@@ -24,7 +24,7 @@ from datetime import UTC, date, datetime
 from harness.base.files import line_of
 from harness.findings import Fault, Finding
 from harness.ruleset.model import RuleSet
-from harness.submission.claim import CLAIM_NAME
+from harness.submission.layout import CLAIM_NAME
 from harness.submission.result import Result
 
 SCOPE = "judgement"

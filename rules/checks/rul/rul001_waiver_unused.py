@@ -37,7 +37,7 @@ def check(result: Result, findings: Sequence[Finding], ruleset: RuleSet, today: 
     places |= {str(result.path / name) for name in result.files}
     tree = waivers.tree_of(result.path)
     for number, waiver in enumerate(ruleset.waivers):
-        if not any(waivers.speaks_of(waiver, tree, place) for place in places):
+        if not any(waivers.covers(waiver, tree, place) for place in places):
             continue
         fitting = [item for item in findings if waivers.fits(waiver, tree, item.code, item.path)]
         if waiver.until < today.isoformat():

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.claim import SIGNATURE_NAME
+from harness.submission.layout import SIGNATURE_NAME
 from harness.submission.result import Result
 from harness.submission.signature import verdict
 

@@ -21,7 +21,8 @@ from harness.cost.price_book import Electricity, Price, PriceBook, PriceBooks
 from harness.findings import Fault, Rule
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, RuleSet
-from harness.submission.claim import CLAIM_NAME, MANIFEST_NAME, FileEntry, manifest_text
+from harness.submission.claim import FileEntry, manifest_text
+from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME
 from harness.submission.result import Result
 from harness.workload import Metric
 from tests import fabricate

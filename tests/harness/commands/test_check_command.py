@@ -107,7 +107,7 @@ def test_a_log_cannot_choose_a_folder_as_its_ruleset(
     out, err = capsys.readouterr()
     assert status is ExitStatus.FINDINGS
     assert "LOG018 error: the run was made under ruleset 'mine' and is judged by 'v1'" in out
-    assert err == "tta: judging by ruleset v1; there is no 'mine' for a log of ours\n"
+    assert err == "tta: judging by ruleset v1; 'mine' is not one of tta's own rulesets\n"
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     """An empty tree has not passed."""
-    with pytest.raises(SubmissionError, match="no result is here"):
+    with pytest.raises(SubmissionError, match="there is no result"):
         check.run([tmp_path], "v1", "text", TODAY)
 
 

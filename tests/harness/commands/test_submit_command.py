@@ -117,7 +117,7 @@ def test_other_description_under_the_same_name_is_refused(place: Path, capsys: p
     other.write_text(json.dumps({**SYSTEM, "host_memory_capacity": "17 GiB"}))
 
     assert submit(place) == 2
-    assert "name this system differently" in capsys.readouterr().err
+    assert "rename this system" in capsys.readouterr().err
     assert not (place / "tree" / "acme" / "results" / "box1" / "toy_mini").exists()
 
 
@@ -209,7 +209,7 @@ def test_result_without_a_description_is_told_where_it_was_looked_for(
         f"belongs at {systems}, which does not exist; without submission.yaml it is taken from system.json next to "
         f"the logs"
     )
-    assert said[0][1].startswith(f"tta: {result}/system.json: no system description can be read from it: ")
+    assert said[0][1].startswith(f"tta: {result}/system.json: is not a readable system description: ")
     assert said[1][1] == f"tta: {result}: has no system.json; `tta run` writes one there"
     assert said[2][1] == said[3][1] == claimed
     assert [status for status, _ in said] == [2, 2, 2, 2, 0]  # a claim that cannot be read is written anew
@@ -296,7 +296,7 @@ def test_other_module_of_the_same_name_is_refused(place: Path, capsys: pytest.Ca
     before = contents(place / "tree")
 
     assert submit(place, result="other") == 2
-    assert "another module of that name is there; name this one differently" in capsys.readouterr().err
+    assert "there is another module of that name; rename this one" in capsys.readouterr().err
     assert contents(place / "tree") == before
 
     assert submit(place, result="same") == 0

@@ -22,8 +22,8 @@ from harness.ruleset import load
 from harness.run.plan import Plan
 from harness.scoring.cost import bill_of, book_of, quote_of
 from harness.submission import pack
-from harness.submission.billing import BILLING_NAME
 from harness.submission.claim import Claim
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import Result, read_result
 from harness.tracking import follower
 from tests import fabricate
@@ -278,8 +278,8 @@ def test_a_bill_is_placed_with_the_runs(tmp_path: Path) -> None:
     found = read_result(folder)
     claim = Claim("acme", "box1", "toy_mini", "closed", "available", "v1", found.system_sha256 or "", "2025-11-21")
 
-    with pack.staged(tmp_path / "tree", found, claim) as staging:
-        placed = read_result(staging / pack.places(claim).result)
+    with pack.packed(tmp_path / "tree", found, claim) as staging:
+        placed = read_result(staging / pack.pack_paths(claim).result)
         assert placed.manifest is not None
         assert placed.manifest[BILLING_NAME] == placed.files[BILLING_NAME].sha256
 

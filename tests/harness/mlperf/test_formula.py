@@ -85,8 +85,8 @@ def test_a_demand_is_met_or_not(text: str, value: Any, is_met: bool) -> None:
         ("value.FID < 90", 5, "value.FID: it is absent"),
         ("value[2] < 90", [1], "value[2]: it is absent"),
         ("metadata.epoch_num > 0", 5, "metadata.epoch_num: it is absent"),
-        ("value == warmup", 5, "warmup: no line of it stands before"),
-        ("value in warmup", 5, "warmup: no line of it stands before"),
+        ("value == warmup", 5, "warmup: there is no line of it before"),
+        ("value in warmup", 5, "warmup: there is no line of it before"),
         ("value in value", 5, "is not a list"),
         ("len(value) == 2", 5, "has no length"),
         ("log2(value) == 2", -1, "out of range"),
@@ -101,7 +101,7 @@ def test_what_cannot_be_worked_out_is_not_met(text: str, value: Any, why: str) -
     failure = parse(text).failure(Line(value))
 
     assert failure is not None
-    assert failure.startswith("cannot be worked out")
+    assert failure.startswith("cannot be evaluated")
     assert why in failure
 
 
@@ -154,7 +154,7 @@ def test_a_value_nested_without_end_is_not_met() -> None:
         for _ in range(100_000):
             deep[place] = [deep[place]]
 
-    assert parse("value[0] == value[1]").failure(Line(deep)) == "cannot be worked out: it is nested too deeply"
+    assert parse("value[0] == value[1]").failure(Line(deep)) == "cannot be evaluated: it is nested too deeply"
 
 
 def test_dunder_names_are_only_names_of_parts() -> None:
@@ -174,7 +174,7 @@ def test_no_line_makes_a_demand_raise(text: str, value: Any, batch: Any) -> None
         return
     failure = parse(text).failure(Line(value, metadata, {"batch": batch}))
 
-    assert failure is None or failure == "is not met" or failure.startswith("cannot be worked out: ")
+    assert failure is None or failure == "is not met" or failure.startswith("cannot be evaluated: ")
 
 
 @given(st.text(max_size=60) | st.text(alphabet="value()[]{}.'\"+-*/<>=!, 09ine", max_size=60))

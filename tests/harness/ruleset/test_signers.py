@@ -60,7 +60,7 @@ BROKEN = [
     (f"acme {OPTION}, {KEY}", "the options 'namespaces=\"tta-submission\",' are not NAME or NAME="),
     (f'acme cert-authority="yes" {KEY}', "the option cert-authority has no value"),
     (f"acme valid-before {KEY}", "the option valid-before needs a value in quotes"),
-    (f'acme namespaces="a",namespaces="b" {KEY}', "the option namespaces stands there twice"),
+    (f'acme namespaces="a",namespaces="b" {KEY}', "the option namespaces occurs twice"),
     (f'acme valid-before="" {KEY}', "valid-before is ''; it must be YYYYMMDD[HHMM[SS]][Z]"),
     (f'acme valid-before="2099-12-31" {KEY}', "valid-before is '2099-12-31'"),
     (f'acme valid-before="20991331" {KEY}', "valid-before is '20991331'"),
@@ -68,9 +68,9 @@ BROKEN = [
     ('acme valid-after="\uff12\uff10\uff19\uff191231" ' + KEY, "valid-after is '"),
     (
         f'acme valid-after="20200101",valid-before="20200101" {KEY}',
-        "valid-before is 20200101, which does not come after",
+        "valid-before is 20200101, which is not after",
     ),
-    (f'acme valid-before="20200101Z",valid-after="20200102Z" {KEY}', "valid-before is 20200101Z, which does not come"),
+    (f'acme valid-before="20200101Z",valid-after="20200102Z" {KEY}', "valid-before is 20200101Z, which is not after"),
 ]
 OVERLOOKED = [  # by ssh-keygen
     (f"acme ,{OPTION} {KEY}", "unknown option ''"),

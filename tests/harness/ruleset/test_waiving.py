@@ -163,7 +163,7 @@ def test_a_waiver_speaks_of_places_name_by_name(tmp_path: Path, pattern: str, pa
     """A pattern ends with the name it stands in; where the names end, all that lies below is meant."""
     waiver = Waiver("RUN001", pattern, "J. Doe", "agreed", "2999-12-31")
 
-    assert ruleset_waivers.speaks_of(waiver, tmp_path, str(tmp_path / path)) is speaks
+    assert ruleset_waivers.covers(waiver, tmp_path, str(tmp_path / path)) is speaks
     assert ruleset_waivers.fits(waiver, tmp_path, "RUN001", str(tmp_path / path)) is speaks
     assert not ruleset_waivers.fits(waiver, tmp_path, "RUN002", str(tmp_path / path))
 
@@ -188,18 +188,18 @@ def test_a_tree_is_told_from_the_place_of_a_result(result: str, tree: str | None
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("*acme/results/box1/*", "begins with the whole name of a submitter, or with * for all of them"),
-        ("ac?e", "begins with the whole name"),
-        ("[a]cme", "begins with the whole name"),
-        ("**", "begins with the whole name"),
-        ("/srv/tree/acme", "names with one / between them"),
-        ("acme//results", "names with one / between them"),
-        ("acme/results/", "names with one / between them"),
-        ("acme/../globex", "names with one / between them"),
-        ("./acme", "names with one / between them"),
-        ("acme/results/ box1", "names with one / between them"),
-        ("*/toy_mini/*", "after the submitter comes one of results, systems, benchmarks, *"),
-        ("tree/acme/results", "after the submitter comes one of"),
+        ("*acme/results/box1/*", "begin with the full name of a submitter, or with * for all of them"),
+        ("ac?e", "begin with the full name"),
+        ("[a]cme", "begin with the full name"),
+        ("**", "begin with the full name"),
+        ("/srv/tree/acme", "names separated by single slashes"),
+        ("acme//results", "names separated by single slashes"),
+        ("acme/results/", "names separated by single slashes"),
+        ("acme/../globex", "names separated by single slashes"),
+        ("./acme", "names separated by single slashes"),
+        ("acme/results/ box1", "names separated by single slashes"),
+        ("*/toy_mini/*", "the submitter must be followed by one of results, systems, benchmarks, *"),
+        ("tree/acme/results", "the submitter must be followed by one of"),
     ],
 )
 def test_a_path_that_could_mean_somebody_else_is_refused(path: str, why: str) -> None:

@@ -220,7 +220,10 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
             ["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"],
             "one at 64, 128, 256",
         ),
-        (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number of at least 1"),
+        (
+            ["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"],
+            "not a whole number of at least 1",
+        ),
         (["image_classification", "--sku", P5, "--throughput", "9", "--book", "abc"], "neither a file nor"),
         (["image_clasification", "--sku", P5, "--throughput", "9"], "did you mean 'image_classification'"),
         (["image_classification", "--throughput", "9"], "--sku"),

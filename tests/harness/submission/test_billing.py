@@ -18,7 +18,8 @@ from harness.cost.price_book import Price, PriceBook, PriceBooks, Quote
 from harness.errors import SubmissionError
 from harness.scoring.cost import Bill, _compute, bill_of
 from harness.submission import billing
-from harness.submission.billing import BILLING_NAME, Attempt, Billing, read_billing
+from harness.submission.billing import Attempt, Billing, read_billing
+from harness.submission.layout import BILLING_NAME
 from harness.submission.result import read_result
 from tests import fabricate
 from tests.fabricate import SYSTEM
@@ -91,7 +92,7 @@ def test_what_need_not_be_said_need_not_be_said(tmp_path: Path) -> None:
         pytest.param("attempts: many\n", "attempts must be a list", id="no list"),
         pytest.param("attempts: [n0]\n", r"attempts\[0\]: must be a mapping", id="an attempt of one word"),
         pytest.param(WHOLE.replace("purchase: spot", "purchase: free"), "unknown purchase 'free'", id="purchase"),
-        pytest.param(WHOLE.replace("purchase: spot\n", ""), "are of spot machines", id="interrupted on demand"),
+        pytest.param(WHOLE.replace("purchase: spot\n", ""), "only spot machines have", id="interrupted on demand"),
         pytest.param(WHOLE.replace("interruptions: 2", "interruptions: -1"), "interruptions is '-1'", id="negative"),
         pytest.param(WHOLE.replace("interruptions: 2", "interruptions: [2]"), "not a list", id="a list of them"),
         pytest.param(

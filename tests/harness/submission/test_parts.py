@@ -58,18 +58,18 @@ def written(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def read(path: Path) -> Module:
-    return open_module.read(path, "toy", PARTS)[0]
+    return open_module.read_module(path, "toy", PARTS)[0]
 
 
 def load(path: Path, module: Module | None = None) -> dict[str, Callable[..., Any]]:
-    return open_module.load(path, module or read(path), "toy", PARTS)
+    return open_module.load_module(path, module or read(path), "toy", PARTS)
 
 
 def test_text_says_what_a_module_replaces(written: Callable[[str], Path]) -> None:
     """Functions and imports by name; helpers, classes and constants are its own affair."""
     path = written(SOUND)
 
-    module, text = open_module.read(path, "toy", PARTS)
+    module, text = open_module.read_module(path, "toy", PARTS)
 
     digest = hashlib.sha256(SOUND.encode()).hexdigest()
     assert module == Module("fast.py", digest, ("build_model", "build_optimizer"))
@@ -124,7 +124,7 @@ def test_annotations_of_ours_are_not_theirs(written: Callable[[str], Path]) -> N
         ),
         (
             "def build_model(): ...\nasync def train(): ...\n",
-            "line 2: unknown part of toy 'train'.*helper begins with _",
+            "line 2: unknown part of toy 'train'.*helpers must begin with _",
         ),
         ("def build_model(): ...\nif True:\n    def loss(): ...\n", "line 3: unknown part of toy 'loss'"),
         ("def build_model(:\n", "line 1: not Python"),
@@ -181,9 +181,9 @@ def test_every_way_to_bind_a_name_counts(written: Callable[[str], Path], text: s
         ("def _f():\n    raise ValueError('a\\nb')\ndef build_model(): ...\n_f()\n", r"line 2: .*ValueError: a\\nb$"),
         ("def build_model(): ...\nimport sys\nsys.exit(0)\n", "line 3: cannot be imported: SystemExit: 0"),
         ("def build_model(): ...\nreturn 5\n", "line 2: cannot be imported: SyntaxError: 'return' outside function"),
-        ("build_model = 5\n", "'build_model' is of type int, and cannot be called"),
+        ("build_model = 5\n", "'build_model' is of type int, which cannot be called"),
         ("build_model = None\n", "'build_model' is of type NoneType"),
-        ("if False:\n    build_model = dict\n", "has the parts none when imported, but build_model by its text"),
+        ("if False:\n    build_model = dict\n", "has the parts none when imported, but build_model in its text"),
         (
             "def build_model(): ...\nglobals()['learning_rate'] = dict\n",
             "build_model, learning_rate when imported, but",
@@ -221,22 +221,22 @@ def test_name_that_is_no_modules_name_is_refused(tmp_path: Path, name: str) -> N
     """It becomes a file's name in every copy of the submission."""
     (tmp_path / name).write_text(SOUND)
 
-    with pytest.raises(UsageError, match="called like a Python name"):
+    with pytest.raises(UsageError, match="must be a Python name"):
         read(tmp_path / name)
 
 
 def test_workload_without_parts_takes_no_module(written: Callable[[str], Path]) -> None:
     """There is nothing that it could replace."""
-    with pytest.raises(UsageError, match="toy: has no part that a module could replace"):
-        open_module.read(written(SOUND), "toy", ())
+    with pytest.raises(UsageError, match="toy: has no parts that a module could replace"):
+        open_module.read_module(written(SOUND), "toy", ())
 
 
 def test_record_is_read_back_as_it_was() -> None:
     """And null, or nothing, is no module."""
     module = Module("fast.py", "a" * 64, ("build_model",))
 
-    assert open_module.recorded(module.record()) == module
-    assert open_module.recorded(None) is None
+    assert open_module.parse_module(module.record()) == module
+    assert open_module.parse_module(None) is None
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_record_is_read_back_as_it_was() -> None:
 def test_record_of_another_form_is_refused(value: object) -> None:
     """It comes from a log, so it may be anything."""
     with pytest.raises(ValueError, match=r"name|sha256|parts"):
-        open_module.recorded(value)
+        open_module.parse_module(value)
 
 
 def test_what_is_no_file_is_no_module(tmp_path: Path) -> None:

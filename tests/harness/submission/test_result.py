@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.base import files
 from harness.base.files import MAX_SMALL_FILE_BYTES, Level
 from harness.errors import SubmissionError
 from harness.log import run_log
@@ -70,7 +69,7 @@ def test_what_is_none(tmp_path: Path) -> None:
     log = put(tmp_path / "a" / "readme")
 
     assert find_results(log) == [log]
-    with pytest.raises(SubmissionError, match="no result is here"):
+    with pytest.raises(SubmissionError, match="there is no result"):
         find_results(tmp_path)
     with pytest.raises(SubmissionError, match="there is no such file or folder"):
         find_results(tmp_path / "gone")
@@ -79,12 +78,12 @@ def test_what_is_none(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_somebodys_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is never passed over; within a result it is an entry, as a result it is an error."""
     closed = Level(tmp_path / "a", [], [], "Permission denied")
-    monkeypatch.setattr(result.files, "walk", lambda *args: iter([Level(tmp_path, ["a"], []), closed]))
+    monkeypatch.setattr(result, "walk", lambda *args: iter([Level(tmp_path, ["a"], []), closed]))
 
     assert find_results(tmp_path) == [tmp_path / "a"]
     assert read_result(tmp_path).files == {"a": FileEntry("folder", 0, None)}
     (tmp_path / "a").mkdir()
-    monkeypatch.setattr(result.files, "walk", lambda *args: iter([closed]))
+    monkeypatch.setattr(result, "walk", lambda *args: iter([closed]))
     with pytest.raises(SubmissionError, match="a: cannot be listed: Permission denied"):
         read_result(tmp_path / "a")
 
@@ -169,7 +168,7 @@ def test_a_file_that_is_gone_or_cannot_be_read_has_no_digest(tmp_path: Path, mon
         raise OSError
 
     path = put(tmp_path / "a", "abc")
-    monkeypatch.setattr(files, "sha256_of", refuse)
+    monkeypatch.setattr(result, "sha256_of", refuse)
 
     assert result._entry(tmp_path / "gone") == FileEntry("file", 0, None)
     assert result._entry(path) == FileEntry("file", 3, None)
@@ -292,8 +291,8 @@ def test_the_nodes_are_of_the_description_that_lies_next(tmp_path: Path) -> None
     ("text", "message"),
     [
         ("[]", "the system description is not a JSON object"),
-        ("{", "no system description can be read from it: not JSON"),
-        ('{"a": 1, "a": 1}', "no system description can be read from it: the key 'a' occurs twice"),
+        ("{", "is not a readable system description: not JSON"),
+        ('{"a": 1, "a": 1}', "is not a readable system description: the key 'a' occurs twice"),
     ],
 )
 def test_a_description_that_is_none_is_unreadable(tmp_path: Path, text: str, message: str) -> None:

@@ -13,7 +13,7 @@ from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.formula import parse
-from harness.mlperf.model import Join, KeyRule, Page, Round
+from harness.mlperf.model import Join, KeyRule, LogRules, Round
 from harness.ruleset import load
 from tests.mlperflog import START, STOP, Entry, drop, find, put_after, retinanet, write
 from tests.rules.mlperfbox import ruleset
@@ -88,7 +88,7 @@ def test_a_target_that_is_missed_says_between_what(tmp_path: Path) -> None:
     texts = read(tmp_path, log)
 
     assert messages(numbers, "target") == [
-        "none of 5 evaluations reaches the target, value >= 0.340 and value < 1.0; they lie from 0.1 to 0.32"
+        "none of 5 evaluations reaches the target, value >= 0.340 and value < 1.0; they range from 0.1 to 0.32"
     ]
     assert "the last is 'good'" in messages(texts, "target")[0]
 
@@ -102,7 +102,7 @@ def test_lines_that_break_one_demand_are_one_fault(tmp_path: Path) -> None:
 
     assert fault.line == log.index(find(log, "block_start")) + 1
     assert fault.message.endswith(", on 5 lines")
-    assert "cannot be worked out: 'one' is not a number" in fault.message
+    assert "cannot be evaluated: 'one' is not a number" in fault.message
 
 
 def test_an_order_that_many_lines_break_is_one_fault(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_an_order_that_many_lines_break_is_one_fault(tmp_path: Path) -> None:
         put_after(log, find(log, "init_stop"), Entry(60.0, "init_start", None, START))
 
     assert messages(read(tmp_path, log), "order") == [
-        "init_start: stands after init_stop; it must stand before, on 2 lines"
+        "init_start: comes after init_stop; it must come before, on 2 lines"
     ]
 
 
@@ -139,7 +139,7 @@ def test_init_stop_without_a_start_is_no_time(tmp_path: Path) -> None:
     drop(log, "init_start")
 
     assert messages(read(tmp_path, log), "init") == []
-    assert messages(read(tmp_path, log), "missing") == ["init_start must be there once or more; it is not there"]
+    assert messages(read(tmp_path, log), "missing") == ["init_start must occur once or more; it does not occur"]
 
 
 def test_a_log_that_names_nothing_is_held_to_what_all_are(tmp_path: Path) -> None:
@@ -148,16 +148,16 @@ def test_a_log_that_names_nothing_is_held_to_what_all_are(tmp_path: Path) -> Non
     drop(log, "submission_division")
     found = read(tmp_path, log)
 
-    assert compliance.page_of(found, round_of()) is round_of().page
+    assert compliance.rules_of(found, round_of()) is round_of().rules
     assert compliance.benchmark_of(found, round_of())[0] is None
-    assert messages(found, "missing") == ["submission_division must be there once; it is not there"]
+    assert messages(found, "missing") == ["submission_division must occur once; it does not occur"]
 
 
 def test_a_division_without_a_benchmark_is_held_to_the_divisions_page(tmp_path: Path) -> None:
     log = retinanet()
     drop(log, "submission_benchmark")
 
-    assert compliance.page_of(read(tmp_path, log), round_of()) is round_of().divisions["closed"]
+    assert compliance.rules_of(read(tmp_path, log), round_of()) is round_of().divisions["closed"]
 
 
 def test_the_variant_is_that_of_the_last_line(tmp_path: Path) -> None:
@@ -168,25 +168,25 @@ def test_the_variant_is_that_of_the_last_line(tmp_path: Path) -> None:
     pages = {}
     for name in ("lars", "sgd", "adam"):
         find(log, "opt_name").value = name
-        pages[name] = compliance.page_of(read(tmp_path, log), round_of("1.0.0"))
+        pages[name] = compliance.rules_of(read(tmp_path, log), round_of("1.0.0"))
     drop(log, "opt_name")
 
     assert pages["lars"] is benchmark.variants["closed"]["lars"]
     assert pages["sgd"] is benchmark.variants["closed"]["sgd"]
-    assert pages["adam"] is benchmark.pages["closed"]
-    assert compliance.page_of(read(tmp_path, log), round_of("1.0.0")) is benchmark.pages["closed"]
+    assert pages["adam"] is benchmark.divisions["closed"]
+    assert compliance.rules_of(read(tmp_path, log), round_of("1.0.0")) is benchmark.divisions["closed"]
 
 
 def test_too_few_lines_are_counted(tmp_path: Path) -> None:
     """A key that must stand twice, and stands once: as the boundaries in the log of a segmentation."""
     rounds = round_of()
-    rule = replace(rounds.page.keys["cache_clear"], count=replace(rounds.page.keys["cache_clear"].count, at_least=2))
-    page = replace(rounds.page, keys={**rounds.page.keys, "cache_clear": rule})
+    rule = replace(rounds.rules.keys["cache_clear"], count=replace(rounds.rules.keys["cache_clear"].count, at_least=2))
+    page = replace(rounds.rules, keys={**rounds.rules.keys, "cache_clear": rule})
     log = retinanet()
     drop(log, "submission_division")
-    found = messages(read(tmp_path, log), "missing", replace(rounds, page=page))
+    found = messages(read(tmp_path, log), "missing", replace(rounds, rules=page))
 
-    assert "cache_clear must be there at least 2 times; it is there 1 times" in found
+    assert "cache_clear must occur at least 2 times; it occurs once" in found
 
 
 def test_another_round_is_another_reading(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_place_in_training(metadata: dict[str, Any], place: float | None, tmp_
     """Samples, else epochs, else steps; what is no number is no place."""
     log = read(tmp_path, [Entry(0.0, "eval_accuracy", 0.5, STOP, metadata)])
 
-    assert compliance.place_of(log.events[0]) == place
+    assert compliance.progress(log.events[0]) == place
 
 
 def test_places_of_lines_that_count_differently(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_places_of_lines_that_count_differently(tmp_path: Path) -> None:
     metadata: list[dict[str, Any]] = [{"samples_count": 500, "epoch_num": 1}, {"epoch_num": 2}]
     log = read(tmp_path, [Entry(0.0, "eval_accuracy", 0.5, metadata=item) for item in metadata])
 
-    assert compliance.places_of(log.events) == [500, 2]
-    assert compliance.places_of(log.events[:1]) == [500]
-    assert compliance.places_of(log.events[1:]) == [2]
+    assert compliance.progress_of_each(log.events) == [500, 2]
+    assert compliance.progress_of_each(log.events[:1]) == [500]
+    assert compliance.progress_of_each(log.events[1:]) == [2]
 
 
 def test_speeds_of_lines_that_say_nothing_are_left_out(tmp_path: Path) -> None:
@@ -272,10 +272,10 @@ def test_a_line_without_a_rule_may_be_what_an_order_asks_for(tmp_path: Path) -> 
     law, name = ruleset().round, "a_key_of_no_rule"
     assert law is not None
     benchmark = law.benchmarks["retinanet"]
-    page = benchmark.pages["closed"]
+    page = benchmark.divisions["closed"]
     start = replace(page.keys["run_start"], after=(name,))
-    pages = {**benchmark.pages, "closed": replace(page, keys={**page.keys, "run_start": start})}
-    asking = replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+    pages = {**benchmark.divisions, "closed": replace(page, keys={**page.keys, "run_start": start})}
+    asking = replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, divisions=pages)})
 
     for is_there in (True, False):
         entries = retinanet()
@@ -291,8 +291,8 @@ def asking(*rules: KeyRule) -> Round:
     """Round 5.1, whose page of RetinaNet in the closed division has nothing but `rules`."""
     law = round_of()
     benchmark = law.benchmarks["retinanet"]
-    pages = {**benchmark.pages, "closed": Page({rule.key: rule for rule in rules})}
-    return replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, pages=pages)})
+    pages = {**benchmark.divisions, "closed": LogRules({rule.key: rule for rule in rules})}
+    return replace(law, benchmarks={**law.benchmarks, "retinanet": replace(benchmark, divisions=pages)})
 
 
 @pytest.mark.parametrize(
@@ -301,9 +301,9 @@ def asking(*rules: KeyRule) -> Round:
         ([("seed", 1), ("seed", 7), ("opt_name", 14), ("seed", 1)], None),
         ([("seed", 7), ("opt_name", 14)], None),
         ([("seed", 7), ("opt_name", 14), ("seed", 1), ("opt_name", 2)], None),
-        ([("seed", 7), ("seed", 1), ("opt_name", 14)], "opt_name is 14; it must be so that value == 2 * seed"),
-        ([("seed", 1), ("seed", 7), ("seed", 2), ("opt_name", 2)], "is 2; it must be so that value == 2 * seed"),
-        ([("opt_name", 14), ("seed", 7)], "(cannot be worked out: seed: no line of it stands before)"),
+        ([("seed", 7), ("seed", 1), ("opt_name", 14)], "opt_name is 14; required: value == 2 * seed"),
+        ([("seed", 1), ("seed", 7), ("seed", 2), ("opt_name", 2)], "is 2; required: value == 2 * seed"),
+        ([("opt_name", 14), ("seed", 7)], "(cannot be evaluated: seed: there is no line of it before)"),
     ],
 )
 def test_a_demand_sees_the_last_value_before_its_line(
@@ -338,7 +338,7 @@ def test_a_demand_on_the_first_line_alone_leaves_the_others(tmp_path: Path) -> N
     find(nameless, "submission_org").value = ""
     put_after(second, find(second, "submission_org"), Entry(2.0, "submission_org", ""))
 
-    assert messages(read(tmp_path, nameless), "value") == ["submission_org is ''; it must be so that value != ''"]
+    assert messages(read(tmp_path, nameless), "value") == ["submission_org is ''; required: value != ''"]
     assert messages(read(tmp_path, second), "value") == []
 
 
@@ -373,7 +373,7 @@ def test_the_last_of_two_lines_names_the_variant(tmp_path: Path) -> None:
     put_after(log, find(log, "opt_name"), Entry(3.0, "opt_name", "sgd"))
     law = round_of("1.0.0")
 
-    assert compliance.page_of(read(tmp_path, log), law) is law.benchmarks["resnet"].variants["closed"]["sgd"]
+    assert compliance.rules_of(read(tmp_path, log), law) is law.benchmarks["resnet"].variants["closed"]["sgd"]
 
 
 @pytest.mark.parametrize(
@@ -382,10 +382,10 @@ def test_the_last_of_two_lines_names_the_variant(tmp_path: Path) -> None:
         (["a", "b", "c", "d"], None),
         (["d", "b", "a", "c"], None),
         (["a", "b", "d"], "1 missing, c"),
-        (["a", "b", "c", "d", "b"], "1 more than once, b"),
-        (["a", "b", "c", "x", "x"], "1 missing, d; 1 of no such name, x"),
+        (["a", "b", "c", "d", "b"], "1 repeated, b"),
+        (["a", "b", "c", "x", "x"], "1 missing, d; 1 unknown, x"),
         ([], "4 missing, a, b, c"),
-        (["a", "b", "c", 5], "1 missing, d; 1 of no such name, 5"),
+        (["a", "b", "c", 5], "1 missing, d; 1 unknown, 5"),
     ],
 )
 def test_what_is_listed_is_listed_once(named: list[Any], wrong: str | None, tmp_path: Path) -> None:
@@ -406,10 +406,10 @@ def test_a_demand_on_metadata_says_what_it_asks_for(tmp_path: Path) -> None:
     demand = parse("has(metadata.first_epoch_num)")
 
     assert messages(read(tmp_path, log), "value", asking(KeyRule("block_start", each=(demand,)))) == [
-        "block_start has no first_epoch_num in its metadata; it must be there"
+        "block_start has no first_epoch_num in its metadata; it is required"
     ]
     assert messages(read(tmp_path, log), "value", asking(KeyRule("seed", each=(parse("value < 9"),)))) == [
-        "seed is 4711; it must be so that value < 9"
+        "seed is 4711; required: value < 9"
     ]
 
 
@@ -421,7 +421,7 @@ def test_true_is_no_number_of_the_span(tmp_path: Path) -> None:
     rule = KeyRule("eval_accuracy", target=parse("value > 2"))
 
     assert messages(read(tmp_path, log), "target", asking(rule)) == [
-        "none of 5 evaluations reaches the target, value > 2; they lie from 0.1 to 0.3"
+        "none of 5 evaluations reaches the target, value > 2; they range from 0.1 to 0.3"
     ]
 
 

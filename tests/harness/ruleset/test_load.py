@@ -86,7 +86,7 @@ def test_nested_dataclasses_are_dataclasses(tmp_path: Path) -> None:
         ("target: 0.9", "target: [0.9]", "target"),
         ("target: 0.9", "target: .nan", "target: nan is not a finite number"),
         ("target: 0.9", "target: .inf", "target: inf is not a finite number"),
-        ("target: 0.9", "target: 1.5", "target must lie in quality_range"),
+        ("target: 0.9", "target: 1.5", "target must be in quality_range"),
         ("target: 0.9", "target: ${oc.env:HOME}", "is an interpolation"),
         ("target: 0.9", "target: ${oc.env:HOME", "target"),
         ("target: 0.9", "target: 0.9\n    target: 0.8", "duplicate key target"),
@@ -107,7 +107,7 @@ def test_nested_dataclasses_are_dataclasses(tmp_path: Path) -> None:
         ("target: 0.9", "target: 0.9\n    num_runs: 2", "num_runs must be more than twice drop"),
         ("target: 0.9", "target: 0.9\n    drop: -1", "num_runs must be more than twice drop"),
         ("target: 0.9", "target: 0.9\n    confirm_evaluations: -1", "confirm_evaluations must not be negative"),
-        ("target: 0.9", "target: 0.9\n    precisions: []", "precisions must have a value"),
+        ("target: 0.9", "target: 0.9\n    precisions: []", "precisions must have at least one value"),
         ("target: 0.9", "target: 0.9\n    baselines: {knn: high}", "baselines"),
         ("target: 0.9", "target: 0.9\n    reference_convergence: 5", "reference_convergence: must be a list"),
         (
@@ -131,7 +131,7 @@ def test_nested_dataclasses_are_dataclasses(tmp_path: Path) -> None:
         ("eval_every_samples: 1000", "eval_every_samples: 0", "eval_every_samples must be from 1 to max_samples"),
         ("max_seconds: 600", "max_seconds: 0", "max_seconds must be positive"),
         ("train_examples: 5000", "train_examples: 0", "must be positive"),
-        ("quality_range: [0, 1]", "quality_range: [1, 0]", "target must lie in quality_range"),
+        ("quality_range: [0, 1]", "quality_range: [1, 0]", "target must be in quality_range"),
         ("quality_range: [0, 1]", "quality_range: [0, 1, 2]", "length"),
         ("quality_range: [0, 1]", "quality_range: 1", "quality_range"),
         ("direction: max", "direction: up", "direction: Invalid value 'up'"),
@@ -145,12 +145,12 @@ def test_nested_dataclasses_are_dataclasses(tmp_path: Path) -> None:
         ("{fixed: 0.9}", "{fixd: 0.9}", "unknown key 'fixd'; did you mean 'fixed'"),
         ("{fixed: 0.9}", "{}", "exactly one of .*; it has 0"),
         ("{fixed: 0.9}", "{fixed: 1, free: true}", "exactly one of .*; it has 2"),
-        ("{fixed: 0.9}", "{fixed: 0.9, default: 0.8}", "a default beside 'fixed'"),
+        ("{fixed: 0.9}", "{fixed: 0.9, default: 0.8}", "a default in addition to 'fixed'"),
         ("{fixed: 0.9}", "{fixed: null}", "default"),
         ("{fixed: 0.9}", "{fixed: [1]}", "default"),
         ("{fixed: 0.9}", "{free: true}", "opt_momentum: has no default"),
-        ("{fixed: 0.9}", "{free: false, default: 1}", "free is 'False'; it can only be true"),
-        ("{fixed: 0.9}", "{one_of: [], default: 1}", "one_of must be a list with a value in it"),
+        ("{fixed: 0.9}", "{free: false, default: 1}", "free is 'False'; it must be true"),
+        ("{fixed: 0.9}", "{one_of: [], default: 1}", "one_of must be a list with at least one value"),
         ("{fixed: 0.9}", "{one_of: {a: 1}, default: 1}", "one_of must be a list"),
         ("{fixed: 0.9}", "{one_of: [1, 2], default: 3}", "the default 3 is not permitted; permitted: one of 1, 2"),
         ("{fixed: 0.9}", "{range: [1, 2, 3], default: 1}", "range must be a list of two numbers"),
@@ -190,12 +190,13 @@ def test_mistake_in_a_workloads_rules_is_one_line_with_file_and_key(
         ("codes:", "energy: {min_samples: 1}\ncodes:", "energy: min_samples is 1; it must be at least 2"),
         ("codes:", "energy: {min_sample: 60}\ncodes:", "energy: min_sample: .*'min_sample'"),
         ("codes:", "energy: {node_classes: [A, E]}\ncodes:", "the class 'E' cannot be ranked"),
-        ("codes:", "energy: {node_classes: [A, C]}\ncodes:", "the class 'C' stands there twice"),
+        ("codes:", "energy: {node_classes: [A, C]}\ncodes:", "the class 'C' is listed twice"),
         ("codes:", "energy: [1]\ncodes:", "energy: must be a mapping"),
         ("LOG001: error", "LOG001: fatal", "unknown severity 'fatal'; there are: error, note, warning"),
         ("LOG001: error", "LOG001: [error]", "unknown severity"),
         ("LOG001: error", "LOG001: null", "unknown severity"),
-        ("codes:\n  LOG001: error", "codes: []", "'codes' must map"),
+        ("waivers: []", "waivers: []\nsignatures: sometimes", "unknown choice 'sometimes'"),
+        ("codes:\n  LOG001: error", "codes: []", "codes: must be a mapping"),
         ("waivers: []", "waivers: 5", "waivers: must be a list"),
         ("waivers: []", "waivers: [5]", r"waivers\[0\]: must be a mapping"),
         ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d}]", r"waivers\[0\]: 'until' is missing"),
@@ -372,12 +373,12 @@ def test_override_has_the_type_it_looks_like(argument: str, value: Any) -> None:
         ("-lr=1", "without dashes"),
         ("lr", "written KEY=VALUE"),
         ("", "written KEY=VALUE"),
-        ("=1", "'' is no hyperparameter's name"),
-        ("a.b=1", "'a.b' is no hyperparameter's name"),
-        ("a-b=1", "'a-b' is no hyperparameter's name"),
-        ("seeds[0]=9", r"'seeds\[0\]' is no hyperparameter's name"),
-        ("lr =1", "is no hyperparameter's name"),
-        ("lr\n=1", "is no hyperparameter's name"),
+        ("=1", "'' is not a valid name"),
+        ("a.b=1", "'a.b' is not a valid name"),
+        ("a-b=1", "'a-b' is not a valid name"),
+        ("seeds[0]=9", r"'seeds\[0\]' is not a valid name"),
+        ("lr =1", "is not a valid name"),
+        ("lr\n=1", "is not a valid name"),
         ("lr=", "one finite number"),
         ("lr=null", "one finite number"),
         ("lr=~", "one finite number"),
@@ -572,11 +573,11 @@ def test_reference_recipes_are_dataclasses_with_their_defaults(tmp_path: Path) -
         ("[{global_batch_size: 100, num_runs: 2.5}]", r"reference_recipes\[0\]: num_runs: Value '2\.5'"),
         ("[{global_batch_size: 100, num_runs: 0}]", "num_runs is 0; it must be at least 1"),
         ("[{global_batch_size: 100, runs: 5}]", r"reference_recipes\[0\]: runs: .*'runs'"),
-        ("[{global_batch_size: 100}, {global_batch_size: 100}]", "global_batch_size 100 stands there twice"),
+        ("[{global_batch_size: 100}, {global_batch_size: 100}]", "global_batch_size 100 is listed twice"),
         ("[{global_batch_size: 200}]", "global_batch_size=200 is not permitted.*permitted: one of 50, 100"),
         ("[{global_batch_size: 100, hyperparameters: 5}]", r"reference_recipes\[0\]"),
         ("[{global_batch_size: 100, hyperparameters: [opt_momentum]}]", r"reference_recipes\[0\]"),
-        ("[{global_batch_size: 100, hyperparameters: {global_batch_size: 50}}]", "stands beside them"),
+        ("[{global_batch_size: 100, hyperparameters: {global_batch_size: 50}}]", "belongs next to them"),
         (
             "[{global_batch_size: 100, hyperparameters: {opt_base_learning_rat: 0.2}}]",
             "unknown hyperparameter 'opt_base_learning_rat'; did you mean 'opt_base_learning_rate'",
@@ -617,3 +618,15 @@ def test_unknown_benchmark_is_answered_with_a_suggestion(tmp_path: Path) -> None
         ruleset.benchmark("toi", "mini")
     with pytest.raises(UsageError, match="toy: unknown suite 'maxi'"):
         ruleset.benchmark("toy", "maxi")
+
+
+def test_suites_must_be_a_mapping(tmp_path: Path) -> None:
+    """A workload without suites has no rules."""
+    with pytest.raises(RulesError, match="'suites' must map suite names to rules"):
+        load(tmp_path, toy=TOY.partition("suites:")[0] + "suites: []\n")
+
+
+def test_kind_of_a_round_may_be_quoted(tmp_path: Path) -> None:
+    """It is then found only when the YAML is read."""
+    with pytest.raises(RulesError, match="unknown round"):
+        load(tmp_path, ruleset='"kind": mlperf\nextends: nowhere\n')

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import RulesError
 from harness.mlperf import describe
 from harness.mlperf.formula import Line
-from harness.mlperf.model import Count, Page, Round, RoundBenchmark
+from harness.mlperf.model import Count, LogRules, Round, RoundBenchmark
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 
@@ -88,8 +88,8 @@ def test_all_twelve_rounds_are_there() -> None:
         assert dict(found.benchmarks) == {}
         assert 6 <= len(found.round.benchmarks) <= 9
         for benchmark in found.round.benchmarks.values():
-            assert all(benchmark.target(division) is not None for division in benchmark.pages)
-            assert "closed" in benchmark.pages
+            assert all(benchmark.target(division) is not None for division in benchmark.divisions)
+            assert "closed" in benchmark.divisions
 
 
 def test_a_later_rule_never_judges_an_earlier_round() -> None:
@@ -104,7 +104,7 @@ def test_a_later_rule_never_judges_an_earlier_round() -> None:
 
 
 def test_numbers_of_runs_are_mlperfs() -> None:
-    """3D U-Net: 40 runs, of which four are left out at either end."""
+    """3D U-Net: 40 runs, of which four are left out at each end."""
     found = {version: round_of(version).benchmarks for version in ("1.0.0", "5.1.0")}
 
     assert (found["1.0.0"]["unet3d"].num_runs, found["1.0.0"]["unet3d"].drop) == (40, 4)
@@ -121,13 +121,13 @@ def test_a_round_is_a_small_difference() -> None:
 def test_a_variant_adds_to_the_page_of_its_division(write: Callable[..., Path]) -> None:
     """ResNet's optimisers: LARS and SGD have hyperparameters of their own."""
     benchmark = loaded(write()).benchmarks["toy"]
-    page, sgd = benchmark.page("closed"), benchmark.page("closed", "sgd")
+    page, sgd = benchmark.rules_of("closed"), benchmark.rules_of("closed", "sgd")
 
     assert page is not None
     assert sgd is not None
     assert set(sgd.keys) - set(page.keys) == {"opt_momentum"}
-    assert benchmark.page("closed", ["sgd"]) is page
-    assert benchmark.page("elsewhere") is None
+    assert benchmark.rules_of("closed", ["sgd"]) is page
+    assert benchmark.rules_of("elsewhere") is None
 
 
 def test_what_is_laid_over_changes_what_it_names(write: Callable[..., Path]) -> None:
@@ -143,9 +143,9 @@ def test_what_is_laid_over_changes_what_it_names(write: Callable[..., Path]) -> 
 
     assert before.benchmarks["toy"].num_runs == 5
     assert [item.points for item in before.benchmarks["toy"].convergence] == [(3.0, 4.5)]
-    assert after.page.keys["run_start"].count == Count(2)
-    assert after.page.keys["run_start"].after == ("init_stop",)
-    assert "run_stop" in after.page.keys
+    assert after.rules.keys["run_start"].count == Count(2)
+    assert after.rules.keys["run_start"].after == ("init_stop",)
+    assert "run_stop" in after.rules.keys
     assert after.benchmarks["toy"].num_runs == 10
     assert after.benchmarks["toy"].variant_key is None
     assert after.benchmarks["toy"].target() is None
@@ -171,12 +171,13 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
     [
         ({"second": NEXT.replace('"1.0"', '"1.9"')}, "extends: unknown round '1.9'"),
         ({"base": BASE + 'extends: "2.0"\n'}, "the rounds extend each other in a circle"),
-        ({"second": NEXT + "kind: other\n"}, "'kind' stands twice"),
+        ({"second": NEXT + "kind: other\n"}, "'kind' occurs twice"),
         ({"second": NEXT + "keyes: {}\n"}, "unknown key 'keyes'; did you mean 'keys'"),
-        ({"second": NEXT + "benchmarks: {tay: null}\n"}, "benchmarks: tay: can only be null, of a benchmark"),
+        ({"second": NEXT + "benchmarks: {tay: null}\n"}, "benchmarks: tay: can only be null, for a benchmark"),
         ({"second": NEXT + "benchmarks: {toy: 5}\n"}, "benchmarks: toy: can only be null"),
         ({"second": NEXT + "codes: {MLP003: fatal}\n"}, "unknown severity 'fatal'"),
-        ({"second": NEXT + "published: null\n"}, "'published' stands twice"),
+        ({"second": NEXT + "codes: [MLP003]\n"}, "codes: must be a mapping"),
+        ({"second": NEXT + "published: null\n"}, "'published' occurs twice"),
         ({"base": BASE.replace('"2024-01-01"', "2024-01-01"), "second": 'kind: mlperf\nextends: "1.0"\n'}, "in quotes"),
         (
             {"base": BASE.replace("2024-01-01", "2024-13-01"), "second": 'kind: mlperf\nextends: "1.0"\n'},
@@ -199,7 +200,7 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
         ({"2.0/toy": "num_runs: many\n"}, "must be whole numbers"),
         ({"2.0/toy": "extends: 1.0/tay\n"}, "unknown benchmark 'tay'"),
         ({"2.0/toy": "divisions: {half: {}}\n"}, "unknown key 'half'"),
-        ({"2.0/toy": "distance: value > opt_momentum\n"}, "distance: asks for opt_momentum; it may ask for value and"),
+        ({"2.0/toy": "distance: value > opt_momentum\n"}, "distance: uses opt_momentum; it may use only value and"),
         ({"2.0/toy": "distance: [value > 1]\n"}, "distance: must be a list of texts"),
         ({"2.0/toy": "distance: value >\n"}, "distance: formula 'value >': not a formula"),
         ({"2.0/toy": "join: {key: a}\n"}, "join needs key, by, part and into"),
@@ -207,11 +208,11 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
         ({"2.0/toy": "convergence: {ref_256: {unit: hours}}\n"}, "unit is 'hours'"),
         ({"2.0/toy": "convergence: {ref_256: {global_batch_size: 0}}\n"}, "global_batch_size is 0;"),
         ({"2.0/toy": "- 5\n"}, "must be a mapping"),
-        ({"2.0/toy": "num_runs: 5\nnum_runs: 6\n"}, "'num_runs' stands twice"),
+        ({"2.0/toy": "num_runs: 5\nnum_runs: 6\n"}, "'num_runs' occurs twice"),
         ({"2.0/toy": "num_runs: {5: 6}\n"}, "5 is not a name"),
         ({"2.0/toy": "divisions: {closed: &a {}, open: *a}\n"}, "an alias"),
         ({"2.0/toy": "num_runs: [\n"}, "not YAML"),
-        ({"2.0/toy": "# " + "x" * (4 << 20)}, "more than 4 MiB"),
+        ({"2.0/toy": "# " + "x" * (4 << 20)}, "larger than 4 MiB"),
     ],
 )
 def test_a_fault_in_a_round_is_one_sentence(write: Callable[..., Path], changed: dict[str, str], said: str) -> None:
@@ -238,7 +239,7 @@ def test_a_file_that_cannot_be_read_is_said(write: Callable[..., Path]) -> None:
     folder = write()
     (folder / "game.yaml").mkdir()
 
-    with pytest.raises(RulesError, match="there is no such file"):
+    with pytest.raises(RulesError, match="no such file"):
         loaded(folder)
 
 
@@ -247,7 +248,7 @@ def test_a_division_without_a_target_has_none_in_words(write: Callable[..., Path
     found = loaded(write())
     text = describe.benchmark_in_words(found, found.benchmarks["toy"])
 
-    assert "- closed: one eval_accuracy at least must meet `value >= 0.9`." in text
+    assert "- closed: at least one eval_accuracy must meet `value >= 0.9`." in text
     assert "- open: one eval_accuracy" not in text
 
 
@@ -298,7 +299,7 @@ def test_a_distance_without_references_has_no_unit(write: Callable[..., Path]) -
     found = loaded(write(**{"2.0/toy": "distance: value == 1\nconvergence: null\n"}))
     text = describe.benchmark_in_words(found, found.benchmarks["toy"])
 
-    assert "- closed: the distance from one evaluation to the next, must meet `value == 1`;" in text
+    assert "- closed: the distance between evaluations must meet `value == 1`;" in text
 
 
 def test_counts_in_words() -> None:
@@ -313,13 +314,13 @@ def test_counts_in_words() -> None:
 
 def test_a_variant_has_its_own_page_and_what_is_none_has_the_common_one() -> None:
     """By the value of the variant's key, which a log may leave out or set to anything."""
-    common, own = Page(), Page(either=(("a", "b"),))
+    common, own = LogRules(), LogRules(either=(("a", "b"),))
     toy = RoundBenchmark("toy", 5, 1, {"closed": common}, "opt_name", {"closed": {"sgd": own}})
 
-    assert toy.page("closed", "sgd") is own
+    assert toy.rules_of("closed", "sgd") is own
     for variant in ("adam", None, 5, ["sgd"]):
-        assert toy.page("closed", variant) is common
-    assert toy.page("open", "sgd") is None
+        assert toy.rules_of("closed", variant) is common
+    assert toy.rules_of("open", "sgd") is None
 
 
 def test_a_round_knows_its_benchmarks_by_name() -> None:

@@ -13,7 +13,7 @@ import pytest
 from harness import cli
 from harness.checker.results import auto_of
 from harness.errors import ExitStatus, UsageError
-from harness.ruleset.detect import Auto, Pointed
+from harness.ruleset.detect import Detector, Request
 from harness.submission.result import Result, read_result
 from tests import fabricate, foreign
 from tests.fabricate import Step
@@ -82,7 +82,7 @@ def test_a_log_of_ours_names_no_round_of_mlperfs(tmp_path: Path, capsys: pytest.
 
     assert call("check", folder) == ExitStatus.FINDINGS
     out, err = capsys.readouterr()
-    assert err == "tta: judging by ruleset v1; there is no 'mlperf_training/5.1.0' for a log of ours\n"
+    assert err == "tta: judging by ruleset v1; 'mlperf_training/5.1.0' is not one of tta's own rulesets\n"
     assert "LOG018 error: the run was made under ruleset 'mlperf_training/5.1.0' and is judged by 'v1'" in out
 
 
@@ -99,7 +99,7 @@ def test_a_line_of_our_kind_in_a_log_of_mlperfs_names_no_round(
     assert call("check", tmp_path) == ExitStatus.USAGE
     out, err = capsys.readouterr()
     assert out == ""
-    assert "to v1 (there is no 'mlperf_training/5.1.0' for a log of ours), " in err
+    assert "for v1 ('mlperf_training/5.1.0' is not one of tta's own rulesets), " in err
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -117,9 +117,10 @@ def test_results_that_point_to_two_rulesets_are_not_judged(
     out, err = capsys.readouterr()
     assert (status, out) == (ExitStatus.USAGE, "")
     assert err.splitlines()[-1] == (
-        f"tta: these results point to two rulesets: {older.folder} to mlperf_training/5.0.0 (the first of 2 rounds "
-        f"that have retinanet and is of 2025-04-14), {newer.folder} to mlperf_training/5.1.0 (the only round that has "
-        "retinanet and is of 2025-08-12); judge all of them by one with --ruleset NAME, or their folders one by one"
+        f"tta: these results ask for two rulesets: {older.folder} for mlperf_training/5.0.0 (the first of 2 rounds "
+        f"that have retinanet and is dated 2025-04-14), {newer.folder} for mlperf_training/5.1.0 (the only round "
+        "that has retinanet and is dated 2025-08-12); judge all of them by one with --ruleset NAME, or judge their "
+        "folders separately"
     )
     assert cli.main([verb, "--ruleset", "mlperf_training/5.1.0", str(tmp_path)]) != ExitStatus.USAGE
     assert call(verb, older.folder) == call(verb, newer.folder) == ExitStatus.OK
@@ -138,8 +139,8 @@ def test_results_that_differ_are_found_by_every_process(
     assert call("check", tmp_path, "--jobs", jobs) == ExitStatus.USAGE
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"{boxes[0].folder} to mlperf_training/5.1.0" in err
-    assert f"{boxes[-1].folder} to mlperf_training/5.0.0" in err
+    assert f"{boxes[0].folder} for mlperf_training/5.1.0" in err
+    assert f"{boxes[-1].folder} for mlperf_training/5.0.0" in err
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -152,7 +153,7 @@ def test_results_of_ours_and_of_mlperfs_are_two(verb: str, tmp_path: Path, capsy
     assert call(verb, tmp_path) == ExitStatus.USAGE
     out, err = capsys.readouterr()
     assert out == ""
-    assert "to v1 (which result_0.txt names); " in err
+    assert "for v1 (which result_0.txt names); " in err
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -216,7 +217,7 @@ def test_eleven_silent_results_are_not_kept_for_one_that_speaks(
     out, err = capsys.readouterr()
     assert out == ""
     assert (
-        f"the first 10 results point to no ruleset, {boxes[-1].folder} to mlperf_training/5.1.0 (the only round" in err
+        f"the first 10 results ask for no ruleset, {boxes[-1].folder} for mlperf_training/5.1.0 (the only round" in err
     )
 
 
@@ -253,21 +254,21 @@ def pointing(monkeypatch: pytest.MonkeyPatch, *names: str | None, folder: str | 
     """Results with a log each, which point to these rulesets; `folder`: what the organiser's folder says of all."""
     results = [cast(Result, SimpleNamespace(runs=("log",), path=Path(str(index)))) for index in range(len(names))]
     pointed = {
-        str(result.path): None if name is None else Pointed(name, f"; it is {name}", result.path, folder)
+        str(result.path): None if name is None else Request(name, f"; it is {name}", result.path, folder)
         for result, name in zip(results, names, strict=True)
     }
-    monkeypatch.setattr(Auto, "of", lambda self, result: pointed[str(result.path)])
+    monkeypatch.setattr(Detector, "request_of", lambda self, result: pointed[str(result.path)])
     return iter(results)
 
 
-AUTO = Auto(frozenset({"v1"}), (), frozenset())
+AUTO = Detector(frozenset({"v1"}), (), frozenset())
 
 
 @pytest.mark.parametrize(("num_silent", "num_kept"), [(0, 1), (1, 2), (9, 10), (10, 10), (15, 10)])
 def test_no_more_is_kept_than_decides(num_silent: int, num_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the first that points to one, or ten; the others are still to be read."""
     waiting = pointing(monkeypatch, *[None] * num_silent, *["a"] * 21)
-    kept, decided = AUTO.decided(waiting)
+    kept, decided = AUTO.decide(waiting)
 
     assert (len(kept), len(list(waiting))) == (num_kept, num_silent + 21 - num_kept)
     assert decided.name == ("a" if num_silent < 10 else "v1")
@@ -277,8 +278,8 @@ def test_of_two_that_the_folder_contradicts_none_decides(monkeypatch: pytest.Mon
     """The first is taken only while all of them say the same."""
     results = pointing(monkeypatch, "a", "b", folder="c")
 
-    with pytest.raises(UsageError, match=r"these results point to two rulesets: 0 to a \(it is a\), 1 to b"):
-        AUTO.decided(results)
+    with pytest.raises(UsageError, match=r"these results ask for two rulesets: 0 for a \(it is a\), 1 for b"):
+        AUTO.decide(results)
 
 
 def test_the_first_log_that_says_anything_points(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_the_first_log_that_says_anything_points(tmp_path: Path) -> None:
     [box] = results(tmp_path, "Toymaker")
     find(box.logs[0], "submission_benchmark").value = "doom"
     box.write()
-    [pointed] = [auto_of([tmp_path]).of(read_result(box.folder))]
+    [pointed] = [auto_of([tmp_path]).request_of(read_result(box.folder))]
 
     assert pointed is not None
     assert pointed.name == "mlperf_training/5.1.0"
@@ -301,10 +302,10 @@ def test_a_log_of_ours_that_names_no_text_is_judged_by_v1(named: object, tmp_pat
         return steps
 
     result = read_result(fabricate.write_result(tmp_path / "ours", change=other))
-    pointed = auto_of([tmp_path]).of(result)
+    pointed = auto_of([tmp_path]).request_of(result)
 
     assert pointed is not None
-    assert (pointed.name, pointed.why.startswith("; there is no ")) == ("v1", True)
+    assert (pointed.name, pointed.why.endswith(" is not one of tta's own rulesets")) == ("v1", True)
 
 
 def test_a_log_of_another_program_that_no_round_has_points_to_nothing(tmp_path: Path) -> None:
@@ -315,4 +316,4 @@ def test_a_log_of_another_program_that_no_round_has_points_to_nothing(tmp_path: 
         names_rules(log, "v1")
     box.write()
 
-    assert auto_of([tmp_path]).of(read_result(box.folder)) is None
+    assert auto_of([tmp_path]).request_of(read_result(box.folder)) is None

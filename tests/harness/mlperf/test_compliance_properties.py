@@ -51,7 +51,7 @@ def asked_of(rule: KeyRule, earlier: dict[str, Any], event: Event, is_first: boo
             yield "order", f"there is no {key} before it"
     for key in rule.before:
         if key in earlier:
-            yield "order", f"stands after {key}; it must stand before"
+            yield "order", f"comes after {key}; it must come before"
     for demand in (*rule.each, *(rule.first if is_first else ())):
         if demand.failure(Line(event.value, event.metadata, earlier)) is not None:
             yield "value", demand.text
@@ -59,7 +59,7 @@ def asked_of(rule: KeyRule, earlier: dict[str, Any], event: Event, is_first: boo
 
 def by_line(log: RunLog, round_: Round) -> tuple[Counter[Fault], Event | None]:
     """Orders, demands and targets, one line after another; and the first line in time that meets the target."""
-    page, (_, benchmark) = compliance.page_of(log, round_), compliance.benchmark_of(log, round_)
+    page, (_, benchmark) = compliance.rules_of(log, round_), compliance.benchmark_of(log, round_)
     join = None if benchmark is None else benchmark.join
     events = [*log.events, *(() if join is None else compliance.joined(log, join))]
     earlier: dict[str, Any] = {}

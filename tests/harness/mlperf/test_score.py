@@ -99,7 +99,7 @@ def test_a_benchmark_whose_references_are_too_few_has_none() -> None:
     """Of three runs one is averaged; a spread needs two."""
     verdict = judge([16] * 5, 128, benchmark({128: (16, 16, 16)}), "5.1.0")
 
-    assert (verdict.status, verdict.why) == ("missing", "round 5.1.0 has no reference of toy")
+    assert (verdict.status, verdict.why) == ("missing", "round 5.1.0 has no reference runs of toy")
 
 
 def test_no_spread_allows_no_speed_up() -> None:
@@ -236,7 +236,7 @@ def test_the_time_of_a_run(tmp_path: Path, key: str, nth: int, at_s: float, seco
     log = mlperflog.retinanet()
     find(log, key, nth).at_s = at_s
 
-    assert mlperf_score.seconds_of(read(tmp_path, log)) == seconds
+    assert mlperf_score.run_seconds(read(tmp_path, log)) == seconds
 
 
 def read(folder: Path, log: list[mlperflog.Entry]) -> run_log.RunLog:
@@ -248,7 +248,7 @@ def test_the_last_start_before_the_first_stop_counts(tmp_path: Path) -> None:
     log = mlperflog.retinanet()
     log.insert(-2, mlperflog.Entry(1351.5, "run_start", None, mlperflog.START))
 
-    assert mlperf_score.seconds_of(read(tmp_path, log)) == pytest.approx(10.0)
+    assert mlperf_score.run_seconds(read(tmp_path, log)) == pytest.approx(10.0)
 
 
 def test_results_of_mlperf_are_folders_whatever_their_logs_are_called(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_results_of_mlperf_are_folders_whatever_their_logs_are_called(tmp_path: 
 )
 def test_a_seed_is_a_whole_number_or_a_text_of_one(value: object, number: int | None) -> None:
     """As MLCommons' seed checker takes it."""
-    assert mlperf_score.whole(value) == number
+    assert mlperf_score.parse_seed(value) == number
 
 
 @pytest.mark.parametrize("name", ["0.7.0", "1.0.0", "4.0.0", "4.1.0", "6.0.0"])
@@ -290,9 +290,9 @@ def test_bert_may_count_in_epochs_and_say_its_samples_apart(tmp_path: Path) -> N
     log = mlperflog.retinanet()
     find(log, "train_samples").value = 3_150_080
 
-    assert mlperf_score.amount_of(read(tmp_path, log), rules) == 3_150_080
+    assert mlperf_score.amount_to_target(read(tmp_path, log), rules) == 3_150_080
     find(log, "eval_accuracy", 4).metadata["epoch_num"] = 2_900_000
-    assert mlperf_score.amount_of(read(tmp_path, log), rules) == 2_900_000
+    assert mlperf_score.amount_to_target(read(tmp_path, log), rules) == 2_900_000
 
 
 def test_stable_diffusion_counts_to_the_first_evaluation_that_passes(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_stable_diffusion_counts_to_the_first_evaluation_that_passes(tmp_path: P
         ]
     log.append(mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
 
-    assert mlperf_score.amount_of(read(tmp_path, log), round_.benchmarks["stable_diffusion"]) == 3000
+    assert mlperf_score.amount_to_target(read(tmp_path, log), round_.benchmarks["stable_diffusion"]) == 3000
 
 
 def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: Path) -> None:
@@ -315,9 +315,9 @@ def test_a_log_without_stop_or_benchmark_has_neither_time_nor_amount(tmp_path: P
     log = mlperflog.retinanet()
     mlperflog.drop(log, "run_stop")
 
-    assert mlperf_score.amount_of(read(tmp_path, log), None) is None
-    assert mlperf_score.amount_of(read(tmp_path, log), benchmark({})) is None
-    assert mlperf_score.seconds_of(read(tmp_path, log)) is None
+    assert mlperf_score.amount_to_target(read(tmp_path, log), None) is None
+    assert mlperf_score.amount_to_target(read(tmp_path, log), benchmark({})) is None
+    assert mlperf_score.run_seconds(read(tmp_path, log)) is None
 
 
 def test_the_open_division_is_compared_with_no_reference(tmp_path: Path) -> None:
@@ -381,13 +381,13 @@ def test_a_run_of_half_a_second_has_a_length_and_one_of_none_has_not(tmp_path: P
     log = mlperflog.retinanet()
     stop = find(log, "run_stop")
     find(log, "run_start").at_s = stop.at_s - 0.5
-    assert mlperf_score.seconds_of(read(tmp_path, log)) == pytest.approx(0.5)
+    assert mlperf_score.run_seconds(read(tmp_path, log)) == pytest.approx(0.5)
     find(log, "run_start").at_s = stop.at_s
-    assert mlperf_score.seconds_of(read(tmp_path, log)) is None
+    assert mlperf_score.run_seconds(read(tmp_path, log)) is None
     mlperflog.drop(log, "run_start")
-    assert mlperf_score.seconds_of(read(tmp_path, log)) is None
+    assert mlperf_score.run_seconds(read(tmp_path, log)) is None
     log.append(mlperflog.Entry(0.0, "run_start", None, mlperflog.START))
-    assert mlperf_score.seconds_of(read(tmp_path, log)) is None
+    assert mlperf_score.run_seconds(read(tmp_path, log)) is None
 
 
 def test_epochs_count_to_a_thousandth_and_samples_as_they_are(tmp_path: Path) -> None:
@@ -398,11 +398,11 @@ def test_epochs_count_to_a_thousandth_and_samples_as_they_are(tmp_path: Path) ->
     log.insert(log.index(last), mlperflog.Entry(last.at_s, "run_stop", None, mlperflog.STOP, {"status": "aborted"}))
     mine = read(tmp_path, log)
 
-    assert mlperf_score.amount_of(mine, benchmark({})) == 4.877
-    assert mlperf_score.amount_of(mine, benchmark({}, "llama31_8b")) == 4.87654
+    assert mlperf_score.amount_to_target(mine, benchmark({})) == 4.877
+    assert mlperf_score.amount_to_target(mine, benchmark({}, "llama31_8b")) == 4.87654
     del last.metadata["epoch_num"], last.metadata["samples_count"]
-    assert mlperf_score.amount_of(read(tmp_path, log), benchmark({})) is None
-    assert mlperf_score.amount_of(read(tmp_path, log), benchmark({}, "llama31_8b")) is None
+    assert mlperf_score.amount_to_target(read(tmp_path, log), benchmark({})) is None
+    assert mlperf_score.amount_to_target(read(tmp_path, log), benchmark({}, "llama31_8b")) is None
 
 
 def test_exactly_a_batch_is_a_number_of_samples(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_what_differs_is_named_with_a_log_of_each_value(tmp_path: Path) -> None:
         (tmp_path / str(index)).mkdir()
         logs.append(read(tmp_path / str(index), log))
 
-    assert mlperf_score.differing(logs, ["opt_name", "seed", "absent"]) == {
+    assert mlperf_score.differing_values(logs, ["opt_name", "seed", "absent"]) == {
         "opt_name": {"'adam'": logs[0], "'sgd'": logs[1]}
     }
 
@@ -488,7 +488,7 @@ def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
     mine = read(tmp_path, log)
 
     assert mlperf_score.last_value(mine, "opt_name") == "sgd"
-    assert mlperf_score.run_of(mine, round_.benchmarks["retinanet"], round_).status == "aborted"
+    assert mlperf_score.round_run(mine, round_.benchmarks["retinanet"], round_).status == "aborted"
 
 
 def test_what_passes_after_run_stop_or_does_not_say_where_is_not_the_first(tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_what_passes_after_run_stop_or_does_not_say_where_is_not_the_first(tmp_p
             for metric, value in (("FID", 70.0), ("CLIP", 0.2))
         ]
 
-    assert mlperf_score.amount_of(read(tmp_path, log), round_.benchmarks["stable_diffusion"]) == 3000
+    assert mlperf_score.amount_to_target(read(tmp_path, log), round_.benchmarks["stable_diffusion"]) == 3000
 
 
 def test_the_table_says_why_a_result_is_not_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -536,8 +536,8 @@ def test_evaluations_that_count_as_one_and_have_no_target_do_not_pass(tmp_path: 
     log.append(mlperflog.Entry(2.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
     read_log = read(tmp_path, log)
 
-    assert mlperf_score.amount_of(read_log, round_.benchmarks["stable_diffusion"]) == 2000
-    assert mlperf_score.amount_of(read_log, replace(round_.benchmarks["stable_diffusion"], pages={})) is None
+    assert mlperf_score.amount_to_target(read_log, round_.benchmarks["stable_diffusion"]) == 2000
+    assert mlperf_score.amount_to_target(read_log, replace(round_.benchmarks["stable_diffusion"], divisions={})) is None
 
 
 @pytest.mark.parametrize(
@@ -559,7 +559,7 @@ def test_more_than_can_be_counted_is_no_amount(samples: float, amount: float | N
     round_ = round_rules("mlperf_training/5.1.0").round
     assert round_ is not None
 
-    assert mlperf_score.run_of(read(tmp_path, log), benchmark({}, "llama31_8b"), round_).amount == amount
+    assert mlperf_score.round_run(read(tmp_path, log), benchmark({}, "llama31_8b"), round_).amount == amount
 
 
 def test_what_stands_after_the_last_run_stop_is_not_where_the_run_ended(tmp_path: Path) -> None:
@@ -570,10 +570,10 @@ def test_what_stands_after_the_last_run_stop_is_not_where_the_run_ended(tmp_path
             log.append(mlperflog.Entry(3000.0, "run_stop", None, mlperflog.STOP, {"status": "success"}))
         log.append(mlperflog.Entry(2999.0, "eval_accuracy", 0.35, metadata={"epoch_num": number}))
 
-    assert mlperf_score.evaluated_at(read(tmp_path, log), benchmark({})) == 77
+    assert mlperf_score.last_evaluated_at(read(tmp_path, log), benchmark({})) == 77
     mlperflog.drop(log, "run_stop")
     mlperflog.drop(log, "run_stop")
-    assert mlperf_score.evaluated_at(read(tmp_path, log), benchmark({})) is None
+    assert mlperf_score.last_evaluated_at(read(tmp_path, log), benchmark({})) is None
 
 
 def test_evaluations_that_count_as_one_are_looked_at_up_to_the_last_run_stop(tmp_path: Path) -> None:
@@ -587,8 +587,8 @@ def test_evaluations_that_count_as_one_are_looked_at_up_to_the_last_run_stop(tmp
     ]
     rules = round_.benchmarks["stable_diffusion"]
 
-    assert mlperf_score.amount_of(read(tmp_path, [stop, *passing, stop]), rules) == 3000
-    assert mlperf_score.amount_of(read(tmp_path, passing), rules) is None
+    assert mlperf_score.amount_to_target(read(tmp_path, [stop, *passing, stop]), rules) == 3000
+    assert mlperf_score.amount_to_target(read(tmp_path, passing), rules) is None
 
 
 @pytest.mark.parametrize(

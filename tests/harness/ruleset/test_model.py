@@ -111,8 +111,8 @@ def test_rules_at_every_limit_contradict_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "claim"),
     [
-        ({"quality_range": (0.91, 1.0)}, "target must lie in quality_range"),
-        ({"quality_range": (0.0, 0.89)}, "target must lie in quality_range"),
+        ({"quality_range": (0.91, 1.0)}, "target must be in quality_range"),
+        ({"quality_range": (0.0, 0.89)}, "target must be in quality_range"),
         ({"num_runs": 2}, "num_runs must be more than twice drop"),
         ({"drop": -1}, "num_runs must be more than twice drop"),
         ({"eval_every_samples": 0}, "eval_every_samples must be from 1 to max_samples"),
@@ -121,7 +121,7 @@ def test_rules_at_every_limit_contradict_nothing() -> None:
         ({"train_examples": 0}, "train_examples and eval_examples must be positive"),
         ({"eval_examples": 0}, "train_examples and eval_examples must be positive"),
         ({"confirm_evaluations": -1}, "confirm_evaluations must not be negative"),
-        ({"precisions": ()}, "precisions must have a value in it"),
+        ({"precisions": ()}, "precisions must have at least one value"),
         ({"reference_recipes": (ReferenceRecipe(50, 0),)}, "reference_recipes: num_runs is 0; it must be at least 1"),
         (
             {"reference_recipes": (ReferenceRecipe(50, 1, {"opt_name": "adam"}),)},
@@ -135,7 +135,7 @@ def test_rules_at_every_limit_contradict_nothing() -> None:
         ),
         (
             {"reference_recipes": (ReferenceRecipe(50, 1, {"global_batch_size": 50}),)},
-            "reference_recipes: hyperparameters: global_batch_size stands beside them, not among them",
+            "reference_recipes: hyperparameters: global_batch_size belongs next to them, not among them",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_default_must_be_permitted_and_a_recipe_stand_once() -> None:
     ]
     assert (
         list(benchmark_rules(reference_recipes=twice).broken_claims())
-        == ["reference_recipes: global_batch_size 50 stands there twice"] * 2
+        == ["reference_recipes: global_batch_size 50 is listed twice"] * 2
     )
 
 

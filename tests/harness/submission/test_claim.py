@@ -13,8 +13,6 @@ import pytest
 from harness.base.files import line_of, sha256_of, small_file
 from harness.errors import SubmissionError
 from harness.submission.claim import (
-    MANIFEST_NAME,
-    SIGNATURE_NAME,
     Claim,
     Envelope,
     FileEntry,
@@ -24,6 +22,7 @@ from harness.submission.claim import (
     read_envelope,
     read_manifest,
 )
+from harness.submission.layout import MANIFEST_NAME, SIGNATURE_NAME
 
 CLAIM = {
     "submitter": "acme",
@@ -199,7 +198,7 @@ def test_ten_problems_of_a_claim_are_told(tmp_path: Path, num_keys: int, more: i
     problems = message.split("; ")
 
     assert problems[:10] == [f"unknown key 'key_{i}'" for i in range(10)]
-    assert problems[10:] == ([] if more is None else [f"and {more:,} more of the kind"])
+    assert problems[10:] == ([] if more is None else [f"and {more:,} more problems"])
 
 
 def manifest_of(folder: Path, text: str | bytes) -> tuple[dict[str, str] | None, dict[str, int], list[str]]:
@@ -218,12 +217,12 @@ def test_a_manifest_has_a_digest_and_a_line_for_each_path(tmp_path: Path) -> Non
     assert manifest_of(tmp_path, text) == (
         {"a b.txt": one, "d/e": two},
         {"a b.txt": 1, "d/e": 4},
-        ["line 2: not `<sha256>  <path>`", "line 3: 'a b.txt' stands twice", "line 5: not `<sha256>  <path>`"],
+        ["line 2: not `<sha256>  <path>`", "line 3: 'a b.txt' is listed twice", "line 5: not `<sha256>  <path>`"],
     )
     assert manifest_of(tmp_path, "") == ({}, {}, [])
 
 
-@pytest.mark.parametrize(("num_faults", "more"), [(100, []), (101, ["and 1 more lines that are none"])])
+@pytest.mark.parametrize(("num_faults", "more"), [(100, []), (101, ["and 1 more such lines"])])
 def test_a_hundred_faults_of_a_manifest_are_told(tmp_path: Path, num_faults: int, more: list[str]) -> None:
     """And how many more there are."""
     _, _, messages = manifest_of(tmp_path, "x\n" * num_faults)
@@ -240,11 +239,11 @@ def test_a_manifest_that_is_not_there_is_none_and_one_that_cannot_be_read_is_tol
     (tmp_path / "link").symlink_to(tmp_path / "absent")
     assert read_manifest(tmp_path / "link", unreadable) == (None, {})
     assert [item.message for item in unreadable] == [
-        f"no manifest can be read from it: {tmp_path / 'link'}: is not a regular file"
+        f"is not a readable manifest: {tmp_path / 'link'}: is not a regular file"
     ]
     listed, lines, (message,) = manifest_of(tmp_path, b"\xff")
     assert (listed, lines) == (None, {})
-    assert message.startswith("no manifest can be read from it: 'utf-8' codec")
+    assert message.startswith("is not a readable manifest: 'utf-8' codec")
 
 
 def test_an_envelope_holds_what_is_there(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from harness.errors import ExitStatus, UsageError
 from harness.log import run_log
 from harness.log.events import TOKEN
 from harness.ruleset import catalog, detect, load
-from harness.ruleset.detect import Candidate, which_round
+from harness.ruleset.detect import Candidate, detect_round
 from tests import fabricate, mlperflog
 from tests.mlperflog import Entry, drop, find, retinanet, write
 from tests.rules.roundbox import RoundBox
@@ -30,7 +30,7 @@ ROUNDS = [
 def choice(path: Path, log: list[Entry], asked: Path | None = None) -> tuple[str, str] | None:
     """asked: what whoever asks has named; else what is above the test's own folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = which_round(run_log.read(write(path, log)), ROUNDS, detect.given([] if asked is None else [asked]))
+    found = detect_round(run_log.read(write(path, log)), ROUNDS, detect.with_parents([] if asked is None else [asked]))
     return None if found is None else (found.name.rpartition("/")[2], found.why)
 
 
@@ -44,7 +44,7 @@ def test_the_first_round_that_was_published_after_the_run(tmp_path: Path) -> Non
     """The log is of 12 August 2025; 5.0 was out by then."""
     assert choice(tmp_path / "result_0.txt", retinanet()) == (
         "5.1.0",
-        "the first of 2 rounds that have retinanet and is of 2025-08-12",
+        "the first of 2 rounds that have retinanet and is dated 2025-08-12",
     )
 
 
@@ -66,10 +66,10 @@ def test_a_benchmark_of_one_round_is_enough(tmp_path: Path) -> None:
     for entry in bert:
         entry.at_s -= 120 * 86_400
 
-    assert choice(tmp_path / "a.txt", bert) == ("5.0.0", "the only round that has bert and is of 2025-04-14")
+    assert choice(tmp_path / "a.txt", bert) == ("5.0.0", "the only round that has bert and is dated 2025-04-14")
     assert choice(tmp_path / "b.txt", gnmt) == (
         "0.7.0",
-        "the last round that has gnmt, though the log is of 2025-08-12, after it",
+        "the last round that has gnmt, although the log is dated 2025-08-12, after it",
     )
 
 
@@ -124,7 +124,7 @@ def test_check_says_which_round_it_took(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert status is ExitStatus.FINDINGS
     assert "judging by ruleset mlperf_training/5.1.0, the only round" in err
-    assert "opt_name is 'sgd'; it must be so that value == 'adam'" in out
+    assert "opt_name is 'sgd'; required: value == 'adam'" in out
 
 
 def test_explain_prints_the_rules_of_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,8 +132,8 @@ def test_explain_prints_the_rules_of_a_benchmark(capsys: pytest.CaptureFixture[s
     assert explain.run("retinanet", False, "mlperf_training/5.1.0") is ExitStatus.OK
     out = capsys.readouterr().out
 
-    assert "A result is 5 runs; the fastest and the slowest are left out" in out
-    assert "closed: one eval_accuracy at least must meet `value >= 0.340 and value < 1.0`" in out
+    assert "A result is 5 runs. The fastest and the slowest are left out" in out
+    assert "closed: at least one eval_accuracy must meet `value >= 0.340 and value < 1.0`" in out
     assert "| opt_name | once | `value == 'adam'` |  |" in out
     assert "| init_start | once or more |  | before init_stop, run_start |" in out
     assert "| ref_256 | 256 | 20 | 4 | 4 | 4 | epochs |" in out
@@ -145,10 +145,13 @@ def test_explain_prints_what_is_special(capsys: pytest.CaptureFixture[str]) -> N
         explain.run(name, False, f"mlperf_training/{version}")
     out = capsys.readouterr().out
 
-    assert "### Where opt_name is lars, also" in out
+    assert "### Additionally, if opt_name is lars" in out
     assert "together they name 7 tensors, each once" in out
-    assert "- The eval_accuracy of one samples_count count as one aggregated_eval_accuracy, by the metric" in out
-    assert "None is known" in out
+    assert (
+        "- The eval_accuracy lines of one samples_count count as one aggregated_eval_accuracy; each names its metric"
+        in out
+    )
+    assert "No reference runs are known" in out
 
 
 def test_explain_lists_the_benchmarks_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,10 +190,10 @@ def test_a_log_of_the_day_of_publication_may_belong_to_the_round(tmp_path: Path)
     after = choice(tmp_path / "after.txt", log)
 
     assert days == {
-        12: ("5.1.0", "the first of 2 rounds that have retinanet and is of 2025-11-12"),
-        13: ("6.0.0", "the only round that has retinanet and is of 2025-11-13"),
+        12: ("5.1.0", "the first of 2 rounds that have retinanet and is dated 2025-11-12"),
+        13: ("6.0.0", "the only round that has retinanet and is dated 2025-11-13"),
     }
-    assert after == ("6.0.0", "the last round that has retinanet, though the log is of 2026-09-09, after it")
+    assert after == ("6.0.0", "the last round that has retinanet, although the log is dated 2026-09-09, after it")
 
 
 def test_of_folders_that_were_named_and_those_above_the_nearest_counts(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_of_folders_below_the_topmost_counts(tmp_path: Path) -> None:
 
     assert found == (
         "5.1.0",
-        "by the name of its folder training_results_v5.1; the log names retinanet and is of 2025-08-12",
+        "by the name of its folder training_results_v5.1; the log names retinanet and is dated 2025-08-12",
     )
 
 
@@ -232,7 +235,7 @@ def test_a_folder_of_the_submitters_names_no_round(place: str, asked: str, tmp_p
 
     assert choice(path, retinanet(), tmp_path / asked) == (
         "5.1.0",
-        "the first of 2 rounds that have retinanet and is of 2025-08-12",
+        "the first of 2 rounds that have retinanet and is dated 2025-08-12",
     )
 
 
@@ -280,7 +283,7 @@ def test_a_long_name_is_shortened(tmp_path: Path) -> None:
     """To 40 characters; the name of a benchmark is whatever a log says."""
     rounds = [Candidate("mlperf_training/9.0.0", "2099-01-01", frozenset({"a" * 41, "b" * 40}))]
     logs = [run_log.read(write(tmp_path / "a.txt", of_benchmark(name))) for name in ("a" * 41, "b" * 40)]
-    found = [which_round(log, rounds, frozenset()) for log in logs]
+    found = [detect_round(log, rounds, frozenset()) for log in logs]
 
     assert [item and item.why.split()[5] for item in found] == ["a" * 39 + "…", "b" * 40]
 
@@ -384,7 +387,7 @@ def test_the_day_of_a_log_is_that_of_its_latest_line_which_has_one(
         for time_ms, name in zip(times_ms, ("submission_benchmark", "a", "b"), strict=False)
     ]
     log.write_text("".join(f"{TOKEN}{json.dumps(record)}\n" for record in records))
-    found = which_round(run_log.read(log), ROUNDS, detect.given([]))
+    found = detect_round(run_log.read(log), ROUNDS, detect.with_parents([]))
 
     assert found is not None
     said = [part for part in found.why.replace(",", "").split() if "-" in part]
@@ -395,7 +398,7 @@ def test_of_several_folders_the_first_that_counts_is_kept_as_the_organisers(tmp_
     """Also where it is not possible, and the next is taken."""
     path = tmp_path / "v5.0" / "v6.0" / "a.txt"
     path.parent.mkdir(parents=True)
-    found = which_round(run_log.read(write(path, retinanet())), ROUNDS, detect.given([]))
+    found = detect_round(run_log.read(write(path, retinanet())), ROUNDS, detect.with_parents([]))
 
     assert found is not None
     assert (found.name, found.folder) == ("mlperf_training/6.0.0", "mlperf_training/5.0.0")

@@ -101,7 +101,7 @@ def test_a_result_has_no_more_bytes_than_a_result_has(
     if is_read:
         assert result.read_result(tmp_path).files["more/b"].sha256 is not None
     else:
-        with pytest.raises(SubmissionError, match="more than 10 bytes; no result has as many"):
+        with pytest.raises(SubmissionError, match="more than 10 bytes; no result is that large"):
             result.read_result(tmp_path)
 
 

@@ -41,8 +41,8 @@ def tree(tmp_path: Path) -> Path:
 
 def submit(tree: Path, result: Result, **changes: Any) -> Path:
     claim = claim_for(result, **changes)
-    with pack.staged(tree, result, claim) as staging:
-        return pack.place(tree, staging, claim)
+    with pack.packed(tree, result, claim) as staging:
+        return pack.add_to_tree(tree, staging, claim)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -67,9 +67,9 @@ def test_placed_result_reads_back_as_it_was(tree: Path, result: Result) -> None:
 
 def test_staging_is_in_the_trees_own_layout_and_never_found(tree: Path, result: Result) -> None:
     """So the organiser's check sees what it will see; and a tree that is read meanwhile does not see it."""
-    with pack.staged(tree, result, claim_for(result)) as staging:
+    with pack.packed(tree, result, claim_for(result)) as staging:
         assert read_result(staging / PLACE).system == SYSTEM
-        with pytest.raises(SubmissionError, match="no result is here"):
+        with pytest.raises(SubmissionError, match="there is no result"):
             find_results(tree)
 
     assert list(tree.iterdir()) == []
@@ -80,7 +80,7 @@ def test_result_that_is_there_is_never_replaced(tree: Path, result: Result) -> N
     submit(tree, result)
     before = content(tree)
 
-    with pytest.raises(OutputError, match="a result is there already"):
+    with pytest.raises(OutputError, match="there is a result already"):
         submit(tree, result, notes="better")
 
     assert content(tree) == before
@@ -99,7 +99,7 @@ def test_whatever_is_at_the_place_stays(tree: Path, result: Result, kind: str) -
         if kind == "folder":
             (tree / PLACE / "precious").touch()
 
-    with pytest.raises(OutputError, match="a result is there already"):
+    with pytest.raises(OutputError, match="there is a result already"):
         submit(tree, result)
 
     assert not (tree / DESCRIPTION).exists()
@@ -188,7 +188,7 @@ def test_folder_in_the_tree_that_is_a_file_is_one_sentence(tree: Path, result: R
     """Somebody's file where the submitter's folder should be."""
     (tree / "acme").write_text("precious")
 
-    with pytest.raises(OutputError, match="nothing was placed"):
+    with pytest.raises(OutputError, match="nothing was submitted"):
         submit(tree, result)
 
     assert content(tree) == {"acme": b"precious"}
@@ -244,7 +244,7 @@ def test_crash_between_steps_leaves_no_result_and_the_next_try_succeeds(
     with monkeypatch.context() as patch:
         # The seams of the outside world: what the operating system does for us.
         if step == "staged":
-            patch.setattr(pack, "place", crash)
+            patch.setattr(pack, "add_to_tree", crash)
         elif step == "sync":
             patch.setattr(os, "fsync", crash)
         elif step == "system":
@@ -255,7 +255,7 @@ def test_crash_between_steps_leaves_no_result_and_the_next_try_succeeds(
         with pytest.raises(Crash):
             submit(tree, result)
 
-    with pytest.raises(SubmissionError, match="no result is here"):
+    with pytest.raises(SubmissionError, match="there is no result"):
         find_results(tree)
     assert submit(tree, result) == tree / PLACE
     assert read_result(tree / PLACE).unreadable == ()
@@ -271,7 +271,7 @@ def test_failed_rename_takes_the_description_away_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", fail)
-        with pytest.raises(OutputError, match="Input/output error; nothing was placed"):
+        with pytest.raises(OutputError, match="Input/output error; nothing was submitted"):
             submit(tree, result)
 
     assert content(tree) == {}
@@ -289,7 +289,7 @@ def test_who_is_faster_wins_and_keeps_the_description(
         return rename(source, target)
 
     monkeypatch.setattr(Path, "rename", overtaken)
-    with pytest.raises(OutputError, match="a result is there already"):
+    with pytest.raises(OutputError, match="there is a result already"):
         submit(tree, result, notes="slower")
 
     placed = read_result(tree / PLACE)
@@ -306,9 +306,9 @@ def test_of_many_submissions_of_one_place_exactly_one_wins(tree: Path, result: R
     def run(number: int) -> None:
         claim = claim_for(result, notes=str(number))
         try:
-            with pack.staged(tree, result, claim) as staging:
+            with pack.packed(tree, result, claim) as staging:
                 gate.wait(20)
-                pack.place(tree, staging, claim)
+                pack.add_to_tree(tree, staging, claim)
             outcomes.append(str(number))
         except OutputError as error:
             outcomes.append("refused" if "already" in str(error) else str(error))

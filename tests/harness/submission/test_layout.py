@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.submission import layout
+from harness.submission import claim, layout
 from tests.rules.roundbox import RoundBox
 
 
@@ -47,10 +47,10 @@ def test_a_log_in_a_folder_of_a_logs_name_is_no_run(tmp_path: Path) -> None:
 
 def test_a_place_is_where_results_of_a_submitter_lie() -> None:
     """Two folders below results/, itself below somebody."""
-    assert layout.is_place(Path("/r/acme/results/box/bert"))
-    assert layout.is_place(Path("/results/box/bert"))
+    assert layout.is_result_place(Path("/r/acme/results/box/bert"))
+    assert layout.is_result_place(Path("/results/box/bert"))
     for folder in ("/", "/results", "/results/bert", "/r/results/bert", "/r/results/a/b/c", "/results/box/bert/run"):
-        assert not layout.is_place(Path(folder))
+        assert not layout.is_result_place(Path(folder))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_result_without_logs_is_one_where_systems_are_described(
     if is_described:
         (tmp_path / "systems").mkdir()
 
-    assert layout.is_bare(tmp_path / place, names) is is_bare
+    assert layout.is_result_without_logs(tmp_path / place, names) is is_bare
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_result_without_logs_is_one_where_systems_are_described(
     [
         ('{"scaling_factor": 1.5}', 1.5, ""),
         ('{"scaling_factor": 2, "more": []}', 2.0, ""),
-        ('{"scaling_factor": true}', None, "it has no number scaling_factor"),
-        ('{"scaling_factor": "1.5"}', None, "it has no number scaling_factor"),
-        ('{"factor": 1.5}', None, "it has no number scaling_factor"),
-        ("[1.5]", None, "it has no number scaling_factor"),
+        ('{"scaling_factor": true}', None, "scaling_factor is not a number"),
+        ('{"scaling_factor": "1.5"}', None, "scaling_factor is not a number"),
+        ('{"factor": 1.5}', None, "scaling_factor is not a number"),
+        ("[1.5]", None, "scaling_factor is not a number"),
         ('{"scaling_factor": NaN}', None, "NaN is not a JSON number"),
         ('{"scaling_factor": 1.5, "scaling_factor": 1}', None, "the key 'scaling_factor' occurs twice"),
         ("", None, "not JSON: Expecting value at column 1"),
@@ -92,14 +92,14 @@ def test_a_factor_is_one_number(tmp_path: Path, text: str, factor: float | None,
     """What else stands there is no factor, and it is said why."""
     (tmp_path / "scaling.json").write_text(text)
 
-    assert layout.claimed_factor(tmp_path / "scaling.json") == (factor, why)
+    assert claim.claimed_factor(tmp_path / "scaling.json") == (factor, why)
 
 
 def test_a_factor_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     """A pipe is not waited for."""
     os.mkfifo(tmp_path / "scaling.json")
 
-    factor, why = layout.claimed_factor(tmp_path / "scaling.json")
+    factor, why = claim.claimed_factor(tmp_path / "scaling.json")
 
     assert factor is None
     assert why.endswith("scaling.json: is not a regular file")
@@ -121,5 +121,5 @@ def test_the_first_words_of_a_file_fit_into_a_message(tmp_path: Path, data: byte
     """On one line, without a control character, 60 at most; a file that is none has no words."""
     (tmp_path / "f").write_bytes(data)
 
-    assert layout.first_words(tmp_path / "f") == words
-    assert layout.first_words(tmp_path) == "not readable"
+    assert claim.excerpt(tmp_path / "f") == words
+    assert claim.excerpt(tmp_path) == "not readable"
