@@ -39,20 +39,20 @@ from harness.submission.result import Result, find_results, read_result
 
 MAX_BOARD_BYTES = 256 << 20
 _TABLE_NUMBERS = ("target", "num_runs", "drop", "without_training")
-_MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON has all
+_MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON output has all
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What is said of one result."""
+    """The numbers of one result. typed: those stated in its files, to compare with."""
 
     result: Result
     numbers: tuple[Derived, ...]
     typed: tuple[Stated, ...]
 
     @property
-    def is_well(self) -> bool:
-        """Whether each number has its formula, and nothing that was typed differs from what the logs make."""
+    def is_consistent(self) -> bool:
+        """Whether each number has its formula, and nothing stated differs from what the logs give."""
         return all(item.formula for item in self.numbers) and all(item.agrees is not False for item in self.typed)
 
 
@@ -129,7 +129,7 @@ def _of_board(
 
 def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:
     print(_json(found, ruleset) if output_format == "json" else _text(found, ruleset))
-    return ExitStatus.OK if all(item.is_well for item in found) else ExitStatus.FINDINGS
+    return ExitStatus.OK if all(item.is_consistent for item in found) else ExitStatus.FINDINGS
 
 
 def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
@@ -144,7 +144,7 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
 
 
 def _read(path: Path) -> bytes:
-    """The data of a published board, wherever a link to it leads; no pipe and no device is waited for."""
+    """The data of a published board. Links are followed; a pipe or a device is not waited for."""
     return small_file(Path(os.path.realpath(path)), MAX_BOARD_BYTES)
 
 
@@ -162,7 +162,7 @@ def _subject(result: Result, row: Row, ruleset: RuleSet, folder: Path) -> Subjec
 
 
 def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
-    """What is shown of the result, by the prefix of its numbers' names."""
+    """What is shown for the result, by the prefix of its numbers' names."""
     documents: dict[str, Any] = {"": row_document(subject.row)}
     if subject.rules is not None:
         row = summarise(subject.result, subject.rules, ruleset.timing, ruleset.energy)
@@ -171,7 +171,7 @@ def _documents(subject: Subject, ruleset: RuleSet) -> dict[str, Any]:
 
 
 def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[str, Any]:
-    """The result's row in the data of a board of `tree`, with what its table says; empty where it is on no board."""
+    """The row of the result in the data of a board of `tree`, with the data of its table; empty if it has no row."""
     checks = registry.checks()
 
     def rate(result: Result) -> Row:
@@ -197,7 +197,7 @@ def _json(found: Sequence[Derivation], ruleset: RuleSet) -> str:
             {
                 "path": str(item.result.path),
                 "benchmark": item.result.benchmark,
-                "agrees": item.is_well,
+                "agrees": item.is_consistent,
                 "numbers": [_number(number) for number in item.numbers],
                 "typed": [{**dataclasses.asdict(typed), "agrees": typed.agrees} for typed in item.typed],
             }
@@ -231,11 +231,11 @@ def _text(found: Sequence[Derivation], ruleset: RuleSet) -> str:
         lines += [f"  not compared: {_stated(typed)} ({printable(typed.why)})" for typed in open_]
         num_agreeing = len(item.typed) - len(differing) - len(open_)
         lines.append(
-            f"  {len(item.numbers)} numbers derived; of {len(item.typed)} typed totals {num_agreeing} agree, "
+            f"  {len(item.numbers)} numbers derived; of {len(item.typed)} stated totals {num_agreeing} agree, "
             f"{len(differing)} differ, {len(open_)} have nothing to compare with"
         )
         blocks.append("\n".join(lines))
-    verdict = "agree" if all(item.is_well for item in found) else "differ"
+    verdict = "agree" if all(item.is_consistent for item in found) else "differ"
     return "\n\n".join(
         [*blocks, f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]}): the numbers {verdict}"]
     )
@@ -259,7 +259,7 @@ def _group(group: Sequence[Derived], folder: str) -> Iterator[str]:
     unit = "" if first.formula is None or not first.formula.unit else f" {first.formula.unit}"
     count = "" if len(group) == 1 else f" ({len(group)} values)"
     yield f"  {printable(name)} = {shown}{unit}{count}"
-    yield f"      {first.formula.words if first.formula else 'no formula is known: this is a bug of ours'}"
+    yield f"      {first.formula.words if first.formula else 'no formula is known: this is a bug in tta'}"
     merged: dict[tuple[str, str], dict[int, None]] = {}
     for place in (place for item in group for place in item.places):
         merged.setdefault((place.path, place.what), {}).update(dict.fromkeys(place.lines))
@@ -288,4 +288,4 @@ def _stated(typed: Stated) -> str:
 
 
 def _difference(typed: Stated) -> str:
-    return f"  DIFFERS: {_stated(typed)}; the logs make {_value(typed.derived)}"
+    return f"  DIFFERS: {_stated(typed)}; the logs give {_value(typed.derived)}"

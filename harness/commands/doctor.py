@@ -45,13 +45,14 @@ def run(
     output_format: str = "text",
     check: bool = False,
 ) -> ExitStatus:
-    """Prints the report on standard output and, with `output`, writes the system description there.
+    """Print the report on standard output and, with `output`, write the system description there.
 
-    OK if it could look, whatever it saw; with `check`, FINDINGS if anything wants a look.
+    Returns:
+        OK whatever the report says; with `check`, FINDINGS if anything needs attention.
 
     Raises:
         UsageError: an unknown format or status, or a name that cannot be a folder's.
-        OutputError: `output` cannot be written, or is there with other content.
+        OutputError: `output` cannot be written, or exists with other content.
     """
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
@@ -71,7 +72,7 @@ def run(
 
 
 def as_text(report: Report) -> str:
-    """The report for a terminal: one line a thing, what to do on the line below it."""
+    """The report for a terminal: one line per item, followed by a line of advice where it needs attention."""
     width = max(len(line.name) for lines in report.values() for line in lines)
     shown = []
     for section, lines in report.items():
@@ -81,7 +82,8 @@ def as_text(report: Report) -> str:
             if line.advice is not None:
                 shown.append(f"        {'':<{width}}  -> {line.advice}")
     count = len(lines_with_advice(report))
-    shown.append(f"\n{count} thing{'s want' if count != 1 else ' wants'} a look" if count else "\nnothing wants a look")
+    items = "1 item needs" if count == 1 else f"{count} items need" if count else "nothing needs"
+    shown.append(f"\n{items} attention")
     return "\n".join(shown)
 
 
@@ -92,7 +94,7 @@ def as_json(
     description: Mapping[str, str],
     output: Path | None,
 ) -> dict[str, object]:
-    """The same as one document: facts, meters with the reason of each that is unavailable, and what wants a look."""
+    """The same as one document: facts, meters with the reason why each is unavailable, and what needs attention."""
     return {
         "machine": dataclasses.asdict(machine),
         "meters": {
@@ -115,10 +117,10 @@ def as_json(
 
 
 def write_description(output: Path, description: Mapping[str, str]) -> None:
-    """Writes the description whole or not at all; a file that is there already stays, and must say the same.
+    """Write the description whole or not at all; an existing file is kept, and must have the same content.
 
     Raises:
-        OutputError: `output` cannot be written, or is there with other content.
+        OutputError: `output` cannot be written, or exists with other content.
     """
     data = (json.dumps(dict(description), indent=2, ensure_ascii=False) + "\n").encode()
     draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
@@ -133,13 +135,13 @@ def write_description(output: Path, description: Mapping[str, str]) -> None:
             with contextlib.suppress(FileNotFoundError):
                 draft.unlink()
     except FileExistsError:
-        if not _says(output, data):
-            raise OutputError(f"{printable(output, 1000)}: is there already and says something else") from None
+        if not _has_content(output, data):
+            raise OutputError(f"{printable(output, 1000)}: exists already with other content") from None
     except OSError as error:
         raise OutputError(f"{printable(output, 1000)}: cannot be written: {error.strerror}") from None
 
 
-def _says(path: Path, data: bytes) -> bool:
+def _has_content(path: Path, data: bytes) -> bool:
     try:
         return path.read_bytes() == data
     except OSError:

@@ -21,7 +21,17 @@ from harness.ruleset.model import BenchmarkRules
 from harness.scoring.estimate import Estimate, Pace, Spread, estimate, paces, reference_samples
 from harness.submission.result import find_results, read_result
 
-_HEADER = ("sku", "nodes", "USD/h", "time to target", "95 % range", "USD a run", "95 % range", "USD a result", "as of")
+_HEADER = (
+    "sku",
+    "nodes",
+    "USD/h",
+    "time to target",
+    "95 % range",
+    "USD per run",
+    "95 % range",
+    "USD per result",
+    "as of",
+)
 _LEFT_OUT = "storage, traffic, licences, tax, failed attempts"
 
 
@@ -115,7 +125,7 @@ def run(
         pace = _at(own, measured) if own is not None else measured
         if not pace:
             raise UsageError(
-                f"{printable(sku)}: how fast is it? give --throughput, --from RESULT, or {printable(sku)}@N"
+                f"{printable(sku)}: its throughput is unknown; give --throughput, --from RESULT, or {printable(sku)}@N"
             )
         is_shared |= own is None and len(skus) > 1
         found.append(estimate(rules, samples, pace, chosen, sku, nodes, gpus_per_node))
@@ -128,7 +138,7 @@ def run(
 
 
 def _sku(text: str) -> tuple[str, float | None]:
-    """`ID@SAMPLES_PER_S` as its parts."""
+    """The parts of `ID@SAMPLES_PER_S`."""
     sku, at, number = text.rpartition("@")
     if not at:
         return text, None
@@ -137,12 +147,12 @@ def _sku(text: str) -> tuple[str, float | None]:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e15:
-        raise UsageError(f"--sku {printable(text)}: {printable(number)!r} is no throughput above 0")
+        raise UsageError(f"--sku {printable(text)}: {printable(number)!r} is not a throughput above 0")
     return sku, value
 
 
 def _at(samples_per_s: float, measured: Sequence[Pace]) -> list[Pace]:
-    """That throughput; how long evaluations take stays as it was measured elsewhere, as far as it was."""
+    """That throughput, with the time of evaluations as measured elsewhere, if it was."""
     if not measured:
         return [Pace(samples_per_s)]
     return [dataclasses.replace(pace, samples_per_s=samples_per_s) for pace in measured]
@@ -151,7 +161,7 @@ def _at(samples_per_s: float, measured: Sequence[Pace]) -> list[Pace]:
 def _measured(place: Path, rules: BenchmarkRules) -> tuple[list[Pace], int | None]:
     paths = find_results(place)
     if len(paths) != 1:
-        raise UsageError(f"{place}: has {len(paths)} results below it; name one")
+        raise UsageError(f"{place}: has {len(paths)} results; name one of them")
     result = read_result(paths[0])
     if result.benchmark != rules.name:
         raise UsageError(f"{paths[0]}: is a result of {printable(result.benchmark)}, not of {rules.name}")
@@ -162,7 +172,7 @@ def _measured(place: Path, rules: BenchmarkRules) -> tuple[list[Pace], int | Non
 def _default_batch_size(rules: BenchmarkRules) -> int:
     default = rules.defaults().get(keys.GLOBAL_BATCH_SIZE)
     if not is_whole(default):
-        raise UsageError(f"{rules.name}: the rules name no batch size; give --batch-size N")
+        raise UsageError(f"{rules.name}: the rules have no default batch size; give --batch-size N")
     return default
 
 
@@ -182,11 +192,11 @@ def _notes(
         f"a range is the middle 95 % of {pairs} pairs of a reference run and a pace",
     ]
     if result is None:
-        notes.append("left out, because their length is not known: evaluations, opening the data, initialisation")
+        notes.append("left out, because their duration is unknown: evaluations, opening the data, initialisation")
     if is_shared:
-        notes.append("one throughput is taken for several machines; give each its own with ID@SAMPLES_PER_S")
-    notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is not known")
-    notes.append(f"not in it: {_LEFT_OUT}")
+        notes.append("one throughput is used for several machines; give each its own with ID@SAMPLES_PER_S")
+    notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is unknown")
+    notes.append(f"not included: {_LEFT_OUT}")
     notes += [f"{printable(item.sku)}: {item.why_not}" for item in found if item.why_not is not None]
     notes += [
         f"{printable(item.sku)}: information only; this row does not rank"
@@ -220,7 +230,7 @@ def _cells(item: Estimate) -> tuple[str, ...]:
 
 
 def _money(usd: Decimal | None) -> str:
-    """To the cent from a dollar on, else to a millionth."""
+    """To the cent from one dollar up, otherwise to a millionth."""
     if usd is None:
         return "-"
     return f"{usd:,.2f}" if usd >= 1 else f"{usd:f}"
@@ -240,7 +250,7 @@ def _document(
 
 
 def _record(item: Estimate) -> dict[str, Any]:
-    """Money as text, so that no reader turns it into a binary fraction."""
+    """Money is text, so that no reader turns it into a binary fraction."""
 
     def plain(value: object) -> object:
         if isinstance(value, Decimal):

@@ -94,17 +94,17 @@ def run(
     ruleset: str = "v1",
     output_format: str = "text",
 ) -> ExitStatus:
-    """Carries out one of ACTIONS; prints a table, or one JSON document.
+    """Carry out one of ACTIONS except `refresh`, and print a table or one JSON document.
 
-    provider, region: exact; gpu: a part of the accelerator's name, or "none"; they go with show and search.
-    book: a file, or the digest (its beginning) or date of a book of the ruleset; the one in force without it.
+    provider, region: exact; gpu: a part of the accelerator's name, or "none"; for show and search.
+    book: a file, or the beginning of the digest or the date of a book of the ruleset; without it, the one in force.
 
     Returns:
-        FINDINGS where a search finds nothing; else OK.
+        FINDINGS if a search finds nothing.
 
     Raises:
-        UsageError: an unknown action or format, or operands that do not belong to it.
-        RulesError: a book cannot be read. InputError: a form of ownership cannot.
+        UsageError: an unknown action or format, or operands that the action does not take.
+        RulesError: a book cannot be read. InputError: a form of ownership cannot be read.
     """
     if action not in ACTIONS:
         raise UsageError(f"tta prices: {unknown_name('action', action, ACTIONS)}")
@@ -148,7 +148,7 @@ def _is_wanted(price: Price, words: Sequence[str], provider: str | None, gpu: st
 
 
 def _why_unranked(book: PriceBook, price: Price) -> str | None:
-    """Why the row itself does not rank; None where it does."""
+    """Why the row itself does not rank; None if it does."""
     if price.unit == "gpu-h" and not price.includes_host:
         return "part of a node"
     found = book.quote(price.id, 1)
@@ -178,7 +178,7 @@ def _head(book: PriceBook) -> dict[str, Any]:
 
 
 def _record(book: PriceBook, price: Price) -> dict[str, Any]:
-    """The row as in the file; money as text, so that no reader turns it into a binary fraction."""
+    """The row as in the file, with money as text, so that no reader turns it into a binary fraction."""
     node, why = _node(book, price), _why_unranked(book, price)
     usd = f"{node.usd_per_hour:f}" if isinstance(node, Quote) else None
     return {"id": price.id, **row_of(price), "node_usd_per_hour": usd, "ranks": why is None, "why_unranked": why}

@@ -98,10 +98,10 @@ def run(request: Request, today: date) -> ExitStatus:
         if not engine.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
-        pack.refuse_existing(request.tree, claim)  # else it would be ranked against itself
+        pack.refuse_existing(request.tree, claim)  # otherwise it would be ranked against itself
         if request.sign is not None:
             print(signature.verdict(staged, ruleset.allowed_signers, ruleset.version).sentence)
-        print(_standing(request.tree, staged, ruleset, today))
+        print(_rank_line(request.tree, staged, ruleset, today))
         if request.is_dry:
             print(f"dry run: it would be placed at {request.tree / pack.pack_paths(claim).result}", file=sys.stderr)
             return ExitStatus.OK
@@ -125,11 +125,11 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
     for name in ("submitter", "system_name"):
         if not isinstance(result.system.get(name), str):
             raise SubmissionError(
-                f"{result.system_path}: {name!r} is missing or not a text; `tta doctor --out` writes it"
+                f"{result.system_path}: {name!r} is missing or not a string; `tta doctor --out` writes it"
             )
     if request.submitter is not None and request.submitter != submitter:
         raise UsageError(
-            f"--submitter {printable(request.submitter)!r}: the runs were made as {printable(submitter)!r} "
+            f"--submitter {printable(request.submitter)!r}: the runs were made under the name {printable(submitter)!r} "
             f"({result.system_path}); a log cannot be submitted under another name"
         )
     return Claim(
@@ -146,7 +146,7 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
 
 
 def _no_description(folder: Path, result: Result) -> str:
-    """Why a result has no system description that could go with it."""
+    """Why a result has no system description to be submitted with."""
     place = result.system_path or folder / SYSTEM_NAME
     why = next((part.message for part in result.unreadable if part.path == result.system_path), None)
     if why is not None:
@@ -154,20 +154,20 @@ def _no_description(folder: Path, result: Result) -> str:
     if CLAIM_NAME in result.files:
         return (
             f"{folder}: has a {CLAIM_NAME}, so it is a submission already, and the description of its system belongs "
-            f"at {place}, where there is none; without {CLAIM_NAME} it is taken from {SYSTEM_NAME} beside the logs"
+            f"at {place}, which does not exist; without {CLAIM_NAME} it is taken from {SYSTEM_NAME} next to the logs"
         )
-    return f"{folder}: has no {SYSTEM_NAME}; `tta run` puts one there"
+    return f"{folder}: has no {SYSTEM_NAME}; `tta run` writes one there"
 
 
 def _category(status: object) -> str:
-    """The category that goes with an availability in MLPerf's words; research where it says nothing known."""
+    """The category for an availability in MLPerf's words; research if the words are not known."""
     return {"Available on-premise": "available", "Available cloud": "available", "Preview": "preview"}.get(
         str(status), "research"
     )
 
 
-def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
-    """Where the result would rank among what is in the tree."""
+def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
+    """Where the result would rank among those in the tree."""
     checks = list(registry.checks().values())
     mine = leaderboard.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]

@@ -57,14 +57,14 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
     missing = sum(report.why_not is not None for report in reports)
     print(f"{len(reports) - missing} of {len(reports)} runs are in {store.name}")
     if store.is_file:
-        print(f"to look at them, start `mlflow server --backend-store-uri {store.name}` and open:")
+        print(f"to view them, start `mlflow server --backend-store-uri {store.name}` and open:")
     for page in store.pages():
         print(page)
     return ExitStatus.FINDINGS if missing else ExitStatus.OK
 
 
 def _verdict(path: Path) -> str | None:
-    """What the checks say of a whole result today; None where nobody can say."""
+    """The verdict of the checks on a whole result today; None if its ruleset is unknown."""
     if not path.is_dir():
         return None
     result = read_result(path)
@@ -78,7 +78,7 @@ def _verdict(path: Path) -> str | None:
 
 
 def _system(folder: Path) -> Path | None:
-    """system.json beside the logs, or the submitter's system description of that name."""
+    """system.json next to the logs, or the submitter's description of the system."""
     beside = folder / SYSTEM_NAME
     parents = folder.absolute().parents
     if beside.exists() or len(parents) < 3:

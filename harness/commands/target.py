@@ -33,7 +33,7 @@ class _Group:
     batch_size: int
     runs: tuple[RunResult, ...]
     proposal: Proposal
-    samples: tuple[int | None, ...]  # to the rules' present target
+    samples: tuple[int | None, ...]  # to the present target of the rules
 
     @property
     def missed(self) -> list[RunResult]:
@@ -54,15 +54,15 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
 
 
 def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
-    """Prints candidates, recommendation and the rules' `reference_convergence` for every batch size in `paths`.
+    """Print candidates, the recommendation and `reference_convergence` for the rules, for every batch size in `paths`.
 
-    Logs that are no full-length runs are left out and named on standard error.
+    Logs that are not full-length runs are left out and named on standard error.
 
     Returns:
-        FINDINGS where a reference run missed the present target, or no target can be recommended.
+        FINDINGS if a reference run missed the present target, or no target can be recommended.
 
     Raises:
-        UsageError: no full-length run is there, or they are of several benchmarks or of none of the ruleset's.
+        UsageError: there is no full-length run, or they are of several benchmarks or of one that the ruleset lacks.
         LogError: a run has a quality that is not finite, or no evaluation, or names no batch size.
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
@@ -77,8 +77,8 @@ def run(paths: list[Path], ruleset_name: str, output_format: str) -> ExitStatus:
     groups = _groups(logs, rules)
     is_json = output_format == "json"
     print(json.dumps(_document(rules, groups), allow_nan=False, indent=2) if is_json else _text(rules, groups))
-    is_well = all(group.proposal.recommended is not None and not group.missed for group in groups)
-    return ExitStatus.OK if is_well else ExitStatus.FINDINGS
+    is_complete = all(group.proposal.recommended is not None and not group.missed for group in groups)
+    return ExitStatus.OK if is_complete else ExitStatus.FINDINGS
 
 
 def _full_curves(paths: list[Path]) -> list[RunLog]:
@@ -94,7 +94,7 @@ def _full_curves(paths: list[Path]) -> list[RunLog]:
             else:
                 print(f"tta: {printable(log.path)}: left out: not a run over the full curve", file=sys.stderr)
     if not logs:
-        raise UsageError("target: there is no run over the full curve here; `tta run --full-curve` makes them")
+        raise UsageError("target: there are no runs over the full curve here; `tta run --full-curve` makes them")
     return logs
 
 
@@ -158,7 +158,7 @@ def _cells(candidate: Candidate, proposal: Proposal) -> tuple[str, ...]:
 
 
 def _yaml(rules: BenchmarkRules, groups: list[_Group]) -> str:
-    """What goes into the rules' page; what must not be forgotten stands in comments."""
+    """The lines for the rules file, with the runs that missed the target as comments."""
     empty = "" if any(group.points for group in groups) else " []"
     lines = [f"# samples to {rules.metric.name} {rules.target:g}, by seed", f"reference_convergence:{empty}"]
     for group in groups:

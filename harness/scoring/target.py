@@ -85,7 +85,7 @@ def samples_to_target(curve: Curve, metric: Metric, target: float, confirm: int 
 
 
 def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) -> Proposal:
-    """The best of about 25 round targets between the first evaluations and the best quality of any run.
+    """Assesses about 25 round targets between the first evaluations and the best quality of any run.
 
     Raises:
         ValueError: there is no curve, one has no evaluation, or a quality is not finite.

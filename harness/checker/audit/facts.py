@@ -1,4 +1,4 @@
-"""Facts of a run, a result and a tree, as signals look at them. Pure: nothing here judges."""
+"""Facts about a run, a result and a tree, for signals to look at. Pure: nothing here judges."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from harness.log.run_log import RunLog
 from harness.mlperf.formula import Formula
 from harness.submission.result import Result
 
-# What one process writes one after another; headers and statistics come from many.
-COURSE_KEYS = (
+# Events that a single process writes in sequence; headers and statistics come from several.
+TIMELINE_KEYS = (
     keys.INIT_START, keys.INIT_STOP, keys.RUN_START, keys.RUN_STOP, keys.BLOCK_START, keys.BLOCK_STOP,
     keys.EVAL_START, keys.EVAL_STOP, "epoch_start", "epoch_stop",
 )  # fmt: skip
 EVALUATION_KEYS = (keys.EVAL_ACCURACY, "eval_error")
 _POSITIONS = (("samples_count", "samples"), ("epoch_num", "epochs"), ("step", "steps"))
-_MAX_POSITION = 2.0**63  # what is more is no count, and has no variance
-MIN_TIME_MS = 1_262_304_000_000  # 2010; what is before it is no time, but a clock that was not set
+_MAX_POSITION = 2.0**63  # anything larger is not a count, and has no variance
+MIN_TIME_MS = 1_262_304_000_000  # 2010; an earlier time is that of a clock that was not set
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One evaluation. position: as the log counts, in `unit`; None where it does not say. at_s: since run_start."""
+    """One evaluation. position: as the log counts, in `unit`; None if it does not say. at_s: since run_start."""
 
     value: float
     position: float | None
@@ -43,9 +43,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """What the rules say of a result's benchmark, as far as they say something.
+    """What the rules say about the benchmark of a result, as far as they do.
 
-    target, direction: the quality to reach; "max" where more is better. reference: samples or epochs to target of the
+    target, direction: the quality to reach; "max" if more is better. reference: samples or epochs to target of the
     reference at the result's batch size; none where its division need not converge alike. has_samples: the reference
     counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance: what the
     distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit of
@@ -65,7 +65,7 @@ class Standard:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A log, what lies between its lines, and what the rules say of it."""
+    """A log, the text between its lines, and what the rules say about its benchmark."""
 
     log: RunLog
     text: LogText
@@ -90,7 +90,7 @@ class RunFacts:
 
     @cached_property
     def run_s(self) -> float | None:
-        """Seconds of the timed region; None where it has no two ends, or no length."""
+        """Seconds of the timed region; None if it lacks an end or has no length."""
         if self.start is None or self.stop is None:
             return None
         seconds = self.log.seconds(self.start, self.stop)
@@ -102,8 +102,8 @@ class RunFacts:
 
     @cached_property
     def course(self) -> tuple[Event, ...]:
-        """The events by which one process tells the run's course, those without a time left out."""
-        return tuple(event for event in self.log.events if event.key in COURSE_KEYS and event.time_ms >= MIN_TIME_MS)
+        """The events by which one process reports the run's timeline; those without a time are left out."""
+        return tuple(event for event in self.log.events if event.key in TIMELINE_KEYS and event.time_ms >= MIN_TIME_MS)
 
     @cached_property
     def evaluations(self) -> tuple[Point, ...]:
@@ -116,7 +116,7 @@ class RunFacts:
                 position, unit = _position(event)
                 found.append(Point(value, position, unit, self.log.seconds(origin, event), event.lineno))
         if self.standard.has_samples and self.batch is not None:
-            # Some of BERT's logs count epochs all the same: none of theirs has trained as many as a batch has samples.
+            # Some of BERT's logs do count epochs; none of them trained more epochs than a batch has samples.
             furthest = max((point.position or 0.0 for point in found if point.unit == "epochs"), default=0.0)
             if furthest >= self.batch:
                 found = [replace(point, unit="samples") if point.unit == "epochs" else point for point in found]
@@ -124,7 +124,7 @@ class RunFacts:
 
     @cached_property
     def curve(self) -> tuple[Point, ...]:
-        """The evaluations, of those at one position the first (each rank may report its own)."""
+        """The evaluations, only the first of those at one position (each rank may report its own)."""
         seen: dict[object, Point] = {}
         for point in self.evaluations:
             seen.setdefault(point.position if point.position is not None else point.line, point)
@@ -146,34 +146,34 @@ class RunFacts:
 
     @cached_property
     def samples(self) -> float | None:
-        """Samples trained on in all, where the log counts them."""
+        """Samples trained on in total, if the log counts them."""
         counts = [event.samples_count for event in self.log.events if event.samples_count is not None]
         return float(max(counts)) if counts else None
 
     def trail_of_times(self) -> Fingerprint:
-        """The course in milliseconds from one event to the next, by the better of the log's clocks."""
+        """The timeline in milliseconds from one event to the next, by the better of the log's clocks."""
         pairs = zip(self.course, self.course[1:], strict=False)
         return similarity.of_intervals(((a.key, b.key), 1e3 * self.log.seconds(a, b)) for a, b in pairs)
 
     def fingerprint_of_times(self) -> str | None:
-        """A digest of the milliseconds between one course event and the next; None where there are too few to tell."""
+        """A digest of the milliseconds between the events of the timeline; None if there are too few to tell."""
         steps = [round(b.time_ms - a.time_ms) for a, b in zip(self.course, self.course[1:], strict=False)]
         return _digest(steps) if len(set(steps)) >= 6 else None
 
     def fingerprint_of_curve(self) -> str | None:
-        """A digest of the values of the evaluations; None where there are too few to tell."""
+        """A digest of the values of the evaluations; None if there are too few to tell."""
         values = [point.value for point in self.curve]
         return _digest(values) if len(set(values)) >= 3 else None
 
     def fingerprint_of_values(self) -> str | None:
-        """A digest of every key and value but seeds, without times and places."""
+        """A digest of every key and value except seeds, without times and places."""
         pairs = [(event.key, repr(event.value)) for event in self.log.events if event.key != keys.SEED]
         return _digest(pairs) if len(self.curve) >= 3 else None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A result with the facts of its runs."""
+    """A result with the facts about its runs."""
 
     result: Result
     runs: tuple[RunFacts, ...]
@@ -186,18 +186,18 @@ class Subject:
 
     @cached_property
     def by_time(self) -> tuple[RunFacts, ...]:
-        """The runs that have a time, in the order in which they began."""
+        """The runs that have a time, in order of their start."""
         timed = [run for run in self.runs if run.wall_ms is not None]
         return tuple(sorted(timed, key=lambda run: run.wall_ms or (0.0, 0.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class RunDigest:
-    """What a tree keeps of a run."""
+    """What a tree keeps of each run."""
 
     path: Path
     result: Path
-    place: str  # <submitter>/<system>: what cannot do two things at once
+    place: str  # <submitter>/<system>: it cannot do two runs at once
     benchmark: str
     sha256: str
     span_ms: tuple[float, float] | None
@@ -212,7 +212,7 @@ class RunDigest:
 
 @dataclass(slots=True)
 class Tree:
-    """What all results of an audit have in common, gathered one by one."""
+    """The digests of all runs of an audit, gathered result by result."""
 
     runs: list[RunDigest] = field(default_factory=list)
 
@@ -238,7 +238,7 @@ class Tree:
 
 
 def grouped(runs: Iterable[RunDigest], name: str) -> list[list[RunDigest]]:
-    """The runs that share the field `name`, two or more at a time; those without it share nothing."""
+    """The groups of two or more runs with the same value of the field `name`; an empty value is never shared."""
     groups: dict[object, list[RunDigest]] = {}
     for run in runs:
         if (value := getattr(run, name)) not in (None, ()):

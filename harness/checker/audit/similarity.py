@@ -1,7 +1,7 @@
-"""How near one run is to another: the values of its evaluations, the times between its lines. Pure.
+"""How similar two runs are, by the values of their evaluations and by the times between their lines. Pure.
 
-A distance is counted in steps: how far one number of a run usually is from the next of its kind. Two runs of one recipe
-with different seeds differ by about a step; a copy whose numbers were shaken a little by far less.
+Distances are counted in steps: how far one number of a run usually is from the next of its kind. Two runs of one recipe
+with different seeds differ by about a step; a copy with slightly altered numbers differs by far less.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from math import isfinite
 SHARE = 2 / 3  # of a run's numbers; a copy may have some of its own
 MIN_DIFFERENT = 3
 MIN_INTERVALS = 8
-LEAST_MS = 20.0  # what is shorter is the writing of lines, and rounded to 1 ms in other programs' logs
-MAX_NUMBERS = 128  # the beginning of a run tells whose it is
+LEAST_MS = 20.0  # a shorter interval is the writing of lines, and rounded to 1 ms in other programs' logs
+MAX_NUMBERS = 128  # the beginning of a run identifies it
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The first numbers of a run in their order. step: how far one usually is from the next; 0 where nothing moves."""
+    """The first numbers of a run, in order. step: how far one usually is from the next; 0 if they never change."""
 
     numbers: tuple[float, ...]
     step: float
@@ -29,20 +29,20 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """How many of a run's numbers another one has, and by how many steps the worst of them is off."""
+    """How many numbers of a run another run has, and by how many steps the worst of them is off."""
 
     num: int
     off_steps: float
 
 
 def of_values(values: Iterable[float]) -> Fingerprint:
-    """The trail of a curve."""
+    """The fingerprint of a curve."""
     numbers = tuple(values)[:MAX_NUMBERS]
     return Fingerprint(numbers, _usual(abs(after - before) for before, after in pairwise(numbers)))
 
 
 def of_intervals(intervals: Iterable[tuple[object, float]]) -> Fingerprint:
-    """The trail of a course: kinds of intervals and their milliseconds; a step is from one to the next of its kind."""
+    """The fingerprint of a timeline: kinds of intervals with milliseconds; a step is between two of the same kind."""
     first = list(intervals)[:MAX_NUMBERS]
     last: dict[object, float] = {}
     steps = []
@@ -55,7 +55,7 @@ def of_intervals(intervals: Iterable[tuple[object, float]]) -> Fingerprint:
 
 
 def alike(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> Alike | None:
-    """Whether two thirds of my numbers, three different ones among them, are theirs at the same places."""
+    """Whether two thirds of my numbers, with three different ones among them, are theirs in the same places."""
     step = min(mine.step, theirs.step)
     within = max_steps * step
     pairs = zip(mine.numbers, theirs.numbers, strict=False)
@@ -66,7 +66,7 @@ def alike(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> Alike | N
 
 
 def of_one_pace(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> tuple[Alike, float] | None:
-    """Whether my intervals are theirs times one factor, and that factor."""
+    """Whether my intervals are theirs multiplied by one factor, and that factor."""
     pairs = [pair for pair in zip(mine.numbers, theirs.numbers, strict=False) if min(pair) > LEAST_MS]
     if len(pairs) < MIN_INTERVALS:
         return None
@@ -77,12 +77,12 @@ def of_one_pace(mine: Fingerprint, theirs: Fingerprint, max_steps: float) -> tup
 
 
 def _usual(steps: Iterable[float]) -> float:
-    """The median of those that are not 0: a quality that stays at chance for half of a run is no measure."""
+    """The median of the steps that are not 0: a quality that stays at chance for half of a run must not count."""
     moved = [step for step in steps if step]
     usual = statistics.median(moved) if moved else 0.0
     return usual if isfinite(usual) else 0.0
 
 
 def _num_different(numbers: Sequence[float], within: float) -> int:
-    """How many groups the numbers make, each further than `within` from the next; at least one."""
+    """The number of groups that the numbers form, each further than `within` from the next; at least one."""
     return 1 + sum(after - before > within for before, after in pairwise(sorted(numbers)))

@@ -1,4 +1,4 @@
-"""What a ruleset says of a result's benchmark, in the few numbers that signals take. Pure."""
+"""What a ruleset says about the benchmark of a result, in the few numbers that signals need. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TARGET = re.compile(r"value(?:\.\w+)? (>=|<=|>|<) ([0-9.]+)")
 
 
 def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
-    """The standard of the benchmark, division and batch size that the first log names; empty where nobody knows it."""
+    """The standard for the benchmark, division and batch size that the first log names; empty if it is unknown."""
     today_ms = datetime.combine(today, datetime.min.time()).timestamp() * 1e3
     if ruleset is None or not result.runs:
         return Standard(today_ms=today_ms)
@@ -30,7 +30,7 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
             return Standard(max_init_s=limit_s, today_ms=today_ms)
         formula = found.target()
         match = _TARGET.search(formula.text) if formula is not None else None
-        # Who submits to the open division may train and evaluate otherwise: there the reference is no standard.
+        # In the open division training and evaluation may differ, so the reference is not a standard there.
         references = found.convergence if is_closed(division) else ()
         points = [item for item in references if item.global_batch_size == batch]
         return Standard(

@@ -68,14 +68,14 @@ def machine(**changes: Any) -> Machine:
 
 
 def looks(found: Machine) -> list[str]:
-    """Names of what wants a look, with a description in which nothing is unknown."""
+    """Names of what needs attention, with a description in which nothing is unknown."""
     return [line.name for line in preflight.lines_with_advice(preflight.examine(found, METERS, SYSTEM))]
 
 
 def test_healthy_machine_wants_no_look() -> None:
     """Every mark has a cause: here is none."""
     assert looks(HEALTHY) == []
-    assert doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM)).endswith("nothing wants a look")
+    assert doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM)).endswith("nothing needs attention")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_text_is_aligned_and_printable() -> None:
     column = lines[1].index("Example 9000")
     assert all(line[column - 1] == " " != line[column] for line in lines if line.startswith(("  ok", "  look")))
     assert text.replace("\n", "").isprintable()
-    assert lines[-1] == "1 thing wants a look"
+    assert lines[-1] == "1 item needs attention"
 
 
 def test_report_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_check_turns_a_look_into_findings(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unnamed submitter always wants a look; only with `check` that is more than a remark."""
+    """An unnamed submitter always needs attention; only `check` makes that a finding."""
     assert doctor.run(None, None, None, None, check=True) == ExitStatus.FINDINGS
     assert doctor.run(None, None, None, None, check=False) == ExitStatus.OK
     assert "look" in capsys.readouterr().out
@@ -233,7 +233,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path, there: str) -> None
     else:
         output.write_text(there)
 
-    with pytest.raises(OutputError, match="is there already and says something else"):
+    with pytest.raises(OutputError, match="exists already with other content"):
         doctor.write_description(output, SYSTEM)
     assert list(tmp_path.iterdir()) == [output]
     assert there != "{}" or output.read_text() == "{}"

@@ -312,7 +312,7 @@ def test_board_carries_the_module_and_the_share_of_waiting(place: Path) -> None:
 
     [page] = (place / "site" / "results").glob("*.html")
     assert "fast.py" in page.read_text()
-    assert "waiting for data, share of the training time" in page.read_text()
+    assert "waiting for data, fraction of training time" in page.read_text()
     assert "5.0 %" in page.read_text()
     [copy] = (place / "site" / "files").rglob("fast.py")
     assert copy.read_text() == MODULE

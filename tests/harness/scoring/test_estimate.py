@@ -210,7 +210,7 @@ def test_json_is_one_document_with_money_as_text(capsys: pytest.CaptureFixture[s
     ("arguments", "message"),
     [
         (["image_classification", "--suite", "standard", "--sku", P5], "no reference convergence points"),
-        (["image_classification", "--sku", P5], "how fast is it"),
+        (["image_classification", "--sku", P5], "its throughput is unknown"),
         (["image_classification", "--sku", f"{P5}@fast"], "no throughput above 0"),
         (["image_classification", "--sku", f"{P5}@nan"], "no throughput above 0"),
         (["image_classification", "--sku", P5, "--throughput", "0"], "is not a number above 0"),

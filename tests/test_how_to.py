@@ -1,4 +1,4 @@
-"""The example of the README works: its module of the open division, run as printed."""
+"""What a how-to guide shows works: its module of the open division is run as printed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from harness.ruleset import catalog
 from harness.run import workloads
 from harness.submission import module as open_module
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs/how-to/bring-your-own-module.md").read_text()
 
 
 def example() -> tuple[str, list[str]]:
     """The module and the arguments of the command below it."""
-    section = README.split("## Your own model, optimiser or schedule\n")[1].split("\n## ")[0]
-    [text] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    [command] = re.findall(r"```bash\ntta (.*?)\n```", section, re.DOTALL)
+    [text] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    [command] = re.findall(r"```bash\ntta (.*?)\n```", PAGE, re.DOTALL)
     return text, shlex.split(command)
 
 
@@ -42,7 +41,7 @@ def easy_rules(folder: Path) -> Path:
     return folder
 
 
-def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
+def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
     """Its text defines two parts."""
     text, arguments = example()
     path = tmp_path / arguments[arguments.index("--module") + 1]
@@ -54,7 +53,7 @@ def test_module_of_the_readme_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_module_of_the_readme_trains(
+def test_module_of_the_guide_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A real run gives a valid result, apart from a system description that is not filled in."""
