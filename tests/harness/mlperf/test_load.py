@@ -176,6 +176,7 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
         ({"second": NEXT + "benchmarks: {tay: null}\n"}, "benchmarks: tay: can only be null, for a benchmark"),
         ({"second": NEXT + "benchmarks: {toy: 5}\n"}, "benchmarks: toy: can only be null"),
         ({"second": NEXT + "codes: {MLP003: fatal}\n"}, "unknown severity 'fatal'"),
+        ({"second": NEXT + "codes: [MLP003]\n"}, "codes: must be a mapping"),
         ({"second": NEXT + "published: null\n"}, "'published' occurs twice"),
         ({"base": BASE.replace('"2024-01-01"', "2024-01-01"), "second": 'kind: mlperf\nextends: "1.0"\n'}, "in quotes"),
         (

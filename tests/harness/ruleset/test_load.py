@@ -195,6 +195,7 @@ def test_mistake_in_a_workloads_rules_is_one_line_with_file_and_key(
         ("LOG001: error", "LOG001: fatal", "unknown severity 'fatal'; there are: error, note, warning"),
         ("LOG001: error", "LOG001: [error]", "unknown severity"),
         ("LOG001: error", "LOG001: null", "unknown severity"),
+        ("waivers: []", "waivers: []\nsignatures: sometimes", "unknown choice 'sometimes'"),
         ("codes:\n  LOG001: error", "codes: []", "codes: must be a mapping"),
         ("waivers: []", "waivers: 5", "waivers: must be a list"),
         ("waivers: []", "waivers: [5]", r"waivers\[0\]: must be a mapping"),
@@ -617,3 +618,15 @@ def test_unknown_benchmark_is_answered_with_a_suggestion(tmp_path: Path) -> None
         ruleset.benchmark("toi", "mini")
     with pytest.raises(UsageError, match="toy: unknown suite 'maxi'"):
         ruleset.benchmark("toy", "maxi")
+
+
+def test_suites_must_be_a_mapping(tmp_path: Path) -> None:
+    """A workload without suites has no rules."""
+    with pytest.raises(RulesError, match="'suites' must map suite names to rules"):
+        load(tmp_path, toy=TOY.partition("suites:")[0] + "suites: []\n")
+
+
+def test_kind_of_a_round_may_be_quoted(tmp_path: Path) -> None:
+    """It is then found only when the YAML is read."""
+    with pytest.raises(RulesError, match="unknown round"):
+        load(tmp_path, ruleset='"kind": mlperf\nextends: nowhere\n')
