@@ -19,11 +19,11 @@ if [ -z "$with_slow" ]; then
 fi
 # Every part runs even if one before it failed, so that one call reports all failures.
 failed=
-say "tests of the harness and the rules, and their coverage"
+say "fast tests of all but the workloads, and their coverage"
 export python
 bash scripts/coverage.sh || failed=1
-say "property tests and slow tests of the harness and the rules"
-"$python" -m pytest -n 2 -m "(slow or hypothesis) and not gpu" tests/harness tests/rules tests/fuzz tests/interop "$@" || failed=1
+say "property tests and slow tests of all but the workloads"
+"$python" -m pytest -n 2 -m "(slow or hypothesis) and not gpu" tests --ignore=tests/workloads "$@" || failed=1
 say "tests of the workloads"
-"$python" -m pytest -n 2 -m "not gpu" tests/workloads tests/test_*.py "$@" || failed=1
+"$python" -m pytest -n 2 -m "not gpu" tests/workloads "$@" || failed=1
 [ -z "$failed" ] || { say "FAILED: see above"; exit 1; }

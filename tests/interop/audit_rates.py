@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("place", type=Path, metavar="DIR")
     parser.add_argument("--bands", action="store_true")
     parser.add_argument("--dump", type=Path, metavar="FILE", help="every suspicion as a line of JSON")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="put the table into docs/audit.md, between its marks")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page whose marks the table goes between")
     arguments = parser.parse_args()
     rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.refuse_unknown(signals)

@@ -1,7 +1,7 @@
 """One edit of one line of a valid log, or of all line ends, as judged by MLCommons' checker and by `tta`.
 
-Where the two differ, docs/mlperf-agreement.md says why. The line is that of `seed`, which this round does not ask for:
-what is found is the line's form, not that a key is missing.
+Where the two differ, docs/reports/mlperf-agreement.md says why. The line is that of `seed`, which this round does not
+ask for: what is found is the line's form, not that a key is missing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def of_benchmark(name: str, round_name: str, division: str) -> list[Entry]:
     benchmark = round_.benchmarks[name]
     find(log, "submission_benchmark").value = name
     anchor = find(log, "seed")
-    for key, rule in benchmark.pages[division].keys.items():
+    for key, rule in benchmark.divisions[division].keys.items():
         if benchmark.join is not None and key == benchmark.join.into:
             continue  # no log has it: it is made of others
         if key.startswith(("opt_", "data_", "model_", "weights_", "eval_samples")) or (

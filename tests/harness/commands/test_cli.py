@@ -119,7 +119,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*OPEN, "none.py"], "none.py: has none of the parts of image_classification: build_model, build_optimizer"),
     ([*OPEN, "syntax.py"], "syntax.py, line 3: not Python"),
     ([*OPEN, "nul.py"], "nul.py, line 1: not Python"),
-    ([*OPEN, "x" * 5000 + ".py"], "at most 64 letters"),
+    ([*OPEN, "x" * 5000 + ".py"], "at most 64 characters"),
     ([*OPEN, "fast" + ESCAPE + ".py"], r"fast\x1b[31m.py"),
     (["summary"], "required: PATH"),
     (["summary", "nowhere"], "nowhere: there is no such file"),

@@ -74,7 +74,7 @@ def test_run_without_a_module_says_so(run: Callable[..., Running], tmp_path: Pat
     ("text", "message"),
     [
         ("def quality(): ...\nx = 1 / 0\n", "tta: fast.py, line 2: cannot be imported: ZeroDivisionError"),
-        ("quality = 0.95\n", "tta: fast.py: 'quality' is of type float, and cannot be called"),
+        ("quality = 0.95\n", "tta: fast.py: 'quality' is of type float, which cannot be called"),
     ],
 )
 def test_module_that_cannot_be_used_starts_no_run(
