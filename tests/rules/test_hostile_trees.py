@@ -631,7 +631,7 @@ def test_there_can_be_too_many_files(folder: Path) -> None:
     for number in range(results.MAX_FILES):
         (folder / str(number)).touch()
 
-    with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result is that large"):
+    with pytest.raises(SubmissionError, match=r"more than 10,000 files; no result has as many"):
         results.read_result(folder)
 
 

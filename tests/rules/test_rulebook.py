@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,13 @@ def test_every_link_between_the_pages_leads_to_a_check() -> None:
     for name, text in pages.items():
         for page, anchor in re.findall(r"\]\((\w+\.md)?#(\w+)\)", text):
             assert f"{page or name}#{anchor}" in anchors
+
+
+def test_code_in_a_document_is_a_block_of_its_page() -> None:
+    """A fence keeps its lines as they are."""
+    rule = replace(registry.checks()["LOG001"], document="Odd.\n\n## Example\n```\n:::MLLOG {}\n```\n")
+
+    assert "```text\n:::MLLOG {}\n```" in rulebook_pages([rule], [], {"LOG": "Logs: lines."})["log.md"]
 
 
 def test_every_family_says_what_it_looks_for() -> None:

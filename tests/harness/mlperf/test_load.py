@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from harness.errors import RulesError
 from harness.mlperf import describe
 from harness.mlperf.formula import Line
+from harness.mlperf.load import is_round
 from harness.mlperf.model import Count, LogRules, Round, RoundBenchmark
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
@@ -199,6 +201,7 @@ def test_a_benchmark_may_be_gone_or_have_another_name(write: Callable[..., Path]
         ({"2.0/toy": "num_runs: 2\n"}, "num_runs more than twice drop"),
         ({"2.0/toy": "num_runs: many\n"}, "must be whole numbers"),
         ({"2.0/toy": "extends: 1.0/tay\n"}, "unknown benchmark 'tay'"),
+        ({"2.0/toy": "extends: 2.0/toy\n"}, "extend each other in a circle"),
         ({"2.0/toy": "divisions: {half: {}}\n"}, "unknown key 'half'"),
         ({"2.0/toy": "distance: value > opt_momentum\n"}, "distance: uses opt_momentum; it may use only value and"),
         ({"2.0/toy": "distance: [value > 1]\n"}, "distance: must be a list of texts"),
@@ -241,6 +244,24 @@ def test_a_file_that_cannot_be_read_is_said(write: Callable[..., Path]) -> None:
 
     with pytest.raises(RulesError, match="no such file"):
         loaded(folder)
+
+
+def test_a_disk_error_is_one_sentence(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that cannot be read is not taken for a round; as a part of one, it is an error."""
+    folder = write()
+    real = Path.read_bytes
+
+    def broken(path: Path) -> bytes:
+        if path.parent == folder:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path)
+
+    (folder / "toy.yaml").write_text("num_runs: 5\n")
+    monkeypatch.setattr(Path, "read_bytes", broken)
+
+    assert not is_round(folder / "ruleset.yaml")
+    with pytest.raises(RulesError, match="cannot be read: Input/output error"):
+        load.load_round(folder, "2.0")
 
 
 def test_a_division_without_a_target_has_none_in_words(write: Callable[..., Path]) -> None:

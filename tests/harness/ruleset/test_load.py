@@ -197,6 +197,7 @@ def test_mistake_in_a_workloads_rules_is_one_line_with_file_and_key(
         ("LOG001: error", "LOG001: null", "unknown severity"),
         ("waivers: []", "waivers: []\nsignatures: sometimes", "unknown choice 'sometimes'"),
         ("codes:\n  LOG001: error", "codes: []", "codes: must be a mapping"),
+        ("codes:\n  LOG001: error", "codes: {}", "'codes' must map check codes to severities"),
         ("waivers: []", "waivers: 5", "waivers: must be a list"),
         ("waivers: []", "waivers: [5]", r"waivers\[0\]: must be a mapping"),
         ("waivers: []", "waivers: [{code: A, path: b, who: c, why: d}]", r"waivers\[0\]: 'until' is missing"),
