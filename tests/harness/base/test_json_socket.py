@@ -53,12 +53,6 @@ def test_two_messages_in_one_piece_are_two(ends: tuple[JsonSocket, socket.socket
     assert channel.receive(1.0) == {"c": 3}
 
 
-def test_silence_is_none_after_the_time(ends: tuple[JsonSocket, socket.socket]) -> None:
-    """Zero seconds is a poll."""
-    assert ends[0].receive(0.0) is None
-    assert ends[0].receive(0.01) is None
-
-
 def test_a_byte_now_and_then_does_not_extend_the_timeout(ends: tuple[JsonSocket, socket.socket]) -> None:
     """The timeout is for the whole message; otherwise a slow peer could disable every limit."""
     channel, peer = ends

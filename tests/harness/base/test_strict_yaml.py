@@ -9,7 +9,7 @@ import pytest
 from harness.base import strict_yaml
 from harness.errors import SubmissionError
 from harness.submission.billing import read_billing
-from tests.rules.box import Box
+from harness.submission.claim import Unreadable, read_claim
 
 
 def test_every_value_is_a_text() -> None:
@@ -45,22 +45,14 @@ def test_one_name_in_two_mappings_is_no_fault() -> None:
     assert strict_yaml.texts(b"a: &a {n: 1}\nb: {n: 2}\nc: *a\n") == {"a": {"n": "1"}, "b": {"n": "2"}, "c": {"n": "1"}}
 
 
-def test_a_claim_that_names_two_submitters_is_no_claim(tmp_path: Path) -> None:
-    """With a manifest that fits; the last one counted before."""
-    box = Box(tmp_path)
-    claim = box.folder / "submission.yaml"
-    claim.write_text(f"submitter: mallory\n{claim.read_text()}")
-    box.reseal()
+def test_files_of_a_submission_are_read_strictly(tmp_path: Path) -> None:
+    """It is unknown which of two submitters or purchases is meant."""
+    claim, bill, why = tmp_path / "submission.yaml", tmp_path / "billing.yaml", "not YAML: the key '{}' occurs twice"
+    claim.write_text("submitter: acme\nsubmitter: mallory\n")
+    bill.write_text("purchase: spot\npurchase: on_demand\nattempts: []\n")
+    unreadable: list[Unreadable] = []
 
-    [found] = [item for item in box.judge() if item.code == "PKG007"]
-
-    assert found.counts
-    assert found.message == "not YAML: the key 'submitter' occurs twice"
-
-
-def test_a_bill_that_says_two_things_is_no_bill(tmp_path: Path) -> None:
-    """It is unknown which of the two was bought."""
-    (tmp_path / "billing.yaml").write_text("purchase: spot\npurchase: on_demand\nattempts: []\n")
-
-    with pytest.raises(SubmissionError, match="not YAML: the key 'purchase' occurs twice"):
-        read_billing(tmp_path / "billing.yaml")
+    assert read_claim(claim, unreadable) is None
+    assert unreadable == [Unreadable(claim, why.format("submitter"))]
+    with pytest.raises(SubmissionError, match=why.format("purchase")):
+        read_billing(bill)

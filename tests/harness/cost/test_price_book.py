@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal, getcontext, localcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness.cost.money import USD_QUANTUM, billed_seconds, cost_usd, mean_cost_usd
 from harness.cost.price_book import (
-    CONFIDENCES,
     PRICE_KEY,
     Electricity,
     NoPrice,
@@ -24,7 +19,7 @@ from harness.cost.price_book import (
     electricity_usd,
 )
 from harness.cost.price_file import book_text
-from harness.errors import InputError, RulesError, UsageError
+from harness.errors import RulesError, UsageError
 from harness.ruleset.load import PRICES_FILE, load_books, load_prices
 from tests.fabricate import SYSTEM
 
@@ -57,97 +52,6 @@ def naming(name: object = BOX, **more: Any) -> dict[str, Any]:
     return {**SYSTEM, PRICE_KEY: name, **more}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "usd_per_hour", "usd"),
-    [
-        pytest.param(3600, "55.04", "55.040000", id="an hour"),
-        pytest.param(0, "55.04", "0.000000", id="no time"),
-        pytest.param(10.0, "0.1008", "0.000280", id="a mini run on two cores"),
-        pytest.param(0.1, "3600", "0.100000", id="a tenth is a tenth"),
-        pytest.param(0.0018, "1", "0.000001", id="half a millionth is rounded up"),
-        pytest.param(0.00179, "1", "0.000000", id="less than half is rounded down"),
-        pytest.param(2230.98, "110.08", "68.218411", id="37.183 minutes on two nodes"),
-    ],
-)
-def test_cost_is_seconds_times_price(seconds: float, usd_per_hour: str, usd: str) -> None:
-    """USD to a millionth, by hand."""
-    assert str(cost_usd(seconds, Decimal(usd_per_hour))) == usd
-
-
-def test_a_mean_is_rounded_once() -> None:
-    """Three runs of 0.0006 s at 1 USD cost a sixth of a millionth each: none alone rounds up, nor does their mean;
-    taken ten thousandfold, the mean is 0.001667 and not 0."""
-    assert cost_usd(0.0006, Decimal(1)) == 0
-    assert mean_cost_usd([0.0006] * 3, Decimal(1)) == 0
-    assert mean_cost_usd([0.0006] * 3, Decimal(1), 10_000.0) == Decimal("0.001667")
-
-
-def test_cost_does_not_depend_on_the_ambient_precision() -> None:
-    """A caller's decimal context has no say."""
-    with localcontext() as context:
-        context.prec = 3
-        usd = cost_usd(123456.789, Decimal("55.04"))
-
-    assert getcontext().prec != 3
-    assert str(usd) == "1887.517130"
-
-
-@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, 1e300])
-def test_no_duration_has_no_cost(seconds: float) -> None:
-    """Bad seconds are an error, also on a system without a price's worth of them."""
-    with pytest.raises(InputError, match="is not a duration"):
-        cost_usd(seconds, Decimal(1))
-
-
-@pytest.mark.parametrize("usd_per_hour", ["-1", "NaN", "Infinity"])
-def test_no_price_has_no_cost(usd_per_hour: str) -> None:
-    """A price is finite and not negative."""
-    with pytest.raises(InputError, match="is not a price"):
-        cost_usd(1.0, Decimal(usd_per_hour))
-
-
-SECONDS = st.floats(min_value=0, max_value=1e9)
-RATES = st.decimals(min_value=0, max_value=10_000, places=6)
-
-
-@given(SECONDS, SECONDS, RATES, st.integers(1, 10_000), st.integers(1, 10_000))
-def test_cost_grows_with_time_and_nodes_and_is_never_negative(
-    one_s: float, other_s: float, rate: Decimal, few: int, many: int
-) -> None:
-    """More seconds or more nodes never cost less."""
-    low_s, high_s = sorted((one_s, other_s))
-    low, high = sorted((few, many))
-
-    assert 0 <= cost_usd(low_s, rate * low) <= cost_usd(high_s, rate * low) <= cost_usd(high_s, rate * high)
-
-
-@given(SECONDS, RATES)
-def test_cost_is_within_half_a_millionth_of_the_exact_one(seconds: float, rate: Decimal) -> None:
-    """Rounded once: never further from the exact quotient than half the last digit."""
-    with localcontext() as context:
-        context.prec = 100
-        exact = Decimal(str(seconds)) * rate / 3600
-
-        assert abs(cost_usd(seconds, rate) - exact) <= USD_QUANTUM / 2
-
-
-@given(st.lists(SECONDS, min_size=1, max_size=9), RATES)
-def test_mean_cost_does_not_depend_on_the_order_of_the_runs(seconds: list[float], rate: Decimal) -> None:
-    """Exact sums have no order."""
-    assert mean_cost_usd(seconds, rate) == mean_cost_usd(seconds[::-1], rate)
-
-
-@given(st.decimals(0, 10**7, places=6), st.decimals(0, 10**7, places=6), st.integers(1, 3600), st.integers(0, 3600))
-def test_billed_time_is_the_next_step_and_grows(one: Decimal, other: Decimal, step_s: int, least_s: int) -> None:
-    """A multiple of the granularity, at least the minimum, less than a step above what was used or is the least."""
-    low, high = sorted((one, other))
-    billed = billed_seconds(low, step_s, least_s)
-
-    assert billed % step_s == 0
-    assert max(low, least_s) <= billed < max(low, Decimal(least_s)) + step_s
-    assert billed <= billed_seconds(high, step_s, least_s)
-
-
 @pytest.mark.parametrize(("nodes", "usd"), [("1", "3.60"), ("8", "28.80"), (2, "7.20")])
 def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
     """USD per hour is the row's times number_of_nodes, which MLPerf writes as a text."""
@@ -163,19 +67,13 @@ def test_price_is_of_all_nodes(nodes: object, usd: str) -> None:
         pytest.param({PRICE_KEY: "acme/bax/here/on_demand"}, "unknown", id="not in the book"),
         pytest.param({PRICE_KEY: "acme/bax/here/on_demand", "number_of_nodes": "0"}, "unknown", id="nor nodes"),
         pytest.param({PRICE_KEY: "3.60"}, "unknown", id="a typed number"),
-        pytest.param({PRICE_KEY: 3.6}, "unknown", id="a number"),
         pytest.param({PRICE_KEY: [BOX]}, "unknown", id="a list"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": "0"}, "uncounted", id="no nodes"),
-        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "1.5"}, "uncounted", id="one and a half nodes"),
-        pytest.param({PRICE_KEY: BOX, "number_of_nodes": "²"}, "uncounted", id="a digit that is not a number"),
-        pytest.param({PRICE_KEY: BOX, "number_of_nodes": True}, "uncounted", id="a truth value"),
         pytest.param({PRICE_KEY: BOX, "number_of_nodes": None}, "uncounted", id="null"),
         pytest.param({PRICE_KEY: "acme/old/here/on_demand"}, "undated", id="no date"),
         pytest.param({PRICE_KEY: "acme/spare/here/spot"}, "unlisted", id="spot alone"),
         pytest.param({PRICE_KEY: "acme/gpu/here/on_demand"}, "unlisted", id="an accelerator without a host"),
-        pytest.param({PRICE_KEY: "acme/host/here/spot"}, "unlisted", id="a spot host, none on demand"),
         pytest.param({PRICE_KEY: "acme/disk/here/on_demand"}, "unlisted", id="storage"),
-        pytest.param({PRICE_KEY: "acme/each/here/on_demand"}, "uncounted", id="uncounted accelerators"),
     ],
 )
 def test_unknown_price_is_none(declared: dict[str, object], kind: str) -> None:
@@ -185,9 +83,7 @@ def test_unknown_price_is_none(declared: dict[str, object], kind: str) -> None:
         price(sku="old", retrieved=None),
         price(sku="spare", purchase="spot"),
         price(sku="gpu", unit="gpu-h", num_accelerators=1, includes_host=False),
-        price(sku="host", purchase="spot", unit="host-h", num_accelerators=1, gpu_sku="gpu"),
         price(sku="disk", unit="gb-h"),
-        price(sku="each", unit="gpu-h", num_accelerators=1),
     )
     book = PriceBook(rows, "d" * 64)
     system = {**SYSTEM, **declared}
@@ -211,26 +107,6 @@ def test_cost_names_the_book_it_was_made_from() -> None:
     assert cost is not None
     assert (str(cost.usd), str(cost.usd_per_hour)) == ("3.600000", "7.20")
     assert (cost.price_id, cost.price_digest, cost.as_of) == (BOX, "d" * 64, "2026-11-09")
-
-
-def test_book_of_version_1_can_be_read() -> None:
-    """Every row is dated or marked as undated, has a source, and a known price is the one of its source."""
-    book = load_prices(V1 / PRICES_FILE)
-
-    assert len(book.prices) >= 40
-    assert {row.provider for row in book.prices} >= {
-        "aws",
-        "gcp",
-        "azure",
-        "lambda",
-        "coreweave",
-        "runpod",
-        "hyperstack",
-    }
-    assert len(book.digest) == 64
-    assert all(row.confidence in CONFIDENCES and row.source for row in book.prices)
-    assert all(row.retrieved or row.confidence != "A" for row in book.prices)
-    assert book.usd_per_hour(naming("aws/p5.48xlarge/us-east-1/on_demand")) == Decimal("55.04")
 
 
 @pytest.mark.parametrize(
@@ -259,13 +135,15 @@ def test_ids_of_the_first_book_keep_working(name: str, usd: str | None) -> None:
     assert book.usd_per_hour(naming(name)) == (None if usd is None else Decimal(usd))
 
 
-def test_a_book_written_anew_says_the_same(tmp_path: Path) -> None:
-    """What `book_text` writes, the loader reads: rows, exchange and date."""
+def test_a_book_written_again_has_the_same_prices(tmp_path: Path) -> None:
+    """What `book_text` writes, the loader reads: rows, exchange and date; 10 EUR at 1.08 are 10.80 USD."""
     euros = 'date: "2026-11-21"\nexchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: a bank}\n'
-    first = load_prices(book_file(tmp_path, row(), row(sku="euro").replace("USD", "EUR"), head=euros))
+    first = load_prices(book_file(tmp_path, row('"0.1"'), row('"10"', "euro").replace("USD", "EUR"), head=euros))
     (tmp_path / "again.yaml").write_text(book_text(first.date or "", first.prices, first.exchange, "a\n\nb"))
     again = load_prices(tmp_path / "again.yaml")
 
+    assert [item.usd_per_hour for item in first.prices] == [Decimal("0.1"), Decimal("10.80")]
+    assert (first.prices[1].price, first.prices[1].currency) == (Decimal(10), "EUR")
     assert (again.date, again.exchange, set(again.prices)) == (first.date, first.exchange, set(first.prices))
     v1 = load_prices(V1 / PRICES_FILE)
     (tmp_path / "v1.yaml").write_text(book_text(v1.date or "", v1.prices, v1.exchange, ""))
@@ -273,16 +151,11 @@ def test_a_book_written_anew_says_the_same(tmp_path: Path) -> None:
 
 
 def test_digest_is_of_the_file(tmp_path: Path) -> None:
-    """A comment that moves moves the digest: the file is what was published."""
+    """A comment changes it: the file is what was published."""
     one = load_prices(book_file(tmp_path, row())).digest
     other = load_prices(book_file(tmp_path, row(), "# later\n")).digest
 
     assert one != other
-
-
-def test_price_in_a_file_is_exact(tmp_path: Path) -> None:
-    """ "0.1" is a tenth, not the nearest binary fraction."""
-    assert load_prices(book_file(tmp_path, row('"0.1"'))).prices[0].usd_per_hour == Decimal("0.1")
 
 
 def replaced(old: str, new: str) -> str:
@@ -294,7 +167,6 @@ def replaced(old: str, new: str) -> str:
     ("rows", "message"),
     [
         pytest.param([row("0.1")], "write a number as a text in quotes", id="a binary number"),
-        pytest.param([row("3")], "write a number as a text in quotes", id="a whole number"),
         pytest.param([row('"-1"')], "price is '-1'", id="negative"),
         pytest.param([row('"1e3"')], "price is '1e3'", id="with an exponent"),
         pytest.param([row('"0.00"')], "costs 0.00 USD; a price is not", id="free"),
@@ -321,7 +193,7 @@ def replaced(old: str, new: str) -> str:
         ),
         pytest.param([replaced("USD", "EUR")], "no dated rate", id="a currency without a rate"),
         pytest.param(["  - acme\n"], r"prices\[0\]: must be a mapping", id="no mapping"),
-        pytest.param(["  acme: 1\n"], "'prices' must be a list", id="no list"),
+        pytest.param(["  acme: 1\n"], "'prices' must be a list", id="not a list"),
     ],
 )
 def test_bad_book_is_refused(tmp_path: Path, rows: list[str], message: str) -> None:
@@ -366,6 +238,7 @@ def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
 
     assert [book.date for book in books.books] == ["2026-11-21", "2027-01-01", "2027-02-01"]
     assert (books.current.usd_per_hour(naming()), books.first.usd_per_hour(naming())) == (Decimal(4), Decimal("3.60"))
+    assert books.digest == books.current.digest
     assert books.named(books.books[1].digest) is books.books[1]
     assert books.named("f" * 64) is None
     assert books.matching("2027-01-01") is books.matching(books.books[1].digest[:8]) is books.books[1]
@@ -375,7 +248,7 @@ def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
 
 
 def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
-    """Which one would be in force?"""
+    """It would be unknown which one is in force."""
     book_file(tmp_path, row())
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "again.yaml").write_text(HEAD + "prices:\n" + row())
@@ -394,14 +267,6 @@ def test_no_prefix_names_no_book() -> None:
     assert PriceBooks((book,)).matching("d") is book
     with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
         PriceBooks((book,)).matching("")
-
-
-def test_books_are_in_order_however_they_are_given() -> None:
-    """The newest is in force, the oldest prices what names none."""
-    books = PriceBooks(tuple(PriceBook((), day * 64, f"2027-01-0{day}") for day in "213"))
-
-    assert [book.date for book in books.books] == ["2027-01-01", "2027-01-02", "2027-01-03"]
-    assert (books.first.digest, books.current.digest, books.digest) == ("1" * 64, "3" * 64, "3" * 64)
 
 
 def test_energy_is_charged_on_ones_own_machine_only() -> None:
@@ -466,7 +331,7 @@ def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | Non
     assert (found.kind if isinstance(found, NoPrice) else str(found.usd_per_hour)) == (usd or "uncounted")
 
 
-def test_an_unknown_price_is_told_by_its_name() -> None:
+def test_an_unknown_price_is_shown_by_its_name() -> None:
     """With the nearest ids; anything but a text is shown verbatim."""
     book = PriceBook((price(),), "d" * 64)
     near, strange = book.quote("acme/bax/here/on_demand"), book.quote(3.6)
@@ -505,8 +370,8 @@ def test_a_host_without_a_price_of_its_accelerators_has_none(host: dict[str, Any
     assert "a host without its accelerators" in found.why
 
 
-def test_every_part_of_a_price_bears_a_date_or_it_does_not_rank() -> None:
-    """For an estimate it is good enough."""
+def test_a_price_ranks_only_if_every_part_of_it_has_a_date() -> None:
+    """An estimate needs no date."""
     book = PriceBook((price("10", **HOST), price("2.50", **{**GPU, "retrieved": None})), "d" * 64)
     ranked, shown = (book.quote("acme/host/here/on_demand", is_ranked=is_ranked) for is_ranked in (True, False))
 

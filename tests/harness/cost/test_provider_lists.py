@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -20,13 +18,16 @@ import pytest
 
 from harness.commands import prices
 from harness.cost import provider_lists
-from harness.cost.provider_lists import aws_prices, azure_prices
+from harness.cost.provider_lists import Listed, aws_prices, azure_prices
 from harness.errors import DataError, ExitStatus, OutputError
 from harness.ruleset.load import load_books, load_prices
+from tests.webserver import serving
 
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
 CSV = "/offers/v1.0/aws/AmazonEC2/20261120000000/us-east-1/index.csv"
 RETAIL = "/api/retail/prices"
+SKUS = ["p5.48xlarge", "m7i.large"]
+SIZE = "Standard_ND96isr_H100_v5"
 COLUMNS = (
     "SKU", "OfferTermCode", "RateCode", "TermType", "PriceDescription", "EffectiveDate", "StartingRange", "EndingRange",
     "Unit", "PricePerUnit", "Currency", "RelatedTo", "LeaseContractLength", "PurchaseOption", "OfferingClass",
@@ -84,12 +85,12 @@ def azure_page(*items: Any, following: str | None = None) -> bytes:
 
 
 class Site:
-    """The bodies served, by path (and query), or handlers that answer otherwise; and the requests received."""
+    """The bodies served, by path (and query), with other lengths or broken off if stated; and the requests received."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.lengths: dict[str, int] = {}
-        self.cuts: dict[str, Callable[[Any], None]] = {}
+        self.broken_off: set[str] = set()
         self.requested: list[str] = []
         self.url = ""
 
@@ -99,53 +100,44 @@ class Site:
         self.bodies[CSV] = body
         return self.url + INDEX
 
+    def aws(self, body: bytes) -> list[Listed]:
+        """The prices in AWS's list, if it is `body`."""
+        return aws_prices("us-east-1", SKUS, self.put_aws(body))
+
+    def azure(self, body: bytes) -> list[Listed]:
+        """The prices in Azure's first page, if it is `body`."""
+        self.bodies[RETAIL] = body
+        return azure_prices("eastus", SIZE, self.url + RETAIL)
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        self.requested.append(request.path)
+        path = urlsplit(request.path).path
+        body = self.bodies.get(request.path, self.bodies.get(path))
+        if body is None:
+            request.send_error(404)
+        elif path in self.broken_off:
+            request.close_connection = True
+            head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            request.wfile.write(head + b"%x\r\n%b\r\nff\r\n{" % (len(body), body))
+        else:
+            request.send_response(200)
+            request.send_header("Content-Length", str(self.lengths.get(path, len(body))))
+            request.end_headers()
+            request.wfile.write(body)
+
 
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A server on this machine."""
     found = Site()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.requested.append(self.path)
-            if (answering := found.cuts.get(urlsplit(self.path).path)) is not None:
-                answering(self)
-                return
-            body = found.bodies.get(self.path, found.bodies.get(urlsplit(self.path).path))
-            if body is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(found.lengths.get(urlsplit(self.path).path, len(body))))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Silent."""
-
-    with serving(Handler) as url:
+    with serving(found.answer) as url:
         found.url = url
         yield found
 
 
-@contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-SKUS = ["p5.48xlarge", "m7i.large"]
-
-
 def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
     """On demand and reserved with no upfront cost, of the requested types; the rest is ignored."""
-    index = site.put_aws(
+    found = site.aws(
         aws_csv(
             aws_row(),
             aws_row(**{"Instance Type": "p4d.24xlarge"}),
@@ -161,8 +153,6 @@ def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
             reserved("3yr", "29", OfferingClass="convertible"),
         )
     )
-
-    found = aws_prices("us-east-1", SKUS, index)
 
     assert [(item.id, item.usd_per_hour, item.effective) for item in found] == [
         ("aws/p5.48xlarge/us-east-1/on_demand", Decimal("55.04"), "2026-11-01"),
@@ -192,43 +182,48 @@ def test_aws_takes_plain_linux_machines_and_nothing_else(site: Site) -> None:
     ],
 )
 def test_aws_damage_is_an_error_and_no_price(site: Site, body: bytes, message: str) -> None:
-    """The address and what is wrong; a list that is half understood is not used."""
-    index = site.put_aws(body)
-
+    """The message has the address; a list that is half understood is not used."""
     with pytest.raises(DataError, match=message) as caught:
-        aws_prices("us-east-1", SKUS, index)
+        site.aws(body)
+
     assert site.url in str(caught.value)
 
 
-def test_aws_ends_between_two_lines(site: Site) -> None:
-    """Whole lines, but not all of them: the length that was announced tells."""
+def test_list_that_ends_between_two_lines_is_an_error(site: Site) -> None:
+    """Whole lines, but fewer than the length states, or than the server announced before it broke off."""
     body = aws_csv(aws_row())
-    index = site.put_aws(body)
     site.lengths[CSV] = len(body) + 1000
-
     with pytest.raises(DataError, match=r"cut off|was interrupted"):
-        aws_prices("us-east-1", SKUS, index)
+        site.aws(body)
+
+    site.broken_off = {CSV, RETAIL}
+    with pytest.raises(DataError, match=rf"index\.csv: was interrupted after {len(body):,} bytes: IncompleteRead"):
+        site.aws(body)
+    with pytest.raises(DataError, match=r"http://127.*prices.*: was interrupted: "):
+        site.azure(azure_page(azure_item()))
 
 
-def test_aws_file_that_is_too_large_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused while it comes."""
-    index = site.put_aws(aws_csv(*[aws_row(**{"Instance Type": "other"})] * 100))
+def test_answer_that_is_too_large_is_not_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list is refused while it arrives, a page once the limit is passed."""
     monkeypatch.setattr(provider_lists, "MAX_FILE_BYTES", 10_000)
+    monkeypatch.setattr(provider_lists, "MAX_PAGE_BYTES", 1000)
 
     with pytest.raises(DataError, match="more than 10,000 bytes"):
-        aws_prices("us-east-1", SKUS, index)
+        site.aws(aws_csv(*[aws_row(**{"Instance Type": "other"})] * 100))
+    with pytest.raises(DataError, match="more than 1,000 bytes"):
+        site.azure(azure_page(*[azure_item()] * 20))
 
 
 def test_aws_file_is_never_in_memory_as_a_whole(site: Site) -> None:
-    """Twelve megabytes pass, and less than one is held (the server's own copy is there before)."""
+    """Of twelve megabytes less than one is held (the server's own copy exists before)."""
     rows = aws_csv(aws_row(**{"Instance Type": "other"}), aws_row())
     *head, other, wanted = rows.splitlines(True)
-    index = site.put_aws(b"".join(head) + other * 80_000 + wanted)
-    assert len(site.bodies[CSV]) > 12_000_000
+    body = b"".join(head) + other * 80_000 + wanted
+    assert len(body) > 12_000_000
 
     tracemalloc.start()
     try:
-        found = aws_prices("us-east-1", SKUS, index)
+        found = site.aws(body)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -257,20 +252,19 @@ def test_aws_index_sends_nowhere_else(site: Site, regions: Any, message: str) ->
 
 
 def test_azure_pages_are_followed_to_the_end(site: Site) -> None:
-    """On demand on the first page, spot on the second; Windows, low priority and other meters pass by."""
-    more = f"{site.url}{RETAIL}?$skip=100"
-    site.bodies[RETAIL] = azure_page(
+    """On demand on the first page, spot on the second; Windows, low priority and other meters are ignored."""
+    site.bodies[f"{RETAIL}?$skip=100"] = azure_page(azure_item(skuName="ND96isr H100 v5 Spot", retailPrice=39.328))
+    first = azure_page(
         azure_item(),
         azure_item(productName="Virtual Machines NDsr H100 v5 Series Windows", retailPrice=150.0),
         azure_item(skuName="ND96isr H100 v5 Low Priority", retailPrice=19.0),
         azure_item(isPrimaryMeterRegion=False, retailPrice=97.0),
         azure_item(type="Reservation", unitOfMeasure="1 Hour", retailPrice=400000.0),
         azure_item(armSkuName="Standard_D2", retailPrice=0.1),
-        following=more,
+        following=f"{site.url}{RETAIL}?$skip=100",
     )
-    site.bodies[f"{RETAIL}?$skip=100"] = azure_page(azure_item(skuName="ND96isr H100 v5 Spot", retailPrice=39.328))
 
-    found = azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
+    found = site.azure(first)
 
     assert [(item.id, item.usd_per_hour, item.effective) for item in found] == [
         ("azure/Standard_ND96isr_H100_v5/eastus/on_demand", Decimal("98.32"), "2023-08-01"),
@@ -303,31 +297,19 @@ def test_azure_pages_are_followed_to_the_end(site: Site) -> None:
     ],
 )
 def test_azure_damage_is_an_error_and_no_price(site: Site, body: bytes, message: str) -> None:
-    """The address and what is wrong."""
-    site.bodies[RETAIL] = body
-
+    """As for AWS."""
     with pytest.raises(DataError, match=message):
-        azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
+        site.azure(body)
 
 
-def test_azure_pages_without_end_are_left(site: Site) -> None:
-    """Each page names a new one: after fifty it is enough."""
-    for number in range(60):
-        following = f"{site.url}{RETAIL}?page={number + 1}"
-        site.bodies[RETAIL if number == 0 else f"{RETAIL}?page={number}"] = azure_page(following=following)
+def test_no_more_than_fifty_pages_are_read(site: Site) -> None:
+    """Each page names a new one."""
+    pages = [azure_page(following=f"{site.url}{RETAIL}?page={number + 1}") for number in range(60)]
+    site.bodies = {f"{RETAIL}?page={number}": page for number, page in enumerate(pages)}
 
     with pytest.raises(DataError, match="more than 50"):
-        azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
+        site.azure(pages[0])
     assert len(site.requested) == provider_lists.MAX_PAGES
-
-
-def test_azure_page_that_is_too_large_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page is read only so far."""
-    site.bodies[RETAIL] = azure_page(*[azure_item()] * 20)
-    monkeypatch.setattr(provider_lists, "MAX_PAGE_BYTES", 1000)
-
-    with pytest.raises(DataError, match="more than 1,000 bytes"):
-        azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
 
 
 @pytest.mark.parametrize("sku", ["x' or 'a' eq 'a", "a b", ""])
@@ -338,7 +320,7 @@ def test_azure_filter_takes_no_foreign_words(sku: str) -> None:
 
 
 def test_no_network_is_one_sentence() -> None:
-    """Nobody listens there; another scheme is not opened at all."""
+    """No server listens there; another scheme is not opened at all."""
     with pytest.raises(DataError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
         aws_prices("us-east-1", SKUS, "http://127.0.0.1:9/x")
     with pytest.raises(DataError, match="is not an http address"):
@@ -367,10 +349,10 @@ def refresh(
     return prices.refresh(str(folder), providers, out, date(2026, 12, 1), site.url + INDEX, site.url + RETAIL)
 
 
-def test_refresh_writes_a_new_book_beside_the_old(
+def test_refresh_writes_a_new_book_next_to_the_old(
     site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fetched rows have today's date and confidence A, others the date they had; the old file has not a byte else."""
+    """Fetched rows have today's date and confidence A, others the date they had; the old file stays as it is."""
     (tmp_path / "prices.yaml").write_text(OLD)
     site.put_aws(aws_csv(aws_row(), reserved("1yr", "40.5")))
     site.bodies[RETAIL] = azure_page(azure_item(skuName="ND96isr H100 v5 Spot", retailPrice=39.0))
@@ -421,32 +403,3 @@ def test_refresh_of_one_provider_leaves_the_others(site: Site, tmp_path: Path) -
     assert rows["azure/Standard_ND96isr_H100_v5/eastus/on_demand"].usd_per_hour == Decimal("90.5")
     assert rows["aws/p5.48xlarge/us-east-1/on_demand"].usd_per_hour == Decimal("98.32")
     assert all(path.startswith(RETAIL) for path in site.requested)
-
-
-def cut(answer: bytes) -> Callable[[Any], None]:
-    """A handler that gives `answer` in pieces, and is gone in the middle of the last one."""
-
-    def answering(handler: Any) -> None:
-        handler.close_connection = True
-        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        handler.wfile.write(head + b"%x\r\n%b\r\nff\r\n{" % (len(answer), answer))
-
-    return answering
-
-
-def test_page_that_breaks_off_is_an_error_and_no_price(site: Site) -> None:
-    """The server promised more: what came is not taken for the page, even where it is one."""
-    site.cuts[RETAIL] = cut(azure_page(azure_item()))
-
-    with pytest.raises(DataError, match=r"http://127.*prices.*: was interrupted: "):
-        azure_prices("eastus", "Standard_ND96isr_H100_v5", site.url + RETAIL)
-
-
-def test_list_that_breaks_off_between_two_lines_is_an_error_and_no_price(site: Site) -> None:
-    """A partial list is not taken for a whole one; the message states its size."""
-    body = aws_csv(aws_row())
-    index = site.put_aws(body)
-    site.cuts[CSV] = cut(body)
-
-    with pytest.raises(DataError, match=rf"index\.csv: was interrupted after {len(body):,} bytes: IncompleteRead"):
-        aws_prices("us-east-1", SKUS, index)

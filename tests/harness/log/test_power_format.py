@@ -1,10 +1,9 @@
-"""The lines of our power log: what is written is read back, and a meter that is none is refused with a sentence."""
+"""The lines of `tta`'s power log: what is written is read back, and a malformed meter is refused with a sentence."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert (log.start_ns, log.stop_ns, log.sampler_cpu_s) == (ns(1), ns(4), 0.004)
 
 
-def test_value_that_is_no_number_cannot_be_written() -> None:
+def test_nan_cannot_be_written() -> None:
     """JSON has no NaN: a sensor that reports it has failed."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         power_format.reading_line(WALL_MS, spec(), Sample(0, float("nan")), 0)
@@ -92,18 +91,10 @@ def test_meter_without_a_required_field_is_refused(name: str) -> None:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5))
-def test_whatever_is_declared_is_a_meter_or_a_sentence(value: object) -> None:
+def test_any_declared_value_is_a_meter_or_a_sentence(value: object) -> None:
     """No value of a line of JSON raises anything else."""
     for field in dataclasses.fields(MeterSpec):
         with contextlib.suppress(ValueError):
             power_format.spec_of({**dataclasses.asdict(spec()), field.name: value})
     with pytest.raises(ValueError, match="a meter must be an object"):
         power_format.spec_of([value])
-
-
-def test_line_ends_with_its_end() -> None:
-    """One line, one end: a log that is cut off is cut within a line."""
-    text = log_text()
-
-    assert text.endswith("\n")
-    assert all(json.loads(line.removeprefix(":::MLLOG ")) for line in text.splitlines())

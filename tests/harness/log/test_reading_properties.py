@@ -135,6 +135,7 @@ OBJECTS = [
     *("{}", "[]", "[[]]", '{"a": {"b": {"c": [1, {"d": null}]}}}', '{"a": {"b": [1]}, "c": {"b": [1]}}'),
     *('{"a": 1, "a": 1}', '{"a": 1, "\\u0061": 1}', '[{"a": 1, "a": 2}]', '{"a": {"b": 1, "b": 1}, "c": ":"}'),
     *('{"a" : 1, "a": ":"}', '{"": 1}', '{"a": 1,}', "[1,]", '{"a"}', "{1: 2}", "[1 2]", '{"a": 1} {"b": 2}'),
+    *('[{"b" :1,"b":2}],"c":"\\":"', '[{"z":1.5},null]'),
     *("/* */ 1", '{"a" : 1, "a": 2}', '{"a"\t: 1, "a": 2}', '{"a"\r: 1, "a": 2}'),
     *("[" * depth + "]" * depth for depth in (3, 4, 5, 49, 50, 60)),
     *('{"a": ' * depth + "1" + "}" * depth for depth in (3, 4, 5, 48, 49, 60)),
@@ -175,7 +176,7 @@ STRANGE = [
     *(GOOD.replace(b'"f.py"', text) for text in NO_UTF8),
     *(GOOD.replace(b'"a"', text) for text in (b'"\xff"', b'"\xc3\xa9"')),
     *(GOOD[:end] for end in (9, 10, 20, 60, len(GOOD) - 2, len(GOOD) - 1)),
-    *(MARK + rest for rest in (b"[]", b"null", b"x", b"{}", b"\xff", b"{", b'"a"', b"1")),
+    *(MARK + rest for rest in (b"", b"[]", b"null", b"x", b"{}", b"\xff", b"{", b'"a"', b"1")),
     *(first + b" " + second for first in FIRST for second in SECOND),
     *(b"rank 0: " + GOOD, b"\xff" + GOOD, MARK.strip() + GOOD, GOOD[1:], GOOD.replace(b" ", b"", 1)),
     *(b"", b"loss 0.5", b":::MLLO", b":" * 9, b"\xff\xfe"),
@@ -201,19 +202,34 @@ def strictly(line: bytes) -> tuple[Any, ...] | None:
     return None
 
 
-def test_every_strange_line_is_read_by_the_rules_for_a_line() -> None:
-    """Of two on a line the last one counts where the first is none, if it is another program's."""
-    for strange in STRANGE:
-        text = strange[strange.find(MARK) :] if MARK in strange else MARK
-        try:
-            found = record(parse_line(text, 1))
-        except ValueError:
-            found = None
-        wanted, last = strictly(text), text.rfind(MARK)
-        if wanted is None and last > 0 and (second := strictly(text[last:])) and second[0] is None:
-            wanted = second
+def assert_is_read_by_the_rules(line: bytes) -> None:
+    """Of two events on a line, the last one counts if the first is invalid and the last is another program's."""
+    text = line[line.find(MARK) :] if MARK in line else MARK
+    try:
+        found = record(parse_line(text, 1))
+    except ValueError:
+        found = None
+    wanted, last = strictly(text), text.rfind(MARK)
+    if wanted is None and last > 0 and (second := strictly(text[last:])) and second[0] is None:
+        wanted = second
 
-        assert found == wanted, strange
+    assert found == wanted, line
+
+
+def test_every_strange_line_is_read_by_the_rules_for_a_line() -> None:
+    """`parse_line` agrees with the rules written down plainly, for several hundred lines."""
+    for strange in STRANGE:
+        assert_is_read_by_the_rules(strange)
+
+
+def test_sound_lines_are_read_at_once() -> None:
+    """Even with colons in texts, nested objects and white space at the end."""
+    texts = [GOOD, line(value='"10:30"'), line(value='{"x": [{"z": 1.5}, null]}'), line(key='"é"') + b" \r"]
+
+    events = events_of([text[len(MARK) :] for text in texts], [3, 4, 9, 10])
+
+    assert events is not None
+    assert [*map(record, events)] == [record(parse_line(*each)) for each in zip(texts, [3, 4, 9, 10], strict=True)]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
@@ -237,7 +253,7 @@ def test_all_strange_lines_in_one_log() -> None:
 
 
 @pytest.mark.parametrize("fault", [MARK + b"x", line(drop="time_ms"), line(drop="time_ms", more=', "time_s": 1.5')])
-def test_after_more_malformed_lines_than_are_told_all_is_read_as_before(fault: bytes) -> None:
+def test_after_more_malformed_lines_than_are_listed_all_is_read_as_before(fault: bytes) -> None:
     """Defects that are no longer listed are still counted, and events are still events."""
     for num_before in (MAX_DEFECTS_PER_KIND - 1, MAX_DEFECTS_PER_KIND, MAX_DEFECTS_PER_KIND + 1):
         assert_reads_the_same((fault + b"\n") * num_before + b"\n".join((*STRANGE, GOOD, b"")))
@@ -259,16 +275,17 @@ def test_as_many_objects_as_lines_are_not_one_on_each_line(texts: list[bytes]) -
     assert_reads_the_same(b"".join(MARK + text + b"\n" for text in texts))
 
 
+_KEYS = st.sampled_from(["a", "b", "é", ":", '"', "elapsed_ns"])
 _JSON = st.recursive(
-    st.sampled_from([*NUMBERS[:16], *TEXTS[:11]])
+    st.sampled_from([*NUMBERS[:24], *TEXTS[:11]])
     | st.floats(allow_nan=False, allow_infinity=False).map(repr)
     | st.integers().map(str)
     | st.text(max_size=8).map(json.dumps)
     | st.text(max_size=8).map(lambda text: json.dumps(text, ensure_ascii=False)),
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
-        | st.lists(st.tuples(st.sampled_from(["a", "b", "é", ":", "elapsed_ns"]), inner), max_size=3).map(
-            lambda pairs: "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
+        | st.lists(st.tuples(_KEYS, st.sampled_from([": ", ":", " :", "\t: "]), inner), max_size=3).map(
+            lambda pairs: "{" + ", ".join(f"{json.dumps(name)}{colon}{value}" for name, colon, value in pairs) + "}"
         )
     ),
     max_leaves=6,
@@ -285,9 +302,19 @@ _LINES = st.one_of(
 )
 _LOGS = st.builds(
     lambda parts, end: b"".join(line + stop for line, stop in parts) + end,
-    st.lists(st.tuples(_LINES, st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\nother\n"])), max_size=12),
+    st.lists(
+        st.tuples(_LINES, st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\nother\n", b"\n:::MLL\nOG \n"])),
+        max_size=12,
+    ),
     st.sampled_from([b"", b"", GOOD, GOOD + b"\r", GOOD[:50], MARK[:5], line(metadata='{"elapsed_ns": 5}')]),
 )
+
+
+@settings(max_examples=400, deadline=None)
+@given(_LINES)
+def test_any_line_is_read_by_the_rules_for_a_line(data: bytes) -> None:
+    """As for the strange lines above."""
+    assert_is_read_by_the_rules(data)
 
 
 @settings(max_examples=250, deadline=None)
@@ -372,7 +399,7 @@ def test_what_is_too_much_is_too_much_however_it_is_read(
     assert all(len(events) <= limits.get("MAX_EVENTS_PER_KEY", 30) for events in found["by key"].values())
 
 
-def test_more_lines_without_order_than_are_told_before_the_first_that_has_it() -> None:
+def test_more_lines_without_order_than_are_listed_before_the_first_that_has_it() -> None:
     """Whether they are read at once or one by one, the first hundred are listed."""
     ordered = b"\n".join((*ORDERED, b""))
     for num_before in (MAX_DEFECTS_PER_KIND - 1, MAX_DEFECTS_PER_KIND, MAX_DEFECTS_PER_KIND + 5):
@@ -387,7 +414,7 @@ def test_more_lines_without_order_than_are_told_before_the_first_that_has_it() -
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("num_before", [1, 50, MAX_DEFECTS_PER_KIND + 50])
 @pytest.mark.parametrize("drop", [None, "event_type", "time_ms", "key"])
-def test_the_chain_hangs_on_the_line_before_whatever_it_is(drop: str | None, num_before: int, end: bytes) -> None:
+def test_prev_is_of_the_line_before_whatever_it_is(drop: str | None, num_before: int, end: bytes) -> None:
     """An event, read at once or by itself, or a malformed line, listed or only counted; without its line end."""
     before = [line(drop=drop, value=str(number)) for number in range(num_before)]
     linked = line(metadata=f'{{"seq": 0, "elapsed_ns": 5, "prev": "{hashlib.sha256(before[-1]).hexdigest()}"}}')
