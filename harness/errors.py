@@ -88,6 +88,11 @@ def printable(text: object, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def one_line(text: str | bytes) -> str:
+    """Return a text from a driver or the kernel, which may be bytes, as one printable line."""
+    return " ".join(printable(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).split())
+
+
 def unknown_name(what: str, name: str, known: Iterable[str], listing: str | None = None) -> str:
     """Return a sentence about an unknown name, with the nearest known ones, else all of them, else `listing`.
 

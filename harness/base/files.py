@@ -9,8 +9,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from harness.errors import SubmissionError
+from harness.errors import LogError, OutputError, SubmissionError, printable
 
 MAX_FOLDERS = 100_000  # 30 submitters with 100 results each have about 10,000
 
@@ -61,7 +62,48 @@ def walk(top: Path, max_names: int, what: str) -> Iterator[Level]:
         waiting += [path / name for name in reversed(level.folders)]
 
 
+def write_new(path: Path, data: bytes, exists: str = "exists already") -> None:
+    """Write a file whole or not at all, and make its folders; what is there already is never replaced.
+
+    exists: the message if something is there.
+
+    Raises:
+        OutputError: `path` exists, or cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with draft.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.link(draft, path)  # unlike a rename, a link never replaces what is there
+        finally:
+            draft.unlink(missing_ok=True)
+    except FileExistsError:
+        raise OutputError(f"{printable(path, 1000)}: {exists}") from None
+    except OSError as error:
+        raise OutputError(f"{printable(path, 1000)}: cannot be written: {error.strerror}") from None
+
+
 MAX_SMALL_FILE_BYTES = 1 << 20
+
+
+def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
+    """Open a regular file for reading, following links. Neither a pipe nor a device in its place is waited for.
+
+    Raises:
+        LogError: the file is missing, is not a regular file, or cannot be opened.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)  # fdopen raises for a folder and would leave it open
+        raise LogError(f"{path}: is not a regular file")
+    return os.fdopen(fd, "rb", buffering=buffering)
 
 
 def sha256_of(path: Path) -> str:

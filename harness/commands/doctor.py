@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.base.files import write_new
 from harness.commands._arguments import Parser, add_format, as_path
-from harness.errors import ExitStatus, OutputError, UsageError, printable, unknown_name
+from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.metering.catalog import Survey, survey
 from harness.run import machine as node
 from harness.run.preflight import Report, examine, lines_with_advice
@@ -117,28 +116,14 @@ def as_json(
 
 
 def write_description(output: Path, description: Mapping[str, str]) -> None:
-    """Write the description whole or not at all; an existing file is kept, and must have the same content.
+    """Write the system description; an existing file is kept, and must have the same content.
 
     Raises:
         OutputError: `output` cannot be written, or exists with other content.
     """
     data = (json.dumps(dict(description), indent=2, ensure_ascii=False) + "\n").encode()
-    draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
-    try:
-        try:
-            with draft.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.link(draft, output)  # unlike a rename, a link never replaces what is there
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                draft.unlink()
-    except FileExistsError:
-        if not _has_content(output, data):
-            raise OutputError(f"{printable(output, 1000)}: exists already with other content") from None
-    except OSError as error:
-        raise OutputError(f"{printable(output, 1000)}: cannot be written: {error.strerror}") from None
+    if not _has_content(output, data):
+        write_new(output, data, "exists already with other content")
 
 
 def _has_content(path: Path, data: bytes) -> bool:

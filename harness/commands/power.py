@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.base.files import write_new
 from harness.commands._arguments import Parser, as_index, as_number, as_path, as_seconds
-from harness.errors import ExitStatus, LogError, OutputError, UsageError, printable
+from harness.errors import ExitStatus, LogError, UsageError, printable
 from harness.log import run_log
 from harness.log.power_csv import node_log, read_csv, spec_for
 from harness.log.power_format import MeterClass, Scope
@@ -114,29 +113,10 @@ def import_readings(request: Request) -> ExitStatus:
     except LogError as error:
         raise LogError(f"{request.csv}: {error}") from None
     output = run_folder(request.result, request.index) / f"node_{request.node}.txt"
-    _write(output, text.encode())
+    write_new(output, text.encode(), "exists already; a power log is never overwritten")
     print(f"{printable(output, 1000)}: {len(trace.watts):,} readings, {spec.period_s:g} s apart")
     return ExitStatus.OK
 
 
 def _accuracy(text: str) -> float:
     return as_number(text, 0.01, 100.0)
-
-
-def _write(output: Path, data: bytes) -> None:
-    draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.link(draft, output)  # unlike a rename, a link never replaces what is there
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                draft.unlink()
-    except FileExistsError:
-        raise OutputError(f"{printable(output, 1000)}: exists already; a power log is never overwritten") from None
-    except OSError as error:
-        raise OutputError(f"{printable(output, 1000)}: cannot be written: {error.strerror}") from None

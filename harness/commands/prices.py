@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.base import typed_yaml
+from harness.base.files import write_new
 from harness.base.text_table import aligned
 from harness.commands._arguments import Parser, add_format, add_ruleset, as_path, utc_today
 from harness.cost.ownership import read_ownership
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.cost.price_file import book_text, row_of
 from harness.cost.provider_lists import AWS_INDEX, AZURE_PRICES, Listed, aws_prices, azure_prices
-from harness.errors import ExitStatus, InputError, OutputError, RulesError, UsageError, printable, unknown_name
+from harness.errors import ExitStatus, InputError, RulesError, UsageError, printable, unknown_name
 from harness.ruleset import catalog, load
 
 # The operands of each action.
@@ -294,7 +295,8 @@ def refresh(
     listed = list(_fetched(book, providers, aws_index, azure_url))
     out = out or folder / load.PRICES_FOLDER / f"{today.isoformat()}.yaml"
     comment = _COMMENT.format(day=today.isoformat(), providers=" and ".join(providers))
-    _write_new(out, book_text(today.isoformat(), _renewed(book, listed, today), book.exchange, comment))
+    text = book_text(today.isoformat(), _renewed(book, listed, today), book.exchange, comment)
+    write_new(out, text.encode(), "exists already; a price book is never edited")
     new = load.load_prices(out)
     found = {item.id for item in listed}
     missing = sorted(row.id for row in book.prices if row.provider in providers and row.id not in found)
@@ -335,14 +337,3 @@ def _renewed(book: PriceBook, listed: Sequence[Listed], today: date) -> list[Pri
             confidence="A",
         )
     return list(rows.values())
-
-
-def _write_new(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise OutputError(f"{path}: exists already; a price book is never edited") from None
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import stat
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from harness.base.files import open_regular
 from harness.base.values import bounded_number, is_whole, mapping_or_empty, short_text
 from harness.errors import LogError, printable
 from harness.log import power_format
@@ -109,14 +108,7 @@ def read(path: Path) -> NodePower:
     Raises:
         LogError: the file is missing, is not a regular file, or cannot be read.
     """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)  # fdopen raises for a folder and would leave it open
-        raise LogError(f"{path}: is not a regular file")
-    with os.fdopen(fd, "rb", buffering=1 << 20) as stream:
+    with open_regular(path, buffering=1 << 20) as stream:
         reader = PowerCollector(path)
         try:
             for lineno, line, has_end in _lines(stream, reader.defect):
@@ -171,7 +163,7 @@ class Record:
 def record_of(text: bytes) -> Record:
     """Return the record in the text that follows the token.
 
-    NaN and the infinities become floats; whoever uses the value refuses them.
+    NaN and the infinities become floats; the code that uses the value refuses them.
 
     Raises:
         Refused: the text is not UTF-8 or not a JSON object with a key, or an object has a name twice.

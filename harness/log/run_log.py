@@ -8,14 +8,13 @@ becomes a defect with its line number, and the checks turn defects into findings
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, TypeVarTuple
 
+from harness.base.files import open_regular
 from harness.base.values import is_whole
 from harness.errors import LogError, printable
 from harness.log.events import CHAIN_START, TOKEN, Event
@@ -158,15 +157,8 @@ def read(path: Path) -> RunLog:
     Raises:
         LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token.
     """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)  # fdopen raises for a folder and would leave it open
-        raise LogError(f"{path}: is not a regular file")
     collector = Collector()
-    with os.fdopen(fd, "rb", buffering=0) as stream:
+    with open_regular(path, buffering=0) as stream:
         try:
             collector.read(stream)
         except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import printable
+from harness.errors import one_line, printable
 from harness.submission.system import Accelerator, Accelerators
 
 NVIDIA = "0x10de"
@@ -63,7 +63,7 @@ def _from_nvml(nvml: Any) -> Accelerators:
         processes = optional(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
         devices.append(
             Accelerator(
-                name=_text(nvml.nvmlDeviceGetName(handle)),
+                name=one_line(nvml.nvmlDeviceGetName(handle)),
                 memory_bytes=memory.total if memory is not None else None,
                 bus=f"PCIe gen {generation} x{width}" if generation and width else None,
                 max_mhz=optional(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
@@ -71,7 +71,7 @@ def _from_nvml(nvml: Any) -> Accelerators:
                 num_processes=None if processes is None else len(processes),
             )
         )
-    return Accelerators(tuple(devices), _text(nvml.nvmlSystemGetDriverVersion()))
+    return Accelerators(tuple(devices), one_line(nvml.nvmlSystemGetDriverVersion()))
 
 
 def _from_driver(root: Path) -> tuple[Accelerator, ...]:
@@ -79,7 +79,7 @@ def _from_driver(root: Path) -> tuple[Accelerator, ...]:
     names = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
         match = re.search(r"^Model:\s*(\S.*)$", _read(path), re.MULTILINE)
-        names.append(_text(match.group(1)) if match else "NVIDIA, model unknown")
+        names.append(one_line(match.group(1)) if match else "NVIDIA, model unknown")
     return tuple(Accelerator(name) for name in names)
 
 
@@ -101,12 +101,6 @@ def _on_pci_bus(root: Path) -> list[str]:
     return [f"{count} x {name}" for name, count in found.items()]
 
 
-def _text(value: str | bytes) -> str:
-    """Return a text from NVML, bytes in old bindings, as one printable line."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return " ".join(printable(text).split())
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -115,4 +109,4 @@ def _read(path: Path) -> str:
 
 
 def _line(path: Path) -> str | None:
-    return _text(_read(path).strip()) or None
+    return one_line(_read(path).strip()) or None

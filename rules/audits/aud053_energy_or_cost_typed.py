@@ -11,7 +11,7 @@ A stated total is wishful thinking. Energy follows from readings, cost from hour
 `"energy_j": 12345.0` with no readings.
 
 ## Instead
-Submit the power logs; cost is computed by whoever ranks.
+Submit the power logs; cost is computed by the leaderboard.
 
 ## Source
 A principle of `tta`: everything is computed from logs and rules alone.

@@ -4,7 +4,7 @@
 Looks for files that MLPerf's tools obey: scaling factors below one, and parameters that switch checks off.
 
 ## Why it matters
-Only whoever ranks computes. A factor of 0.01 in a submission divided a score by 100 and was accepted.
+Only the leaderboard computes scores. A factor of 0.01 in a submission divided a score by 100 and was accepted.
 
 ## Example
 scaling.json with 0.01; package_checker_params with seed-checker-bypass.

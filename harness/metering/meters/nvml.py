@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import printable
+from harness.errors import one_line, printable
 from harness.log.power_format import MeterSpec
 
 PERIOD_S = 0.2  # NVML refreshes the counter about every 100 ms
@@ -97,13 +97,13 @@ class NvmlMeter:
         try:
             self._nvml.nvmlInit()
             self._is_open = True
-            self._driver = _text(self._nvml.nvmlSystemGetDriverVersion())
+            self._driver = one_line(self._nvml.nvmlSystemGetDriverVersion())
             handles = [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(self._nvml.nvmlDeviceGetCount())]
-            uuids = [_text(self._nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+            uuids = [one_line(self._nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
             chosen = _chosen(uuids, self._visible)
             if isinstance(chosen, str):
                 return chosen
-            names = {_text(self._nvml.nvmlDeviceGetName(handle)) for handle in handles}
+            names = {one_line(self._nvml.nvmlDeviceGetName(handle)) for handle in handles}
             by_index = self._visible is not None and "GPU-" not in self._visible
             if by_index and len(names) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
                 return (
@@ -159,9 +159,3 @@ def _chosen(uuids: list[str], visible: str | None) -> list[int] | str:
             break
         found += matches
     return found or f"CUDA_VISIBLE_DEVICES is {printable(visible)!r}: no device is left"
-
-
-def _text(value: str | bytes) -> str:
-    """A string of NVML, bytes in old bindings, as one printable line."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return " ".join(printable(text).split())

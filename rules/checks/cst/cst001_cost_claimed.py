@@ -5,8 +5,8 @@ Looks for amounts of money in the keys of the logs and in the system description
 price or dollar. A `tta_price_sku`, which names a row of the dated price book, is allowed.
 
 ## Why it matters
-Cost is time on a machine at a published rate, computed by whoever ranks. An amount that a submitter writes down is only
-what they would like to have paid.
+Cost is time on a machine at a published rate, computed by the leaderboard. An amount that a submitter writes down is
+only what they would like to have paid.
 
 ## Example
 `cost_usd` = 0.05 in the system description.
