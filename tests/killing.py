@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -207,6 +209,23 @@ class Running:
         for process in self.relatives():
             process.kill()
         self.process.communicate()
+
+
+@contextmanager
+def toy_runs(tree: Path) -> Iterator[Callable[..., Running]]:
+    """Yield a function that starts `tta run toy` in `tree`; end whatever is left of the runs."""
+    started: list[Running] = []
+
+    def begin(*arguments: str, **options: Any) -> Running:
+        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
+        started.append(Running([*command, "--seed", "1", *arguments], tree, **options))
+        return started[-1]
+
+    try:
+        yield begin
+    finally:
+        for running in started:
+            running.end()
 
 
 def until(condition: Callable[[], object], timeout_s: float = 60.0, every_s: float = 0.02) -> bool:

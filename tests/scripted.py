@@ -10,9 +10,34 @@ from typing import Any
 from harness.base.clock import Clock
 from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
-from harness.run.plan import WorkerLost, WorkerTimeout
+from harness.ruleset.model import BenchmarkRules, Timing
+from harness.run.plan import Plan, WorkerLost, WorkerTimeout
+from tests.fabricate import SYSTEM, benchmark_rules
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
+
+
+def plan(rules: BenchmarkRules | None = None, **changes: Any) -> Plan:
+    """The plan of a run of `rules`, by default `toy_mini`, with seed 7."""
+    rules = rules or benchmark_rules()
+    fields: dict[str, Any] = {
+        "rules": rules,
+        "timing": Timing(max_init_s={"closed": 1800.0, "open": 14400.0}),
+        "ruleset": "v1",
+        "division": "closed",
+        "seed": 7,
+        "hyperparameters": rules.defaults(),
+        "num_devices": 1,
+        "precision": "fp32",
+        "system": SYSTEM,
+        "data_dir": Path("/nowhere"),
+        "data": {"digest": rules.data_digest, "num_files": 5, "num_bytes": 12345},
+        "metadata": {},
+        "result_id": "ab" * 16,
+        "run_id": "cd" * 16,
+        "index": 0,
+    }
+    return Plan(**{**fields, **changes})
 
 
 class FakeClock:

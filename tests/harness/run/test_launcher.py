@@ -11,7 +11,7 @@ import pytest
 
 from harness.log import run_log
 from harness.log.run_log import RunLog
-from tests.killing import Running, has_event, kill, toy_tree, until
+from tests.killing import Running, has_event, kill, toy_runs, toy_tree, until
 
 pytestmark = pytest.mark.slow
 
@@ -19,17 +19,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts `tta run toy` with a fault; ends what is left of it."""
-    started: list[Running] = []
-    tree = toy_tree(tmp_path)
-
-    def begin(fault: str = "none", *arguments: str, **options: Any) -> Running:
-        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
-        started.append(Running([*command, "--seed", "1", f"fault={fault}", *arguments], tree, **options))
-        return started[-1]
-
-    yield begin
-    for running in started:
-        running.end()
+    with toy_runs(toy_tree(tmp_path)) as begin:
+        yield lambda fault="none", *arguments, **options: begin(f"fault={fault}", *arguments, **options)
 
 
 def ended(running: Running) -> tuple[int, RunLog, dict[str, Any]]:
@@ -44,13 +35,17 @@ def ended(running: Running) -> tuple[int, RunLog, dict[str, Any]]:
 
 
 def test_run_without_a_fault_spends_its_budget(start: Callable[..., Running]) -> None:
-    """Four blocks, four evaluations, no target: 1, aborted, budget; the world is described."""
-    status, log, stop = ended(start())
+    """Four blocks, four evaluations, no target: 1, aborted, budget; the log has the world and no module."""
+    running = start()
+    status, log, stop = ended(running)
 
     assert (status, stop["status"], stop["reason"]) == (1, "aborted", "budget")
     assert log.counts["eval_accuracy"] == 4
     assert [(rank["rank"], rank["world_size"]) for rank in log.value("tta_world")] == [(0, 1)]
     assert log.value("tta_data_touched_early") == []
+    assert log.value("tta_config") == log.value("tta_resolved")
+    assert log.value("tta_config")["module"] is None
+    assert not (running.folder / "out" / "code").exists()
 
 
 def test_interrupt_while_a_worker_is_dismissed_is_not_lost(start: Callable[..., Running]) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.ruleset.model import Timing
-from harness.run.plan import Outcome, Plan, Progress
+from harness.run.plan import Outcome, Progress
 from harness.run.progress import LineView, LiveView, QuietView, open_view
 from harness.workload import Metric
-from tests.fabricate import SYSTEM, benchmark_rules
+from tests.fabricate import benchmark_rules
+from tests.scripted import plan
 
 SECOND_NS = 1_000_000_000
 HOSTILE = "[bold]x[/bold] \x1b]0;title\x07\x1b[2J \r\n\u202e [/etc/passwd] :smile:"
@@ -27,32 +26,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def plan(**changes: Any) -> Plan:
-    rules = benchmark_rules(**changes)
-    return Plan(
-        rules=rules,
-        timing=Timing(max_init_s={"closed": 1.0}),
-        ruleset="v1",
-        division="closed",
-        seed=7,
-        hyperparameters=rules.defaults(),
-        num_devices=1,
-        precision="fp32",
-        system=SYSTEM,
-        data_dir=Path("/nowhere"),
-        data={},
-        metadata={},
-        result_id="",
-        run_id="",
-        index=2,
-    )
-
-
 def test_lines_say_where_the_run_is(capsys: pytest.CaptureFixture[str]) -> None:
     """One line at the start, per evaluation, per minute and at the end; each names the run."""
     stream, progress = io.StringIO(), Progress()
     view = LineView(stream, Decimal("3.6"))
-    view.begin(plan(), progress)
+    view.begin(plan(index=2), progress)
     view.tick(59 * SECOND_NS)
     view.tick(60 * SECOND_NS)
     view.tick(61 * SECOND_NS)
@@ -96,7 +74,7 @@ def test_panel_tells_what_is_drawn_from_what_is_not_known(source: Any, power_w: 
 def test_quiet_view_speaks_only_of_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing for a success or a reference run, one line otherwise."""
     view = QuietView()
-    view.begin(plan(), Progress())
+    view.begin(plan(index=2), Progress())
     view.tick(0)
     view.evaluation(0)
     view.end(REACHED)
@@ -110,7 +88,7 @@ def test_quiet_view_speaks_only_of_what_went_wrong(capsys: pytest.CaptureFixture
 def show(view: LineView | LiveView, evidence: str) -> None:
     """A short run with a power reading and a hostile end."""
     progress = Progress()
-    view.begin(plan(), progress)
+    view.begin(plan(index=2), progress)
     progress.run_start_ns, progress.quality, progress.best, progress.samples_per_s = 0, 0.45, 0.45, 1.0
     for second in range(3):
         view.tick(second * SECOND_NS)
@@ -119,19 +97,20 @@ def show(view: LineView | LiveView, evidence: str) -> None:
 
 
 def test_lines_have_no_escape_whatever_the_worker_says() -> None:
-    """Control characters are shown, markup is text, and a message stays on its line."""
+    """Control characters are shown, markup is text, and a message stays on its line, shortened."""
     stream = io.StringIO()
-    show(LineView(stream, None), HOSTILE)
+    show(LineView(stream, None), HOSTILE + "x" * 1_000_000)
 
     last = stream.getvalue().splitlines()[-1]
     assert all(line.isprintable() for line in stream.getvalue().splitlines())
+    assert len(stream.getvalue()) < 3000
     assert last.startswith(
         "run 2: aborted (crashed): [bold]x[/bold] \\x1b]0;title\\x07\\x1b[2J \\r\\n\\u202e [/etc/passwd]"
     )
 
 
 def test_panel_shows_hostile_text_as_text() -> None:
-    """Markup and emoji codes are not interpreted, and no escape sequence of the worker reaches the terminal."""
+    """Markup and emoji codes are not interpreted, no escape of the worker arrives, and the cursor is shown again."""
     stream = Terminal()
     show(LiveView(stream, Decimal("1")), HOSTILE)
 
@@ -141,23 +120,7 @@ def test_panel_shows_hostile_text_as_text() -> None:
     assert "\x1b]0;title" not in shown
     assert "\x1b[2J" not in shown
     assert "\u202e" not in shown
-
-
-def test_panel_leaves_the_cursor_as_it_was() -> None:
-    """The cursor is hidden while it draws and shown afterwards."""
-    stream = Terminal()
-    show(LiveView(stream, None), "x")
-
-    shown = stream.getvalue()
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") > 0
-
-
-def test_very_long_evidence_is_cut() -> None:
-    """A message of a megabyte is shortened."""
-    stream = io.StringIO()
-    show(LineView(stream, None), "x" * 1_000_000)
-
-    assert len(stream.getvalue()) < 3000
 
 
 @pytest.mark.parametrize(
@@ -189,19 +152,17 @@ class Gone(io.StringIO):
         raise BrokenPipeError
 
 
-def test_reader_that_went_away_does_not_disturb_the_run() -> None:
-    """`2>&1 | head` must not end a run of hours."""
-    show(LineView(Gone(), None), "x")
-
-
 class GoneTerminal(Gone):
     def isatty(self) -> bool:
         return True
 
 
-def test_terminal_that_went_away_does_not_disturb_the_run() -> None:
-    """Nor must a closed window."""
-    show(LiveView(GoneTerminal(), None), "x")
+@pytest.mark.parametrize(("view", "stream"), [(LineView, Gone), (LiveView, GoneTerminal)])
+def test_reader_that_went_away_does_not_disturb_the_run(
+    view: type[LineView | LiveView], stream: type[io.StringIO]
+) -> None:
+    """Neither `2>&1 | head` nor a closed window ends a run of hours."""
+    show(view(stream(), None), "x")
 
 
 @pytest.mark.parametrize(("best", "cells"), [(None, 0), (1.0, 0), (0.75, 16), (0.5, 32), (0.0, 32)])
@@ -210,7 +171,8 @@ def test_bar_goes_the_right_way_for_a_metric_that_shrinks(best: float | None, ce
     stream = Terminal()
     view = LiveView(stream, None)
     progress = Progress(best=best)
-    view.begin(plan(metric=Metric("word_error_rate", "fraction", "min"), target=0.5), progress)
+    rules = benchmark_rules(metric=Metric("word_error_rate", "fraction", "min"), target=0.5)
+    view.begin(plan(rules), progress)
     view.end(REACHED)
 
     assert stream.getvalue().count("█") == cells

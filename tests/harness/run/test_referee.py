@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from harness.errors import DataError, Interrupted, OutputError, UsageError
+from harness.errors import DataError, Interrupted, UsageError
 from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.log.writer import LogWriter
 from harness.metering.session import NotMetered, Power
-from harness.ruleset.model import Timing
-from harness.run.plan import Outcome, Plan, WorkerLost
+from harness.run.plan import Outcome, WorkerLost
 from harness.run.referee import Referee
-from tests.fabricate import SYSTEM, benchmark_rules, events
-from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView
+from tests.fabricate import benchmark_rules, events, find
+from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView, plan
 
 
 def play(
@@ -34,28 +33,9 @@ def play(
 ) -> tuple[Outcome, RunLog, ScriptedWorker]:
     """Run one plan against a script; return outcome, log and worker."""
     clock = clock or FakeClock()
-    rules = rules or benchmark_rules()
-    plan = Plan(
-        rules=rules,
-        timing=Timing(max_init_s={"closed": 1800.0, "open": 14400.0}),
-        ruleset="v1",
-        division="closed",
-        seed=7,
-        hyperparameters=rules.defaults(),
-        num_devices=num_devices,
-        precision="fp32",
-        system=SYSTEM,
-        data_dir=Path("/nowhere"),
-        data={"digest": rules.data_digest, "num_files": 5, "num_bytes": 12345},
-        metadata={},
-        result_id="ab" * 16,
-        run_id="cd" * 16,
-        index=0,
-        full_curve=full_curve,
-    )
     script = ScriptedWorker(clock, qualities, **worker)
     referee = Referee(
-        plan=plan,
+        plan=plan(rules, full_curve=full_curve, num_devices=num_devices),
         log=LogWriter(path, clock),
         clock=clock,
         worker=script,
@@ -98,6 +78,7 @@ def test_log_has_the_events_that_the_fixtures_have(tmp_path: Path) -> None:
     steps = events(qualities=(0.5, 0.8, 0.95), mono_ns=5_000_000_000_000)
 
     assert [event.key for event in log.events] == [step.key for step in steps]
+    assert log.value("tta_clock") == find(steps, "tta_clock").value == {"mono_ns": 5_000_000_000_000}
     assert log.defects == ()
 
 
@@ -114,25 +95,24 @@ def test_evaluations_fall_on_the_first_whole_batch_past_the_cadence(
     assert [event.samples_count for event in log.all("eval_accuracy")] == due
 
 
-def test_budget_of_samples_exactly_spent_ends_the_run_as_aborted(tmp_path: Path) -> None:
-    """At exactly max_samples without the target: aborted, budget, without another block."""
-    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_samples=3000))
+@pytest.mark.parametrize(
+    ("limit", "samples", "evidence"),
+    [
+        ({"max_samples": 3000}, 3000, "max_samples is 3,000"),
+        ({"max_seconds": 5.2}, 2000, "max_seconds is 5.2"),
+    ],
+)
+def test_spent_budget_ends_the_run_as_aborted(
+    tmp_path: Path, limit: dict[str, Any], samples: int, evidence: str
+) -> None:
+    """At exactly max_samples, or the first edge at max_seconds, no other block begins; the target has priority."""
+    rules = benchmark_rules(**limit)
+    outcome, log, _ = play(tmp_path / "log", [0.1], rules=rules)
 
-    assert (outcome.status, outcome.reason, outcome.samples) == ("aborted", "budget", 3000)
-    assert len(log.all("block_start")) == 3
-
-
-def test_target_at_the_last_permitted_sample_is_a_success(tmp_path: Path) -> None:
-    """The target is checked before the budget."""
-    assert play(tmp_path / "log", [0.1, 0.1, 0.9], rules=benchmark_rules(max_samples=3000))[0].is_reached
-
-
-def test_budget_of_seconds_ends_the_run_as_aborted(tmp_path: Path) -> None:
-    """At the first edge past max_seconds: aborted, budget."""
-    outcome, log, _ = play(tmp_path / "log", [0.1], rules=benchmark_rules(max_seconds=5.2))
-
-    assert (outcome.reason, outcome.samples) == ("budget", 2000)
-    assert "max_seconds is 5.2" in stop_of(log)["evidence"]
+    assert (outcome.status, outcome.reason, outcome.samples) == ("aborted", "budget", samples)
+    assert evidence in stop_of(log)["evidence"]
+    assert len(log.all("block_start")) == samples // 1000
+    assert play(tmp_path / "reached", [0.1] * (samples // 1000 - 1) + [0.9], rules=rules)[0].is_reached
 
 
 def test_confirmation_needs_the_next_evaluation_too(tmp_path: Path) -> None:
@@ -154,27 +134,6 @@ def test_full_curve_goes_on_past_the_target_and_is_no_success(tmp_path: Path) ->
     assert log.field("tta_config", "full_curve") is True
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_loss_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path, value: float) -> None:
-    """A NaN never gets into a log as a number, and ends the run with its own reason."""
-    answer = {"ok": True, "num_samples": 1000, "mean_loss": value, "data_wait_s": 0.0}
-
-    outcome, log, _ = play(tmp_path / "log", [0.1], answers={("train", 1): answer})
-
-    assert (outcome.status, outcome.reason) == ("aborted", "diverged")
-    assert len(log.all("eval_accuracy")) == 1
-
-
-def test_quality_that_is_not_finite_ends_the_run_as_diverged(tmp_path: Path) -> None:
-    """NaN is not a missed target but a broken run."""
-    outcome, log, _ = play(
-        tmp_path / "log", [0.1], answers={("evaluate", 0): {"ok": True, "value": math.nan, "num_examples": 5}}
-    )
-
-    assert outcome.reason == "diverged"
-    assert log.all("eval_accuracy") == ()
-
-
 def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
     """As the library reports it, on one line."""
     answer = {"ok": True, "value": 0.95, "num_examples": 500}
@@ -186,51 +145,46 @@ def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> Non
     assert log.defects == ()
 
 
+LOST = WorkerLost("the worker ended while it was working; killed by SIGKILL")
+
+
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("command", "answer", "reason", "num_evaluations"),
     [
-        (WorkerLost("the worker ended while it was working; killed by SIGKILL"), "crashed"),
-        (WorkerLost("killed", "oom"), "oom"),
-        ({"ok": False, "kind": "oom", "message": "OutOfMemoryError: CUDA out of memory"}, "oom"),
-        ({"ok": False, "kind": "crashed", "message": "ValueError: boom (model.py:3)"}, "crashed"),
-        ({"ok": True}, "crashed"),
-        ({"ok": True, "num_samples": 999, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
-        ({"ok": True, "num_samples": 1000, "mean_loss": 1.0, "data_wait_s": 2.1}, "crashed"),
-        ({"ok": True, "num_samples": True, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
-        ({"ok": True, "num_samples": 1000, "mean_loss": "1", "data_wait_s": 0.0}, "crashed"),
+        ("train", LOST, "crashed", 1),
+        ("train", WorkerLost("killed", "oom"), "oom", 1),
+        ("train", {"ok": False, "kind": "oom", "message": "OutOfMemoryError: CUDA out of memory"}, "oom", 1),
+        ("train", {"ok": False, "kind": "crashed", "message": "ValueError: boom (model.py:3)"}, "crashed", 1),
+        ("train", {"ok": True}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": 999, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": 1.0, "data_wait_s": 2.1}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": True, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": "1", "data_wait_s": 0.0}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": 10**400, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": -1000, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed", 1),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": 10**400, "data_wait_s": 0.0}, "diverged", 1),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": math.nan, "data_wait_s": 0.0}, "diverged", 1),
+        ("train", {"ok": True, "num_samples": 1000, "mean_loss": math.inf, "data_wait_s": 0.0}, "diverged", 1),
+        ("evaluate", {"ok": True, "value": -(10**400), "num_examples": 5}, "diverged", 1),
+        ("evaluate", {"ok": True, "value": math.nan, "num_examples": 5}, "diverged", 1),
+        ("evaluate", {"ok": True, "value": 0.5, "num_examples": 10**400}, "crashed", 1),
+        ("evaluate", {"ok": True, "value": None, "num_examples": 5}, "crashed", 1),
+        ("start", {"ok": True}, "crashed", 0),
+        ("start", {"ok": True, "touched_early": "train.npy"}, "crashed", 0),
+        ("open", {"ok": True, "config": [1]}, "budget", 10),
+        ("prepare", {"ok": 1}, "crashed", 0),
+        ("prepare", {}, "crashed", 0),
     ],
 )
-def test_failure_in_a_block_closes_the_log_with_its_reason(tmp_path: Path, answer: Any, reason: str) -> None:
-    """Whatever the worker does in its second block, the log has the first, and how the run ended."""
-    outcome, log, _ = play(tmp_path / "log", [0.1], answers={("train", 1): answer})
+def test_answer_of_any_kind_closes_the_log_with_its_reason(
+    tmp_path: Path, command: str, answer: Any, reason: str, num_evaluations: int
+) -> None:
+    """After a lost worker, a failure, a missing field, a wrong type or a NaN, the log is complete up to there."""
+    nth = 1 if command in ("train", "evaluate") else 0
+    outcome, log, _ = play(tmp_path / "log", [0.1], answers={(command, nth): answer})
 
     assert (outcome.status, outcome.reason) == ("aborted", reason)
-    assert len(log.all("eval_accuracy")) == 1
-    assert log.events[-1].key == "tta_end"
-    assert log.defects == ()
-
-
-@pytest.mark.parametrize(
-    ("command", "answer", "reason"),
-    [
-        ("start", {"ok": True}, "crashed"),
-        ("start", {"ok": True, "touched_early": "train.npy"}, "crashed"),
-        ("train", {"ok": True, "num_samples": 10**400, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
-        ("train", {"ok": True, "num_samples": -1000, "mean_loss": 1.0, "data_wait_s": 0.0}, "crashed"),
-        ("train", {"ok": True, "num_samples": 1000, "mean_loss": 10**400, "data_wait_s": 0.0}, "diverged"),
-        ("evaluate", {"ok": True, "value": -(10**400), "num_examples": 5}, "diverged"),
-        ("evaluate", {"ok": True, "value": 0.5, "num_examples": 10**400}, "crashed"),
-        ("evaluate", {"ok": True, "value": None, "num_examples": 5}, "crashed"),
-        ("open", {"ok": True, "config": [1]}, "target"),
-        ("prepare", {"ok": 1}, "crashed"),
-        ("prepare", {}, "crashed"),
-    ],
-)
-def test_answer_of_any_shape_closes_the_log(tmp_path: Path, command: str, answer: Any, reason: str) -> None:
-    """A missing field, a wrong type or a number beyond a float is an error of the worker, not a traceback."""
-    outcome, log, _ = play(tmp_path / "log", [0.95], answers={(command, 0): answer})
-
-    assert outcome.reason == reason
+    assert len(log.all("eval_accuracy")) == num_evaluations
     assert (log.events[-1].key, log.defects) == ("tta_end", ())
 
 
@@ -317,7 +271,7 @@ def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
     assert power.calls == ["begin", "end"]
 
 
-def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> None:
+def test_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> None:
     """Null and class N, never 0; the run reaches its target like any other."""
     outcome, log, _ = play(tmp_path / "log", [0.5, 0.95])
 
@@ -328,7 +282,7 @@ def test_01_run_without_a_meter_has_no_energy_and_is_whole(tmp_path: Path) -> No
     assert log.defects == ()
 
 
-def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Path) -> None:
+def test_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Path) -> None:
     """Three nodes of 100, 200 and 300 W; if their agents are lost after 4 s, time and status do not change."""
     rules = benchmark_rules(max_seconds=1000.0)
     whole, log, _ = play(tmp_path / "a", [0.5] * 30 + [0.95], rules, power=ScriptedPower([100.0, 200.0, 300.0]))
@@ -342,65 +296,23 @@ def test_13_nodes_are_added_up_and_a_lost_one_voids_the_energy_only(tmp_path: Pa
     assert {"coverage", "gap"} <= set(cut.value("tta_energy")["void"])
 
 
-def test_clock_of_the_log_can_be_laid_over_the_power_logs(tmp_path: Path) -> None:
-    """The zero of elapsed_ns on the system's clock follows the header, before the worker starts."""
-    _, log, _ = play(tmp_path / "log", [0.95])
-
-    keys = [event.key for event in log.events]
-    assert log.value("tta_clock") == {"mono_ns": 5_000_000_000_000}
-    assert keys.index("tta_clock") == keys.index("cache_clear") + 1 == keys.index("tta_world") - 1
-
-
 @pytest.mark.parametrize(
-    "answers",
+    ("how", "is_measured"),
     [
-        {("prepare", 0): {"ok": False, "kind": "crashed", "message": "boom"}},
-        {("open", 0): {"ok": False, "kind": "usage", "message": "no"}},
-        {("train", 1): WorkerLost("killed", "oom")},
+        ({"answers": {("prepare", 0): {"ok": False, "kind": "crashed", "message": "boom"}}}, False),
+        ({"answers": {("open", 0): {"ok": False, "kind": "usage", "message": "no"}}}, False),
+        ({"answers": {("train", 1): WorkerLost("killed", "oom")}}, True),
+        ({"interrupt_after_s": 5.0}, True),
     ],
 )
-def test_meters_end_however_the_run_ends(tmp_path: Path, answers: Any) -> None:
-    """A crash, a refusal, a lost worker: the power logs are closed, once."""
+def test_meters_end_however_the_run_ends(tmp_path: Path, how: dict[str, Any], is_measured: bool) -> None:
+    """The power logs are closed, once, after a crash, a refusal or a signal; a started run has its energy."""
     power = ScriptedPower([10.0])
 
-    with contextlib.suppress(UsageError):
-        play(tmp_path / "log", [0.1], power=power, answers=answers)
+    with contextlib.suppress(UsageError, Interrupted):
+        play(tmp_path / "log", [0.1], power=power, **how)
 
     assert power.calls == ["begin", "end"]
     energy = run_log.read(tmp_path / "log").value("tta_energy")
-    assert (energy["source"] == "measured") == (("train", 1) in answers)
-
-
-def test_meters_end_when_the_run_is_interrupted(tmp_path: Path) -> None:
-    """The last reading is taken, and the energy up to then is in the log."""
-    power = ScriptedPower([10.0])
-
-    with pytest.raises(Interrupted):
-        play(tmp_path / "log", [0.1], power=power, interrupt_after_s=5.0)
-
-    assert power.calls == ["begin", "end"]
-    assert run_log.read(tmp_path / "log").value("tta_energy")["energy_j"] > 0
-
-
-def test_existing_log_is_never_written_over(tmp_path: Path) -> None:
-    """A run does not overwrite another."""
-    (tmp_path / "log").write_text("precious")
-
-    with pytest.raises(OutputError, match="exists already"):
-        LogWriter(tmp_path / "log", FakeClock())
-
-    assert (tmp_path / "log").read_text() == "precious"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    """A full disk ends the run with an output error, not a traceback."""
-    (tmp_path / "log").symlink_to("/dev/full")
-    writer = LogWriter.__new__(LogWriter)
-    LogWriter.__init__(writer, tmp_path / "other", FakeClock())
-    import os
-
-    writer._fd = os.open("/dev/full", os.O_WRONLY)
-
-    with pytest.raises(OutputError, match="No space left on device"):
-        writer.event("run_start")
+    assert (energy["source"] == "measured") == is_measured
+    assert ((energy["energy_j"] or 0) > 0) == is_measured

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from harness.errors import OutputError
-from harness.ruleset.model import Timing
 from harness.run.plan import Plan
 from harness.run.result_folder import open_folder
 from harness.submission.module import Module
-from tests import fabricate
+from tests import fabricate, scripted
 
 MODULE = fabricate.MODULE.encode()
 
@@ -26,25 +25,7 @@ def module(text: bytes = MODULE, name: str = fabricate.MODULE_NAME) -> Module:
 
 def plan(given: Module | None = None) -> Plan:
     """The plan that all runs of a result of `toy_mini` share."""
-    rules = fabricate.benchmark_rules()
-    return Plan(
-        rules=rules,
-        timing=Timing(max_init_s={"closed": 1800.0, "open": 14400.0}),
-        ruleset="v1",
-        division="closed" if given is None else "open",
-        seed=100,
-        hyperparameters=rules.defaults(),
-        num_devices=1,
-        precision="fp32",
-        system=fabricate.SYSTEM,
-        data_dir=Path("/nowhere"),
-        data={},
-        metadata={},
-        result_id="ab" * 16,
-        run_id="cd" * 16,
-        index=0,
-        module=given,
-    )
+    return scripted.plan(division="closed" if given is None else "open", module=given)
 
 
 def names(folder: Path) -> set[str]:
@@ -67,9 +48,10 @@ def test_new_folder_has_the_system_description_and_the_module(tmp_path: Path) ->
     assert names(folder) == {"system.json", "code/fast.py"}
 
 
-def test_result_without_a_module_has_no_code(tmp_path: Path) -> None:
-    """Nor a folder for it."""
-    open_folder(tmp_path / "out", plan(), b"", is_resumed=False)
+@pytest.mark.parametrize("is_resumed", [True, False])
+def test_result_without_a_module_has_no_code(tmp_path: Path, is_resumed: bool) -> None:
+    """The new folder has only the system description, also with --resume, which a job script may always pass."""
+    assert open_folder(tmp_path / "out", plan(), b"", is_resumed=is_resumed) == {}
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["system.json"]
 
@@ -83,12 +65,6 @@ def test_folder_that_is_there_is_never_written_over(tmp_path: Path) -> None:
         open_folder(folder, plan(), b"", is_resumed=False)
 
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_resuming_what_is_not_there_makes_it(tmp_path: Path) -> None:
-    """A job script may always pass --resume."""
-    assert open_folder(tmp_path / "out", plan(), b"", is_resumed=True) == {}
-    assert names(tmp_path / "out") == {"system.json"}
 
 
 @pytest.mark.parametrize("is_resumed", [True, False])
@@ -153,7 +129,7 @@ def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path
     assert (power / "node_0.txt").exists()
 
 
-def test_runs_of_another_benchmark_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_runs_of_another_benchmark_are_not_resumed(tmp_path: Path) -> None:
     """Runs of two benchmarks are not one result."""
     other = fabricate.benchmark_rules(workload="other")
     folder = fabricate.write_result(tmp_path / "out", num_runs=1, rules=other)

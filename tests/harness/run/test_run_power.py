@@ -16,7 +16,7 @@ from harness.log import power_log, run_log
 from harness.log.power_files import with_power
 from harness.submission.system import IDLE_POWER_KEY, MAX_POWER_KEY
 from tests.fabricate import SYSTEM
-from tests.killing import Running, has_event, toy_tree, until
+from tests.killing import Running, has_event, toy_runs, toy_tree, until
 
 pytestmark = pytest.mark.slow
 
@@ -28,16 +28,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     system = {**SYSTEM, IDLE_POWER_KEY: 100, MAX_POWER_KEY: 300, "accelerators_per_node": "0"}
     (tmp_path / "declared.json").write_text(json.dumps(system))
     (tmp_path / "undeclared.json").write_text(json.dumps(SYSTEM))
-    started: list[Running] = []
-
-    def begin(*arguments: str) -> Running:
-        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
-        started.append(Running([*command, "--seed", "1", *arguments], tree))
-        return started[-1]
-
-    yield begin
-    for running in started:
-        running.end()
+    with toy_runs(tree) as begin:
+        yield begin
 
 
 def agents(running: Running) -> list[psutil.Process]:
@@ -56,7 +48,7 @@ def has_local_meter() -> bool:
 
 
 @pytest.mark.skipif(has_local_meter(), reason="this machine has a meter")
-def test_01_machine_without_meters_runs_and_measures_nothing(start: Callable[..., Running], tmp_path: Path) -> None:
+def test_machine_without_meters_runs_and_measures_nothing(start: Callable[..., Running], tmp_path: Path) -> None:
     """`--meter auto`: the reasons are printed once; the run is complete, its energy null with class N."""
     running = start("--meter", "auto", "--system", "undeclared.json")
     status = running.wait()

@@ -1,4 +1,4 @@
-"""What is declared of the bill: read strictly, priced by the book, shown beside and never ranked."""
+"""The declared use of a result: read strictly, priced by the book, shown and never ranked."""
 
 from __future__ import annotations
 
@@ -52,21 +52,30 @@ ROWS = (
 )
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    (tmp_path / BILLING_NAME).write_text(text)
-    return tmp_path / BILLING_NAME
+BOOKS = PriceBooks((PriceBook(ROWS, "1" * 64, "2025-01-01"),))
 
 
-def billed(tmp_path: Path, text: str, *rows: Price, sku: str = "acme/box/here/on_demand") -> Bill:
-    folder = fabricate.write_result(tmp_path / "r", system={**SYSTEM, "tta_price_sku": sku})
+def written(folder: Path, text: str) -> Path:
+    (folder / BILLING_NAME).write_text(text)
+    return folder / BILLING_NAME
+
+
+def billed(
+    tmp_path: Path, text: str, books: PriceBooks | None = BOOKS, is_described: bool = True, **system: str
+) -> Bill:
+    """The bill of a result that declares `text`, on a system of the box's price."""
+    described = {**SYSTEM, "tta_price_sku": "acme/box/here/on_demand", **system}
+    folder = fabricate.write_result(tmp_path / "r", num_runs=1, system=described)
+    if not is_described:
+        (folder / "system.json").unlink()
     written(folder, text)
-    found = bill_of(read_result(folder), PriceBooks((PriceBook(rows or ROWS, "1" * 64, "2025-01-01"),)))
+    found = bill_of(read_result(folder), books)
     assert found is not None
     return found
 
 
 def test_a_whole_declaration_is_read(tmp_path: Path) -> None:
-    """Instants exact to the microsecond, amounts exact, purchase and interruptions as said."""
+    """Instants are exact to the microsecond, amounts exact, the rest as declared."""
     found = read_billing(written(tmp_path, WHOLE))
 
     assert [attempt.seconds for attempt in found.attempts] == [Decimal("5405.25")]
@@ -74,8 +83,8 @@ def test_a_whole_declaration_is_read(tmp_path: Path) -> None:
     assert (found.purchase, found.interruptions, found.notes[:8]) == ("spot", 2, "two runs")
 
 
-def test_what_need_not_be_said_need_not_be_said(tmp_path: Path) -> None:
-    """Attempts alone: on demand, of interruptions nothing is known."""
+def test_attempts_alone_are_a_declaration(tmp_path: Path) -> None:
+    """The purchase is then on demand, and the interruptions are unknown."""
     found = read_billing(written(tmp_path, f"attempts:\n{NODE}"))
 
     assert (found.purchase, found.interruptions, found.quantities, found.notes) == ("on_demand", None, (), "")
@@ -104,7 +113,7 @@ def test_what_need_not_be_said_need_not_be_said(tmp_path: Path) -> None:
         pytest.param(WHOLE.replace("gb: 2.5", "gb: .nan"), "gb is '.nan'", id="no number"),
         pytest.param(WHOLE.replace("gb: 2.5", "gb: 1e9"), "gb is '1e9'", id="an exponent"),
         pytest.param(WHOLE.replace("node: n0", "node: '../x'"), r"node is '../x'", id="a path as node"),
-        pytest.param(WHOLE.replace("node: n0, ", ""), "'node' is missing", id="nobody's attempt"),
+        pytest.param(WHOLE.replace("node: n0, ", ""), "'node' is missing", id="an attempt without a node"),
         pytest.param(WHOLE.replace("11:30:05.25Z", "11:30:05+01:00"), "write UTC", id="another zone"),
         pytest.param(WHOLE.replace("2025-11-20T11", "2025-11-31T11"), "write UTC", id="the 31st of November"),
         pytest.param(WHOLE.replace("T11:30:05.25Z", "T10:00:00Z"), "not after it was provisioned", id="no time"),
@@ -115,7 +124,7 @@ def test_what_need_not_be_said_need_not_be_said(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_declaration_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
-    """File, place and value are named; nothing is read half-way."""
+    """The message names the file, the place and the value."""
     path = written(tmp_path, text)
 
     with pytest.raises(SubmissionError, match=message) as caught:
@@ -124,8 +133,8 @@ def test_a_bad_declaration_is_one_sentence(tmp_path: Path, text: str, message: s
     assert "\n" not in str(caught.value)
 
 
-def test_a_node_may_be_held_anew_the_moment_it_was_given_back(tmp_path: Path) -> None:
-    """End and begin at one instant do not overlap; a microsecond more does."""
+def test_a_node_may_be_held_again_as_soon_as_it_is_released(tmp_path: Path) -> None:
+    """An end and a begin at the same instant do not overlap; a microsecond earlier they do."""
     again = "  - {node: n0, provisioned: 2025-11-20T11:30:05.25Z, released: 2025-11-20T12:00:00Z}\n"
 
     assert len(read_billing(written(tmp_path, f"attempts:\n{NODE}{again}")).attempts) == 2
@@ -133,8 +142,8 @@ def test_a_node_may_be_held_anew_the_moment_it_was_given_back(tmp_path: Path) ->
         read_billing(written(tmp_path, f"attempts:\n{NODE}{again.replace('05.25Z', '05.249999Z')}"))
 
 
-def test_as_many_attempts_as_are_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit itself is permitted."""
+def test_the_greatest_number_of_attempts_is_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is read, one attempt more is not."""
     monkeypatch.setattr(billing, "MAX_ATTEMPTS", 2)
     nodes = [NODE.replace("n0", f"n{number}") for number in range(3)]
 
@@ -144,14 +153,14 @@ def test_as_many_attempts_as_are_permitted(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_longest_attempt_is_exact() -> None:
-    """Microseconds of centuries are more than a float tells apart."""
+    """A float cannot distinguish microseconds after centuries."""
     whole = Attempt("n0", datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC))
 
     assert whole.seconds == Decimal("315537897599.999999")
 
 
 def test_a_bomb_of_aliases_is_a_sentence(tmp_path: Path) -> None:
-    """Nine aliases of nine aliases: a name that is no text is not printed."""
+    """Nine aliases of nine aliases: a value that is not text is not printed."""
     levels = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     path = written(tmp_path, "\n".join(levels) + "\nattempts: *a11\n")
 
@@ -164,7 +173,7 @@ def test_a_bomb_of_aliases_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["/dev/zero", "gone"])
 def test_a_link_in_place_of_the_file_is_refused(tmp_path: Path, target: str) -> None:
-    """What is no regular file is not opened."""
+    """Only a regular file is opened."""
     (tmp_path / BILLING_NAME).symlink_to(target)
 
     with pytest.raises(SubmissionError, match="is not a regular file"):
@@ -192,86 +201,74 @@ def test_storage_and_traffic_are_priced_by_the_book(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_has_no_price_makes_no_total(tmp_path: Path, text: str, why: str) -> None:
-    """The nodes are priced, the whole is not: a part that is left out would make it small."""
+def test_a_part_without_a_price_leaves_no_total(tmp_path: Path, text: str, why: str) -> None:
+    """The nodes are priced, the whole is not: without one of its parts it would be too small."""
     found = billed(tmp_path, text)
 
     assert (found.usd, found.compute_usd, found.why_not) == (None, Decimal("54.600000"), why)
 
 
 def test_traffic_may_be_free(tmp_path: Path) -> None:
-    """Zero is a price of traffic that a provider states, and not a missing one."""
+    """Zero is a price that a provider states for traffic, not a missing one."""
     found = billed(tmp_path, WHOLE.replace("acme/net", "acme/gift"))
 
     assert found.usd == Decimal("54.700000")
 
 
 @pytest.mark.parametrize("unknown", ["granularity_s", "minimum_s"])
-def test_unknown_granularity_is_no_bill(tmp_path: Path, unknown: str) -> None:
-    """How Azure rounds is not in the book: null, with the reason."""
-    found = billed(tmp_path, f"attempts:\n{NODE}", replace(price("36"), **{unknown: None}))
+def test_unknown_granularity_gives_no_bill(tmp_path: Path, unknown: str) -> None:
+    """If the book does not say how a provider rounds, there is no price, and the reason is given."""
+    row = replace(price("36"), **{unknown: None})
+    found = billed(tmp_path, f"attempts:\n{NODE}", PriceBooks((PriceBook((row,), "1" * 64, "2025-01-01"),)))
 
     assert (found.usd, found.compute_usd, found.paid_usd) == (None, None, None)
     assert found.why_not == "the billing granularity of 'acme/box/here/on_demand' is not known"
 
 
-def test_no_price_is_no_bill(tmp_path: Path) -> None:
-    """What is declared is shown, and what it costs is not known."""
-    found = billed(tmp_path, WHOLE, sku="acme/bax/here/on_demand")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"tta_price_sku": "acme/bax/here/on_demand"}, "bax"),
+        ({"is_described": False}, "the system description has no tta_price_sku"),
+        ({"books": None}, "the ruleset has no price book"),
+    ],
+)
+def test_no_price_gives_no_bill(tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    """The declaration is shown, its cost is unknown, and the reason is given."""
+    found = billed(tmp_path, WHOLE, **options)
 
     assert (found.usd, found.declared.interruptions) == (None, 2)
     assert found.why_not is not None
-    assert "bax" in found.why_not
+    assert why in found.why_not
 
 
-def test_no_description_is_no_bill(tmp_path: Path) -> None:
-    """A result of logs alone names no price."""
-    folder = fabricate.write_result(tmp_path / "r")
-    (folder / "system.json").unlink()
-    written(folder, f"attempts:\n{NODE}")
-    found = bill_of(read_result(folder), PriceBooks((PriceBook(ROWS, "1" * 64, "2025-01-01"),)))
-
-    assert found is not None
-    assert (found.usd, found.why_not) == (None, "the system description has no tta_price_sku")
-
-
-def test_a_price_of_one_accelerator_is_billed_as_often_as_there_are(tmp_path: Path) -> None:
-    """2 x 36 USD/h at list, 2 x 9 as bought."""
+def test_a_price_of_one_accelerator_is_billed_for_each(tmp_path: Path) -> None:
+    """Two accelerators cost 2 x 36 USD/h at list price and 2 x 9 as bought."""
     more = {"unit": "gpu-h", "num_accelerators": 1}
-    folder = fabricate.write_result(
-        tmp_path / "r", system={**SYSTEM, "tta_price_sku": "acme/box/here/spot", "accelerators_per_node": "2"}
-    )
-    written(folder, f"purchase: spot\nattempts:\n{NODE}")
     rows = (price("36", **more), price("9", purchase="spot", **more))
-    found = bill_of(read_result(folder), PriceBooks((PriceBook(rows, "1" * 64, "2025-01-01"),)))
+    found = billed(
+        tmp_path,
+        f"purchase: spot\nattempts:\n{NODE}",
+        PriceBooks((PriceBook(rows, "1" * 64, "2025-01-01"),)),
+        tta_price_sku="acme/box/here/spot",
+        accelerators_per_node="2",
+    )
 
-    assert found is not None
     assert (found.usd, found.paid_usd) == (Decimal("109.200000"), Decimal("27.300000"))
 
 
 def test_without_a_declaration_there_is_no_bill(tmp_path: Path) -> None:
-    """And what cannot be read is CST006's to tell."""
-    folder = fabricate.write_result(tmp_path / "r")
-    books = PriceBooks((PriceBook(ROWS, "1" * 64, "2025-01-01"),))
+    """A declaration that cannot be read counts as none; CST006 reports it."""
+    folder = fabricate.write_result(tmp_path / "r", num_runs=1)
 
-    assert bill_of(read_result(folder), books) is None
+    assert bill_of(read_result(folder), BOOKS) is None
     written(folder, "[")
-    assert bill_of(read_result(folder), books) is None
-
-
-def test_a_ruleset_without_books_prices_no_bill(tmp_path: Path) -> None:
-    """It says so."""
-    folder = fabricate.write_result(tmp_path / "r")
-    written(folder, WHOLE)
-    found = bill_of(read_result(folder), None)
-
-    assert found is not None
-    assert found.why_not == "the ruleset has no price book"
+    assert bill_of(read_result(folder), BOOKS) is None
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=20))
 def test_a_longer_bill_is_never_smaller(lengths_ms: list[int]) -> None:
-    """Each attempt adds what it is; the whole is rounded once."""
+    """Each attempt adds to the total, which is rounded once."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     attempts = [Attempt(f"n{i}", start, start + timedelta(milliseconds=ms)) for i, ms in enumerate(lengths_ms)]
     row = price("36", granularity_s=1, minimum_s=60)
@@ -288,7 +285,7 @@ def test_a_longer_bill_is_never_smaller(lengths_ms: list[int]) -> None:
 
 
 def test_score_shows_what_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside the table, as declared; the reference's result with a bill and without a price."""
+    """The declaration is shown with the table, also if the system has no price."""
     reference = Path(__file__).parents[3] / "submissions" / "reference"
     shutil.copytree(reference, tmp_path / "reference")
     folder = next((tmp_path / "reference" / "results").glob("*/*"))

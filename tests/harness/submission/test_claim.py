@@ -1,4 +1,4 @@
-"""The small files that somebody sends: read to their limit and no further, and each fault of theirs is told."""
+"""The small files of a submission: each is read up to its limit and no further, and its faults are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FILE = FileEntry("file", 1, "a" * 64)
 
 @pytest.mark.parametrize("num_bytes", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
 def test_a_digest_is_of_all_bytes(tmp_path: Path, num_bytes: int) -> None:
-    """However many pieces it is read in."""
+    """The digest does not depend on how many pieces the file is read in."""
     data = bytes(i % 251 for i in range(num_bytes))
     (tmp_path / "f").write_bytes(data)
 
@@ -47,7 +47,7 @@ def test_a_digest_is_of_all_bytes(tmp_path: Path, num_bytes: int) -> None:
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
-    """Exactly so many bytes are; one more is too many, and the file's size is told."""
+    """A file of exactly the limit is read; for one byte more the message has the size."""
     path = tmp_path / "f"
     path.write_bytes(b"x" * 10)
 
@@ -61,8 +61,8 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         small_file(path)
 
 
-def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
-    """A link, a folder, a pipe that nobody writes to, nothing: one sentence each, and no waiting."""
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    """A link, a folder, a pipe without a writer, a missing file: one sentence each, and no waiting."""
     (tmp_path / "f").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "f")
     os.mkfifo(tmp_path / "pipe")
@@ -75,7 +75,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
 
 @pytest.fixture
 def soon() -> Iterator[None]:
-    """Who waits for a pipe fails, and does not wait for ever."""
+    """A reader that waits for a pipe fails after ten seconds."""
 
     def late(number: int, frame: object) -> None:
         raise TimeoutError("it waits")
@@ -88,7 +88,7 @@ def soon() -> Iterator[None]:
 
 
 class Swapped(type(Path())):  # type: ignore[misc]
-    """A path at which a regular file lay when it was looked at, and something else when it was opened."""
+    """A path that had a regular file when it was looked at, and something else when it was opened."""
 
     def lstat(self) -> os.stat_result:
         return Path(__file__).lstat()
@@ -100,7 +100,12 @@ def test_what_takes_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "f")
     os.mkfifo(tmp_path / "pipe")
-    for name, why in (("link", "cannot be read: "), ("pipe", "is not a regular file"), (".", "Is a directory")):
+    for name, why in (
+        ("link", "cannot be read: Too many levels of symbolic links"),
+        ("pipe", "is not a regular file"),
+        (".", "Is a directory"),
+        ("absent", "cannot be read: No such file or directory"),
+    ):
         with pytest.raises(SubmissionError, match=why):
             small_file(Swapped(tmp_path / name))
 
@@ -109,8 +114,8 @@ def test_what_takes_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs /proc")
-def test_a_file_that_grows_is_read_as_far_as_is_asked() -> None:
-    """One of /proc has no bytes when it is opened: those are hashed; one more than permitted is all that is read."""
+def test_a_file_without_a_size_is_read_up_to_the_limit() -> None:
+    """A file in /proc has a size of 0: nothing is hashed, and at most one byte more than permitted is read."""
     assert sha256_of(Path("/proc/version")) == hashlib.sha256(b"").hexdigest()
     with pytest.raises(SubmissionError, match="has 10 bytes; at most 9 are read"):
         small_file(Path("/proc/version"), 9)
@@ -119,27 +124,22 @@ def test_a_file_that_grows_is_read_as_far_as_is_asked() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("target: 1\n", 1),
-        ('{\n  "size": 2,\n  "target": 1}\n', 3),
-        ("  target : 1", 1),
-        ('{"target": 1}', 1),
-        ("a: target\nno_target: 1\n", None),
-        ("target\n", None),
-        ("", None),
+        (b"target: 1\n", 1),
+        (b'{\n  "size": 2,\n  "target": 1}\n', 3),
+        (b"  target : 1", 1),
+        (b'{"target": 1}', 1),
+        (b"a: target\nno_target: 1\n", None),
+        (b"target\n", None),
+        (b"", None),
+        (b"\xfftarget: 1\n", None),
     ],
 )
-def test_the_line_of_a_field(tmp_path: Path, text: str, line: int | None) -> None:
-    """In JSON or YAML, where it begins a line; its name elsewhere is not it."""
-    (tmp_path / "f").write_text(text)
+def test_the_line_of_a_field(tmp_path: Path, text: bytes, line: int | None) -> None:
+    """A field is found where it begins a line of JSON or YAML; its name elsewhere does not count."""
+    (tmp_path / "f").write_bytes(text)
 
     assert line_of(tmp_path / "f", "target") == line
-
-
-def test_what_cannot_be_read_has_no_line(tmp_path: Path) -> None:
-    """Not there, or no UTF-8."""
-    (tmp_path / "f").write_bytes(b"\xfftarget: 1\n")
-
-    assert (line_of(tmp_path / "f", "target"), line_of(tmp_path / "absent", "target")) == (None, None)
+    assert line_of(tmp_path / "absent", "target") is None
 
 
 def claim_of(folder: Path, text: str) -> tuple[Claim | None, list[str]]:
@@ -156,7 +156,7 @@ def lines_of(fields: dict[str, str]) -> str:
 
 
 def test_a_claim_is_texts(tmp_path: Path) -> None:
-    """A date stays a text; notes may be there."""
+    """A date stays a text; notes are optional."""
     assert claim_of(tmp_path, lines_of(CLAIM)) == (Claim(**CLAIM), [])
     assert claim_of(tmp_path, lines_of({**CLAIM, "notes": "5"})) == (Claim(**CLAIM, notes="5"), [])
 
@@ -173,15 +173,15 @@ def test_a_claim_is_texts(tmp_path: Path) -> None:
         ("a" * (1 << 16) + "b", "not YAML: {path}: has 65,537 bytes; at most 65,536 are read"),
     ],
 )
-def test_what_is_no_claim_says_why(tmp_path: Path, text: str, message: str) -> None:
-    """In one sentence."""
+def test_an_invalid_claim_says_why(tmp_path: Path, text: str, message: str) -> None:
+    """The claim is unreadable, and the message names the fault."""
     found = claim_of(tmp_path, text)
 
     assert found == (None, [message.format(path=tmp_path / "submission.yaml")])
 
 
-def test_a_claim_may_be_as_long_as_it_may_be(tmp_path: Path) -> None:
-    """65,536 bytes, notes and all."""
+def test_a_claim_may_be_of_the_greatest_length(tmp_path: Path) -> None:
+    """65,536 bytes with the notes are read."""
     text = lines_of({**CLAIM, "notes": ""})
     notes = "n" * ((1 << 16) - len(text))
     claim, problems = claim_of(tmp_path, text.removesuffix("\n") + notes + "\n")
@@ -192,8 +192,8 @@ def test_a_claim_may_be_as_long_as_it_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("num_keys", "more"), [(10, None), (11, 1), (1500, 1490)])
-def test_ten_problems_of_a_claim_are_told(tmp_path: Path, num_keys: int, more: int | None) -> None:
-    """And how many more there are."""
+def test_ten_problems_of_a_claim_are_listed(tmp_path: Path, num_keys: int, more: int | None) -> None:
+    """The message then has how many more there are."""
     _, (message,) = claim_of(tmp_path, lines_of({**CLAIM, **{f"key_{i}": "x" for i in range(num_keys)}}))
     problems = message.split("; ")
 
@@ -210,7 +210,7 @@ def manifest_of(folder: Path, text: str | bytes) -> tuple[dict[str, str] | None,
 
 
 def test_a_manifest_has_a_digest_and_a_line_for_each_path(tmp_path: Path) -> None:
-    """The first of two counts; what is no line of it is told with its number, and the rest is read."""
+    """The first of two entries counts; an invalid line is reported with its number, and the rest is read."""
     one, two = "1" * 64, "2" * 64
     text = f"{one}  a b.txt\n{two} c\n{two}  a b.txt\n{two}  d/e\n{one.upper()[:-1]}A  f\n"
 
@@ -223,15 +223,15 @@ def test_a_manifest_has_a_digest_and_a_line_for_each_path(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("num_faults", "more"), [(100, []), (101, ["and 1 more such lines"])])
-def test_a_hundred_faults_of_a_manifest_are_told(tmp_path: Path, num_faults: int, more: list[str]) -> None:
-    """And how many more there are."""
+def test_a_hundred_faults_of_a_manifest_are_listed(tmp_path: Path, num_faults: int, more: list[str]) -> None:
+    """A last message has how many more there are."""
     _, _, messages = manifest_of(tmp_path, "x\n" * num_faults)
 
     assert messages == [f"line {number}: not `<sha256>  <path>`" for number in range(1, 101)] + more
 
 
-def test_a_manifest_that_is_not_there_is_none_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """A link into nothing is one that cannot be read."""
+def test_a_missing_manifest_is_none_and_an_unreadable_one_is_reported(tmp_path: Path) -> None:
+    """A dangling link counts as unreadable, not as missing."""
     unreadable: list[Unreadable] = []
     assert read_manifest(tmp_path / "absent", unreadable) == (None, {})
     assert unreadable == []
@@ -246,8 +246,8 @@ def test_a_manifest_that_is_not_there_is_none_and_one_that_cannot_be_read_is_tol
     assert message.startswith("is not a readable manifest: 'utf-8' codec")
 
 
-def test_an_envelope_holds_what_is_there(tmp_path: Path) -> None:
-    """Nothing without a signature; a signature that cannot be read says why; one without a manifest stands alone."""
+def test_an_envelope_has_what_exists(tmp_path: Path) -> None:
+    """It is empty without a signature; an unreadable signature says why; one without a manifest is there alone."""
     assert read_envelope(tmp_path, {}) == Envelope()
     assert read_envelope(tmp_path, {MANIFEST_NAME: FILE}) == Envelope()
 
@@ -260,7 +260,7 @@ def test_an_envelope_holds_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_manifest_lists_all_but_itself_by_name() -> None:
-    """As sha256sum writes it."""
+    """The lines are as sha256sum writes them; the signature is not listed either."""
     files = {name: FileEntry("file", 1, digest * 64) for name, digest in (("b", "2"), ("a/c", "1"))}
 
     assert manifest_text({**files, MANIFEST_NAME: FILE, SIGNATURE_NAME: FILE}) == f"{'1' * 64}  a/c\n{'2' * 64}  b\n"

@@ -57,15 +57,15 @@ def theirs(path: Path) -> Path:
     ],
 )
 def test_what_is_a_result(tmp_path: Path, names: list[str], results: list[str]) -> None:
-    """A folder with logs or a claim, as far up as it lies; MLPerf's names only where MLPerf has them."""
+    """The topmost folder with logs or a claim is one; MLPerf's names count only where MLPerf has them."""
     for name in names:
         put(tmp_path / name)
 
     assert [path.relative_to(tmp_path).as_posix() for path in find_results(tmp_path)] == results
 
 
-def test_what_is_none(tmp_path: Path) -> None:
-    """A file is taken for a log; nothing, and a folder without a result, are errors."""
+def test_a_path_without_a_result_is_an_error(tmp_path: Path) -> None:
+    """A file is taken for a log; a missing path and a folder without a result are errors."""
     log = put(tmp_path / "a" / "readme")
 
     assert find_results(log) == [log]
@@ -75,13 +75,13 @@ def test_what_is_none(tmp_path: Path) -> None:
         find_results(tmp_path / "gone")
 
 
-def test_a_folder_that_cannot_be_listed_is_somebodys_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is never passed over; within a result it is an entry, as a result it is an error."""
     closed = Level(tmp_path / "a", [], [], "Permission denied")
-    monkeypatch.setattr(result, "walk", lambda *args: iter([Level(tmp_path, ["a"], []), closed]))
+    monkeypatch.setattr(result, "walk", lambda *args: iter([Level(tmp_path, ["a"], ["gone"]), closed]))
 
     assert find_results(tmp_path) == [tmp_path / "a"]
-    assert read_result(tmp_path).files == {"a": FileEntry("folder", 0, None)}
+    assert read_result(tmp_path).files == {"a": FileEntry("folder", 0, None), "gone": FileEntry("file", 0, None)}
     (tmp_path / "a").mkdir()
     monkeypatch.setattr(result, "walk", lambda *args: iter([closed]))
     with pytest.raises(SubmissionError, match="a: cannot be listed: Permission denied"):
@@ -89,7 +89,7 @@ def test_a_folder_that_cannot_be_listed_is_somebodys_result(tmp_path: Path, monk
 
 
 def test_a_log_alone(tmp_path: Path) -> None:
-    """With the nodes of the description beside it; a link is no log."""
+    """A log has the number of nodes of the description next to it; a link is not read."""
     log = ours(tmp_path / "result_3.txt")
     put(tmp_path / "system.json", '{"number_of_nodes": "4"}')
     (tmp_path / "link.txt").symlink_to(log)
@@ -98,6 +98,8 @@ def test_a_log_alone(tmp_path: Path) -> None:
 
     assert (found.kind, len(found.runs), found.num_nodes, found.benchmark) == ("log", 1, 4, "toy_mini")
     assert (found.run_number(found.runs[0]), found.system, found.files) == (3, None, {})
+    unnumbered = read_result(theirs(tmp_path / "result_a.txt"))
+    assert unnumbered.run_number(unnumbered.runs[0]) is None
     with pytest.raises(SubmissionError, match="is a symbolic link"):
         read_result(tmp_path / "link.txt")
     assert read_result(tmp_path / "folder").kind == "result"
@@ -122,7 +124,7 @@ def test_a_log_alone(tmp_path: Path) -> None:
 def test_which_logs_are_runs(
     tmp_path: Path, folder: str, logs: dict[str, Callable[[Path], Path]], read: list[str]
 ) -> None:
-    """Numbered ones; of MLPerf's names only in their place, and never beside a log of ours."""
+    """Numbered logs are; MLPerf's other names are only in its place, and never next to a log of `tta`."""
     for name, write in logs.items():
         write(tmp_path / folder / name)
     found = read_result(tmp_path / folder)
@@ -134,15 +136,8 @@ def test_which_logs_are_runs(
         assert entry == FileEntry("file", len(data), hashlib.sha256(data).hexdigest())
 
 
-def test_a_name_that_is_no_number_has_none(tmp_path: Path) -> None:
-    """Of MLPerf's names."""
-    found = read_result(theirs(tmp_path / PLACE / "result_a.txt").parent)
-
-    assert [found.run_number(log) for log in found.runs] == [None]
-
-
-def test_whatever_lies_in_a_result_is_an_entry(tmp_path: Path) -> None:
-    """By kind, size and digest; a log that cannot be read, or is a link, is no run, and hides nothing."""
+def test_everything_in_a_result_is_an_entry(tmp_path: Path) -> None:
+    """Each has a kind, size and digest; an unreadable log or a link is not a run, and hides nothing."""
     ours(tmp_path / "result_0.txt")
     put(tmp_path / "result_1.txt", "")
     put(tmp_path / "notes", "abc")
@@ -161,36 +156,41 @@ def test_whatever_lies_in_a_result_is_an_entry(tmp_path: Path) -> None:
     assert found.files["result_3.txt"] == FileEntry("link", 0, None)
 
 
-def test_a_file_that_is_gone_or_cannot_be_read_has_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the listing and the reading."""
+def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that vanishes after the look at it has its size; the rest of the result is read."""
 
-    def refuse(path: Path) -> str:
-        raise OSError
+    def vanish(path: Path) -> str:
+        raise FileNotFoundError
 
-    path = put(tmp_path / "a", "abc")
-    monkeypatch.setattr(result, "sha256_of", refuse)
+    ours(tmp_path / "result_0.txt")
+    put(tmp_path / "a", "abc")
+    monkeypatch.setattr(result, "sha256_of", vanish)
+    found = read_result(tmp_path)
 
-    assert result._entry(tmp_path / "gone") == FileEntry("file", 0, None)
-    assert result._entry(path) == FileEntry("file", 3, None)
+    assert found.files["a"] == FileEntry("file", 3, None)
+    assert len(found.runs) == 1
 
 
 def test_a_result_has_no_more_bytes_than_are_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of its files together; as many as that are read."""
-    for name in ("a", "b", "c"):
+    """All files together, some of them in a folder, may have exactly the limit and not one byte more."""
+    for name in ("a", "b", "more/c"):
         put(tmp_path / name, "abc")
     monkeypatch.setattr(result, "MAX_RESULT_BYTES", 9)
     assert all(entry.sha256 is not None for entry in read_result(tmp_path).files.values())
 
     monkeypatch.setattr(result, "MAX_RESULT_BYTES", 8)
-    with pytest.raises(SubmissionError, match="more than 8 bytes"):
+    with pytest.raises(SubmissionError, match="more than 8 bytes; no result is that large"):
         read_result(tmp_path)
 
 
 def test_a_claim_or_a_manifest_makes_a_submission(tmp_path: Path) -> None:
-    """What it claims decides where description and modules lie."""
+    """The claim decides where description and modules are; a claimed description may be missing."""
     folder = fabricate.write_submission(tmp_path, 1, module="x = 1\n")
     submitter = folder.parents[2]
     found = read_result(folder)
+    (submitter / "systems").rename(tmp_path / "elsewhere")
+    undescribed = read_result(folder)
+    (tmp_path / "elsewhere").rename(submitter / "systems")
     (folder / "submission.yaml").unlink()
     sealed = read_result(folder)
     (folder / "MANIFEST.sha256").unlink()
@@ -202,20 +202,12 @@ def test_a_claim_or_a_manifest_makes_a_submission(tmp_path: Path) -> None:
     assert found.code_path == submitter / "benchmarks" / found.claim.benchmark
     assert found.code == {fabricate.MODULE_NAME: FileEntry("file", 6, hashlib.sha256(b"x = 1\n").hexdigest())}
     assert (sealed.claim, sealed.system_path, sealed.code_path) == (None, None, folder / "code")
-
-
-def test_a_description_that_is_claimed_and_not_there_is_none(tmp_path: Path) -> None:
-    """A check says so; nothing of it could not be read."""
-    folder = fabricate.write_submission(tmp_path, 1)
-    (folder.parents[2] / "systems").rename(tmp_path / "elsewhere")
-    found = read_result(folder)
-
-    assert found.system_path is not None
-    assert (found.system, found.system_sha256, found.unreadable) == (None, None, ())
+    assert undescribed.system_path == found.system_path
+    assert (undescribed.system, undescribed.system_sha256, undescribed.unreadable) == (None, None, ())
 
 
 def test_a_result_near_the_root_has_no_submitter(tmp_path: Path) -> None:
-    """What is claimed of it lies beside its logs, as far as it is there."""
+    """Without a third folder above, description and modules are looked for next to the logs."""
     claim = read_result(fabricate.write_submission(tmp_path, 1)).claim
     assert claim is not None
 
@@ -228,7 +220,7 @@ def test_a_result_near_the_root_has_no_submitter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["system", "benchmark"])
 def test_a_claim_of_a_path_leads_nowhere(tmp_path: Path, field: str) -> None:
-    """Names have no separators; then what lies beside the logs is looked at."""
+    """Names have no separators; for an invalid one, the files next to the logs are used."""
     folder = fabricate.write_submission(tmp_path, 1, claim={field: "../x"})
     put(folder / "system.json", "{}")
     found = read_result(folder)
@@ -246,10 +238,10 @@ def test_a_claim_of_a_path_leads_nowhere(tmp_path: Path, field: str) -> None:
         (theirs, False, "acme/systems/box.json"),
     ],
 )
-def test_where_the_description_lies(
+def test_where_the_description_is(
     tmp_path: Path, write: Callable[[Path], Path], beside: bool, path: str | None
 ) -> None:
-    """Beside the logs; of MLPerf's below systems/. One log of ours among them is enough to be ours."""
+    """It is next to the logs; if all logs are MLPerf's, it may also be below systems/."""
     write(tmp_path / PLACE / "result_1.txt")
     theirs(tmp_path / PLACE / "result_2.txt")
     if beside:
@@ -266,14 +258,14 @@ def test_where_the_description_lies(
     ],
 )
 def test_the_number_of_nodes_is_a_count(tmp_path: Path, number: object, num_nodes: int | None) -> None:
-    """From one up, in digits, as MLPerf writes it."""
+    """It counts from one up, as a whole number in digits."""
     put(tmp_path / "system.json", json.dumps({"number_of_nodes": number}))
 
     assert read_result(tmp_path).num_nodes == num_nodes
 
 
-def test_the_nodes_are_of_the_description_that_lies_next(tmp_path: Path) -> None:
-    """Beside the log, else where MLPerf has it; of a result that has a description, of that alone."""
+def test_the_nodes_are_those_of_the_nearest_description(tmp_path: Path) -> None:
+    """The description next to the log has priority over the one in MLPerf's place, even without a number."""
     log = theirs(tmp_path / PLACE / "result_0.txt")
     below = put(tmp_path / "acme" / "systems" / "box.json", '{"number_of_nodes": 2}')
     assert (read_result(log).num_nodes, read_result(log.parent).num_nodes) == (2, 2)
@@ -291,16 +283,18 @@ def test_the_nodes_are_of_the_description_that_lies_next(tmp_path: Path) -> None
     ("text", "message"),
     [
         ("[]", "the system description is not a JSON object"),
+        ('"box1"', "the system description is not a JSON object"),
         ("{", "is not a readable system description: not JSON"),
         ('{"a": 1, "a": 1}', "is not a readable system description: the key 'a' occurs twice"),
     ],
 )
-def test_a_description_that_is_none_is_unreadable(tmp_path: Path, text: str, message: str) -> None:
-    """And said to be, without its path before the reason."""
+def test_an_invalid_description_is_unreadable(tmp_path: Path, text: str, message: str) -> None:
+    """It gives neither a system nor a number of nodes; the message does not repeat its path, and the runs are read."""
+    ours(tmp_path / "result_0.txt")
     put(tmp_path / "system.json", text)
     found = read_result(tmp_path)
 
-    assert (found.system, found.system_sha256) == (None, None)
+    assert (found.system, found.system_sha256, found.num_nodes, len(found.runs)) == (None, None, None, 1)
     assert [(part.path.name, part.message[: len(message)]) for part in found.unreadable] == [("system.json", message)]
 
 
@@ -313,7 +307,7 @@ def naming(*modules: str) -> list[RunLog]:
 
 
 def test_the_modules_are_those_that_logs_name(tmp_path: Path) -> None:
-    """Each by kind, size and digest; one that is not there hides no other, one that is too large has no digest."""
+    """Each has a kind, size and digest; a missing one hides no other, one that is too large has no digest."""
     put(tmp_path / "b.py", "abc")
     put(tmp_path / "c.py", b"x" * MAX_SMALL_FILE_BYTES)
     put(tmp_path / "d.py", b"x" * (MAX_SMALL_FILE_BYTES + 1))
@@ -339,7 +333,7 @@ def test_the_modules_are_those_that_logs_name(tmp_path: Path) -> None:
     ],
 )
 def test_modules_behind_a_link_are_not_read(tmp_path: Path, link: str | None, folder: str, is_read: bool) -> None:
-    """Neither the folder of a benchmark nor benchmarks/ may be one; what lies above is the organiser's."""
+    """Neither the folder of a benchmark nor benchmarks/ may be a link; the folders above are the organiser's."""
     real = tmp_path / "real" / folder
     put(real / "b.py", "abc")
     if link is None:
@@ -353,7 +347,7 @@ def test_modules_behind_a_link_are_not_read(tmp_path: Path, link: str | None, fo
 
 
 def test_a_log_that_names_no_module(tmp_path: Path) -> None:
-    """None, or nothing that could be one."""
+    """Neither an invalid module nor its absence gives one."""
     [strange] = naming("b.py")
     strange.events[0].value["module"] = 5
 
@@ -362,7 +356,7 @@ def test_a_log_that_names_no_module(tmp_path: Path) -> None:
 
 
 def test_the_benchmark_is_that_of_the_first_log_that_names_one() -> None:
-    """As a text."""
+    """A value that is not text is skipped."""
     events = [Event(0.0, "POINT_IN_TIME", "submission_benchmark", value, {}) for value in (5, "bert", "ssd")]
     runs = [RunLog(Path("x"), (event,), (), "", 0, 1, {}, {event.key: (event,)}, False) for event in events]
 

@@ -1,4 +1,4 @@
-"""An ssh-keygen that answers one question and fails at the next."""
+"""An ssh-keygen that answers one question and fails at the next one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def result(tmp_path: Path) -> Result:
 
 
 def play(place: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts a program of the name first on the path."""
+    """Put a program of that name first on the path."""
     program = place / "bin" / "ssh-keygen"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
@@ -41,10 +41,10 @@ def play(place: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("kill -9 $$", "unverifiable"),
     ],
 )
-def test_that_the_key_is_not_listed_is_said_only_if_ssh_keygen_says_so(
+def test_a_key_is_reported_as_not_listed_only_if_ssh_keygen_says_so(
     tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch, answer: str, state: str
 ) -> None:
-    """The signature fits; whether the list has its key could be asked, or not. Who cannot ask accuses nobody."""
+    """The signature is valid; if ssh-keygen fails at the list of keys, the result is unverifiable and nothing else."""
     play(tmp_path, f'case "$2" in check-novalidate) exit 0;; *) {answer};; esac', monkeypatch)
 
     verdict = signature.verdict(result, signing.allowed("acme", "acme"), "v1")
@@ -53,10 +53,10 @@ def test_that_the_key_is_not_listed_is_said_only_if_ssh_keygen_says_so(
     assert (verdict.signer is not None) == (state == "valid")
 
 
-def test_a_key_whose_owner_does_not_answer_signs_nothing(
+def test_a_key_that_waits_for_its_owner_signs_nothing(
     tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token that nobody touches, a passphrase that nobody types: given up, in one sentence; the old one stays."""
+    """Without a touch or a passphrase, signing ends after its limit in one sentence; the old signature stays."""
     (tmp_path / "key").write_text("a key")
     before = (result.path / "MANIFEST.sha256.sig").read_bytes()
     play(tmp_path, "exec sleep 60", monkeypatch)

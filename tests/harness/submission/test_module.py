@@ -1,8 +1,9 @@
-"""A module of the open division: its text is read by one side, its functions are taken by the other."""
+"""A module of the open division: the referee reads its text, the worker imports it, `tta run --module` does both."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,12 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
+from harness.log import run_log
+from harness.log.events import digest_of
 from harness.submission import module as open_module
 from harness.submission.module import Module
+from harness.submission.result import named_module, read_result
+from tests.killing import Running, toy_runs, toy_tree
 
 PARTS = ("build_model", "build_optimizer", "learning_rate")
 SOUND = '''\
@@ -40,11 +45,9 @@ def build_model(suite):
 
 @pytest.fixture(autouse=True)
 def modules() -> Iterator[None]:
-    """What a test imports is forgotten after it."""
-    before = set(sys.modules)
+    """Forget what a test imported."""
     yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    sys.modules.pop("tta_module_fast", None)
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def load(path: Path, module: Module | None = None) -> dict[str, Callable[..., An
 
 
 def test_text_says_what_a_module_replaces(written: Callable[[str], Path]) -> None:
-    """Functions and imports by name; helpers, classes and constants are its own affair."""
+    """Functions and imports count by name; helpers, classes and constants do not."""
     path = written(SOUND)
 
     module, text = open_module.read_module(path, "toy", PARTS)
@@ -77,21 +80,12 @@ def test_text_says_what_a_module_replaces(written: Callable[[str], Path]) -> Non
 
 
 def test_loaded_functions_are_those_of_the_text(written: Callable[[str], Path], tmp_path: Path) -> None:
-    """And nothing is left beside the file, no compiled copy either."""
+    """Loading leaves nothing next to the file, not even a compiled copy."""
     found = load(written(SOUND))
 
     assert sorted(found) == ["build_model", "build_optimizer"]
     assert found["build_model"]("mini")[0] == "mini"
     assert [path.name for path in tmp_path.iterdir()] == ["fast.py"]
-
-
-def test_reading_never_runs_the_text(written: Callable[[str], Path], tmp_path: Path) -> None:
-    """The referee's side looks and does not touch."""
-    mark = tmp_path / "was_run"
-
-    read(written(f"open({str(mark)!r}, 'w')\ndef build_model(): ...\n"))
-
-    assert not mark.exists()
 
 
 def test_module_is_found_by_what_looks_for_its_classes(written: Callable[[str], Path]) -> None:
@@ -105,8 +99,8 @@ def test_module_is_found_by_what_looks_for_its_classes(written: Callable[[str], 
     assert "fast" not in sys.modules
 
 
-def test_annotations_of_ours_are_not_theirs(written: Callable[[str], Path]) -> None:
-    """A module without the future import has annotations that are values."""
+def test_annotations_are_values_unless_the_module_says_otherwise(written: Callable[[str], Path]) -> None:
+    """The future import of the loader does not apply to a module without one."""
     assert load(written("def build_model(x: int): ...\n"))["build_model"].__annotations__ == {"x": int}
 
 
@@ -139,8 +133,8 @@ def test_annotations_of_ours_are_not_theirs(written: Callable[[str], Path]) -> N
     ],
     ids=lambda text: text[:30],
 )
-def test_text_that_is_no_module_is_one_sentence(written: Callable[[str], Path], text: str, message: str) -> None:
-    """The file, the line, the name and the choice."""
+def test_text_that_is_not_a_module_is_one_sentence(written: Callable[[str], Path], text: str, message: str) -> None:
+    """The message has the file, the line, the name and the choice."""
     with pytest.raises(UsageError, match=message) as raised:
         read(written(text))
 
@@ -166,7 +160,7 @@ def test_text_that_is_no_module_is_one_sentence(written: Callable[[str], Path], 
     ],
 )
 def test_every_way_to_bind_a_name_counts(written: Callable[[str], Path], text: str) -> None:
-    """What the text says and what is there when it is imported are the same."""
+    """The parts found in the text are those that exist after the import."""
     path = written(text)
 
     assert read(path).parts == ("build_model",)
@@ -194,7 +188,7 @@ def test_every_way_to_bind_a_name_counts(written: Callable[[str], Path], text: s
     ],
 )
 def test_module_that_cannot_be_used_is_one_sentence(written: Callable[[str], Path], text: str, message: str) -> None:
-    """What only importing shows: the type, the line, the name."""
+    """The message of an error that only the import shows has the line or the name."""
     path = written(text)
     module = read(path)
 
@@ -204,21 +198,21 @@ def test_module_that_cannot_be_used_is_one_sentence(written: Callable[[str], Pat
     assert "\n" not in str(raised.value)
 
 
-def test_file_that_was_exchanged_is_not_run(written: Callable[[str], Path], tmp_path: Path) -> None:
-    """Between the plan and the worker: its digest is looked at first."""
-    module = read(written(SOUND))
+def test_reading_never_runs_the_text_nor_loading_another_one(written: Callable[[str], Path], tmp_path: Path) -> None:
+    """The referee only parses the file, and the worker verifies its digest before it imports it."""
     mark = tmp_path / "was_run"
-    path = written(f"open({str(mark)!r}, 'w')\ndef build_model(): ...\n")
+    planned = read(written(f"open({str(mark)!r}, 'w')\ndef build_model(): ...\n"))
+    path = written(f"open({str(mark)!r}, 'w')\ndef build_model(): ...  # exchanged\n")
 
     with pytest.raises(UsageError, match=r"fast\.py: was changed after the run was planned"):
-        load(path, module)
+        load(path, planned)
 
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("name", ["fast", "fast.txt", "my-model.py", "1.py", ".py", "é.py", "x" * 65 + ".py", "a b.py"])
-def test_name_that_is_no_modules_name_is_refused(tmp_path: Path, name: str) -> None:
-    """It becomes a file's name in every copy of the submission."""
+def test_name_that_cannot_be_imported_is_refused(tmp_path: Path, name: str) -> None:
+    """The name must be safe as a file name in every copy of the submission."""
     (tmp_path / name).write_text(SOUND)
 
     with pytest.raises(UsageError, match="must be a Python name"):
@@ -226,13 +220,13 @@ def test_name_that_is_no_modules_name_is_refused(tmp_path: Path, name: str) -> N
 
 
 def test_workload_without_parts_takes_no_module(written: Callable[[str], Path]) -> None:
-    """There is nothing that it could replace."""
+    """A module for such a workload is a usage error."""
     with pytest.raises(UsageError, match="toy: has no parts that a module could replace"):
         open_module.read_module(written(SOUND), "toy", ())
 
 
 def test_record_is_read_back_as_it_was() -> None:
-    """And null, or nothing, is no module."""
+    """The record of a module gives the module again; null is none."""
     module = Module("fast.py", "a" * 64, ("build_model",))
 
     assert open_module.parse_module(module.record()) == module
@@ -259,14 +253,117 @@ def test_record_is_read_back_as_it_was() -> None:
     ],
 )
 def test_record_of_another_form_is_refused(value: object) -> None:
-    """It comes from a log, so it may be anything."""
+    """A log may have any value there."""
     with pytest.raises(ValueError, match=r"name|sha256|parts"):
         open_module.parse_module(value)
 
 
-def test_what_is_no_file_is_no_module(tmp_path: Path) -> None:
-    """A folder of that name, and nothing of that name."""
-    (tmp_path / "fast.py").mkdir()
-    for path, why in ((tmp_path / "fast.py", "is not a file"), (tmp_path / "gone.py", "cannot be read")):
-        with pytest.raises(UsageError, match=why):
-            read(path)
+MODULE = "def quality():\n    return 0.95\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Runs `tta run toy` in the open division with a module of this text, and waits for its end."""
+    tree = toy_tree(tmp_path)
+    with toy_runs(tree) as begin:
+
+        def whole(text: str, *arguments: str) -> Running:
+            (tree / "fast.py").write_text(text)
+            running = begin("--division", "open", "--module", "fast.py", *arguments)
+            running.wait()
+            return running
+
+        yield whole
+
+
+@pytest.mark.slow
+def test_run_uses_logs_and_keeps_its_module(run: Callable[..., Running], tmp_path: Path) -> None:
+    """With its part the toy reaches 0.9 instead of 0.5, on two ranks; the log names the module, `code` has it."""
+    text = f"import os, pathlib\n(pathlib.Path({str(tmp_path)!r}) / ('rank' + os.environ['RANK'])).touch()\n{MODULE}"
+    running = run(text, "--devices", "2")
+
+    assert running.process.returncode == 0, running.errors
+    assert (tmp_path / "rank0").exists()
+    assert (tmp_path / "rank1").exists()
+    log = run_log.read(tmp_path / "out" / "result_0.txt")
+    expected = {"name": "fast.py", "sha256": hashlib.sha256(text.encode()).hexdigest(), "parts": ["quality"]}
+    assert log.field("tta_config", "module") == log.field("tta_resolved", "module") == expected
+    assert log.one("tta_config").metadata["digest"] == digest_of(log.value("tta_config"))
+    assert log.value("tta_config") == log.value("tta_resolved")
+    assert [path.name for path in (tmp_path / "out" / "code").iterdir()] == ["fast.py"]
+    assert (tmp_path / "out" / "code" / "fast.py").read_text() == text
+    result = read_result(tmp_path / "out")
+    assert result.code["fast.py"].sha256 == expected["sha256"]
+    assert named_module(result.runs[0]) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "num_devices", "message"),
+    [
+        ("def quality(): ...\nx = 1 / 0\n", "1", "tta: fast.py, line 2: cannot be imported: ZeroDivisionError"),
+        ("def quality(): ...\nx = 1 / 0\n", "2", "tta: fast.py, line 2: cannot be imported: ZeroDivisionError"),
+        ("quality = 0.95\n", "1", "tta: fast.py: 'quality' is of type float, which cannot be called"),
+    ],
+)
+def test_module_that_cannot_be_used_starts_no_run(
+    run: Callable[..., Running], tmp_path: Path, text: str, num_devices: str, message: str
+) -> None:
+    """The status is 2, with one sentence, however many ranks fail."""
+    running = run(text, "--devices", num_devices)
+
+    assert running.process.returncode == 2
+    assert message in running.errors.splitlines()[-1]
+    assert "Traceback" not in running.errors
+    log = run_log.read(tmp_path / "out" / "result_0.txt")
+    assert log.one("run_stop").metadata["status"] == "aborted"
+    assert log.first("run_start") is None
+
+
+@pytest.mark.slow
+def test_module_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """No copy of the submission has those files, and a random.py there must not change a run."""
+    tree, here = toy_tree(tmp_path / "tree"), tmp_path / "here"
+    here.mkdir()
+    (here / "neighbour.py").touch()
+    (here / "fast.py").write_text(f"import neighbour\n{MODULE}")
+    command = ["run", "toy", "--ruleset", str(tree / "toy_rules"), "--data", "data", "--no-mlflow"]
+    command += ["--division", "open", "--module", "fast.py"]
+
+    running = Running(command, here, {"PYTHONPATH": str(tree)})
+
+    assert running.wait() == 2
+    assert "line 1: cannot be imported: ModuleNotFoundError: No module named 'neighbour'" in running.errors
+
+
+@pytest.mark.slow
+def test_resume_needs_the_same_module(run: Callable[..., Running], tmp_path: Path) -> None:
+    """With another text nothing is touched; with the same one the second run is added."""
+    assert run(MODULE).process.returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+    refused = run(MODULE + "# faster\n", "--resume", "--runs", "2")
+
+    assert refused.process.returncode == 2
+    assert "out/result_0.txt: was run with the module fast.py (" in refused.errors
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+    assert run(MODULE, "--resume", "--runs", "2").process.returncode == 0
+    assert len(read_result(tmp_path / "out").runs) == 2
+
+
+@pytest.mark.slow
+def test_run_with_a_module_can_be_checked(run: Callable[..., Running], tmp_path: Path) -> None:
+    """The log of a real run with a module has everything that the checks look for."""
+    assert run(MODULE).process.returncode == 0
+    ruleset = tmp_path / "strict_rules"
+    ruleset.mkdir()
+    for name in ("toy.yaml", "prices.yaml"):
+        (ruleset / name).write_text((tmp_path / "toy_rules" / name).read_text())
+    text = (tmp_path / "toy_rules" / "ruleset.yaml").read_text()
+    codes = ("LOG021", "HYP004", "HYP005", "HYP006", "HYP010", "RUN013", "PKG014", "PKG015")
+    (ruleset / "ruleset.yaml").write_text(text + "".join(f"  {code}: error\n" for code in codes))
+
+    checking = Running(["check", "out", "--ruleset", "strict_rules", "--format", "json"], tmp_path)
+    shown, errors = checking.process.communicate(timeout=60)
+
+    assert json.loads(shown)["results"][0]["findings"] == [], errors
