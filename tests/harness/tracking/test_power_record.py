@@ -15,7 +15,7 @@ from harness.log.power_format import MeterSpec
 from harness.log.tail import Tail
 from harness.submission import result as results
 from harness.tracking.power_record import PowerFollower, PowerRecord, billed_usd, power_files, read_energy
-from harness.tracking.record import ClockZero, MlflowRun
+from harness.tracking.record import ClockZero, MlflowRun, Point
 from tests import fabricate
 from tests.harness.board.test_index import BILL, SKU, prices
 from tests.powertrace import package, spec
@@ -57,7 +57,7 @@ def test_counter_gives_the_watts_between_its_readings() -> None:
     assert watts(meter(package()), *readings) == {0: 10.0, 1: 10.0, 3: 10.0}
 
 
-def test_meter_that_is_declared_wrongly_is_no_meter() -> None:
+def test_meter_that_is_declared_wrongly_is_skipped() -> None:
     """The valid meter next to it is drawn."""
     wrong = event("tta_meter", {"id": "csv:other"})
 
@@ -73,7 +73,7 @@ def test_meter_that_is_declared_after_the_first_reading_is_not_added() -> None:
 
 
 @pytest.mark.parametrize("offset_ns", [None, "5", 1.5, 1 << 63])
-def test_offset_that_is_none_moves_nothing(offset_ns: Any) -> None:
+def test_invalid_offset_moves_nothing(offset_ns: Any) -> None:
     """The first valid one counts, and another changes nothing: a curve never moves."""
     offsets = [event("tta_clock_offset", {"offset_ns": value}) for value in (offset_ns, 2_000_000_000, 9_000_000_000)]
     readings = [reading(2, 300.0), reading(3, 300.0)]
@@ -109,22 +109,50 @@ def test_run_before_1970_has_no_points() -> None:
     assert watts(meter(spec()), *[reading(second, 300.0) for second in range(4)], record=record) == {1: 300, 2: 300}
 
 
+def on_the_wall(at_s: float, value: Any) -> Event:
+    """A reading without a meter or monotonic time, as in MLPerf's logs."""
+    return event("power_reading", value, 1_000_000 + round(1000 * at_s))
+
+
 def test_mlperf_log_has_wall_time() -> None:
-    """Without a meter or monotonic time, readings are placed by the wall clock."""
-    readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000)]
+    """Its readings are placed by the wall clock; seconds without a reading and invalid values have no point."""
+    readings = [on_the_wall(at_s, 100.0) for at_s in (0.0, 1.0, 2.0, 22.0, 23.0)]
+    readings += [on_the_wall(2.5, "many"), on_the_wall(2.6, -3.0)]
+    record = new_record()
 
-    assert watts(*readings) == {3: 300.0}
+    assert watts(*readings, record=record) == {0: 100, 1: 100, 22: 100}
+    assert record.points[-1] == Point("power/watts", 100.0, 1_022_500, 22)
 
 
-def test_clock_that_lies_far_ahead_is_not_waited_for() -> None:
+def test_clock_far_ahead_is_not_waited_for() -> None:
     """The seconds in between are unknown, and too many to iterate over."""
-    far_ms = 10**17
-    readings = [event("power_reading", 300.0, time_ms) for time_ms in (1_003_000, 1_004_000, far_ms, far_ms + 1000)]
-
-    assert watts(*readings)[3] == 300.0
+    assert watts(*[on_the_wall(at_s, 300.0) for at_s in (3.0, 4.0, 1e14, 1e14 + 1)])[3] == 300.0
 
 
-# Power logs that are followed
+def test_very_long_run_stays_within_the_limit_of_points() -> None:
+    """A day with one reading per second: every second at first, then every tenth, then every hundredth."""
+    record, power = new_record(), PowerRecord()
+    for second in range(86_400):
+        power.take("node_0", on_the_wall(second, 100.0), record)
+        if second % 1000 == 0:
+            power.add_seconds(record, is_last=False)
+    power.add_seconds(record, is_last=True)
+
+    assert len(record.points) == 5_000 + 4_500 + 364
+
+
+def test_nothing_is_added_before_the_run_is_initialised() -> None:
+    """Another node may not have started its log, and the watts of one would pass for those of all."""
+    record, power = new_record(), PowerRecord()
+    record.is_initialised = False
+    for second in range(10):
+        power.take("node_0", on_the_wall(second, 100.0), record)
+    power.add_seconds(record, is_last=False)
+    assert record.points == []
+    record.is_initialised = True
+    power.add_seconds(record, is_last=False)
+
+    assert len(record.points) == 9
 
 
 @pytest.fixture
@@ -163,14 +191,18 @@ def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Pat
 
 
 def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
-    """Otherwise readings would be consumed before they have a time."""
+    """Otherwise readings would be consumed before they have a time; where one node falls silent, the sum ends."""
     log = result / "result_0.txt"
+    silent = result / "power" / "result_0" / "node_1.txt"
+    lines = silent.read_text().splitlines(keepends=True)
+    silent.write_text("".join(lines[: len(lines) // 2]))
     following = PowerFollower(log)
     following.read(new_record(clock=None))
     record = followed(log)
     following.finish(record)
 
-    assert steps(record, "power/watts") == list(range(1, 11))
+    assert steps(record, "power/watts_node_0") == list(range(1, 11))
+    assert 4 <= len(steps(record, "power/watts")) <= 6
 
 
 def test_run_whose_log_cannot_be_read_has_no_energy(result: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from harness.cost.price_book import Cost
 from harness.log.events import Event
-from harness.tracking.record import COLORS, MAX_PARAM_CHARS, ClockZero, MlflowRun, Point, add_billed, add_cost
+from harness.tracking.experiment_view import experiment_tags, is_newer
+from harness.tracking.record import COLORS, MAX_PARAMS, ClockZero, MlflowRun, Point, add_billed, add_cost
 from harness.tracking.sanitize import clean, flat, param_name, word
 from tests import fabricate
 
@@ -18,9 +19,11 @@ def event(key: str, value: Any = None, time_ms: float = 1_000_000, **metadata: A
     return Event(time_ms, "POINT_IN_TIME", key, value, metadata, 1)
 
 
+RULES = fabricate.benchmark_rules()
+
+
 def record_of(*events: Event) -> MlflowRun:
-    rules = fabricate.benchmark_rules()
-    record = MlflowRun(lambda ruleset, benchmark: rules if (ruleset, benchmark) == ("v1", rules.name) else None)
+    record = MlflowRun(lambda ruleset, benchmark: RULES if (ruleset, benchmark) == ("v1", RULES.name) else None)
     for each in events:
         record.take(each)
     return record
@@ -31,7 +34,7 @@ def points_of(record: MlflowRun, name: str) -> list[tuple[float, int]]:
 
 
 @pytest.mark.parametrize("mono_ns", [None, "5", 5.5, 1 << 63, -(1 << 63)])
-def test_clock_that_is_none_is_no_zero(mono_ns: Any) -> None:
+def test_invalid_clock_has_no_zero(mono_ns: Any) -> None:
     """An invalid one is ignored; the first valid one counts, and another changes nothing."""
     record = record_of(event("tta_clock", {"mono_ns": mono_ns}, elapsed_ns=0), event("tta_clock", [], elapsed_ns=0))
     assert record.clock is None
@@ -44,20 +47,16 @@ def test_clock_that_is_none_is_no_zero(mono_ns: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, {"digest": 5}, {"num_files": 3}])
-def test_data_without_a_digest_are_no_data_set(value: Any) -> None:
-    """MLflow would accept any text."""
+def test_data_set_needs_a_digest(value: Any) -> None:
+    """MLflow would accept any text; counts beyond a store's range are absent, and the digest is printable."""
     assert record_of(event("tta_data", value)).data is None
 
-
-def test_data_set_keeps_what_it_says_of_itself() -> None:
-    """Counts beyond a store's range are absent, and the digest is printable."""
     found = record_of(event("tta_data", {"digest": "ab\x1b", "num_files": 2**60, "num_bytes": 5})).data
-
     assert found is not None
     assert (found.digest, found.num_files, found.num_bytes) == ("ab\\x1b", None, 5)
 
 
-def test_statistics_that_have_no_curve_are_passed_over() -> None:
+def test_statistics_without_a_curve_are_skipped() -> None:
     """A submission may track anything; three statistics are drawn."""
     record = record_of(event("tracked_stats", {"train_loss": 0.5, "gpu_heat": 90.0, "data_wait_s": "long"}))
 
@@ -75,14 +74,13 @@ def test_statistics_that_have_no_curve_are_passed_over() -> None:
         ({}, "started", "KILLED", 0.0),
     ],
 )
-def test_state_of_a_run_is_one_of_the_words_there_are(
-    metadata: dict[str, Any], state: str, status: str, reached: float
-) -> None:
-    """A `run_stop` without a status is not a success."""
+def test_state_of_a_run_is_a_known_word(metadata: dict[str, Any], state: str, status: str, reached: float) -> None:
+    """A completed reference run is not a failure, and a `run_stop` without a status is not a success."""
     record = record_of(event("run_start", elapsed_ns=0), event("run_stop", elapsed_ns=10**9, **metadata))
 
     assert (record.tags["tta.state"], record.status) == (state, status)
     assert points_of(record, "result/reached") == [(reached, 0)]
+    assert points_of(record, "result/time_to_target_s") == [(1.0, 0)] * int(reached)
 
 
 def test_run_without_a_start_has_no_time_to_target() -> None:
@@ -115,6 +113,8 @@ def test_totals_are_of_runs_that_have_ended() -> None:
 
     assert points_of(record, "result/cost_list") == [(1.5, 0)]
     assert points_of(record, "result/cost_billed") == [(60.01, 0)]
+    record.take(event("tta_energy", {"energy_j": 1234.5}))  # older than power logs: the log states the total
+    assert points_of(record, "result/energy_j") == [(1234.5, 0)]
     assert record.tags["tta.price"] == "aws/x/us/on_demand as of an unknown date"
 
 
@@ -128,7 +128,7 @@ def test_totals_are_of_runs_that_have_ended() -> None:
         ({"a": "\0"}, "{'a': '\\x00'}"),
     ],
 )
-def test_text_is_made_such_that_every_store_holds_it(value: object, text: str) -> None:
+def test_text_is_made_safe_for_every_store(value: object, text: str) -> None:
     """No control characters or lone surrogates; a line end may stay."""
     assert clean(value) == text
 
@@ -151,17 +151,72 @@ def test_nested_mapping_is_one_of_dotted_names() -> None:
     assert flat([1]) == flat(None) == {}
 
 
-def test_very_long_parameter_is_kept_whole_elsewhere() -> None:
-    """MLflow would truncate it silently."""
-    record = record_of(event("tta_config", {"notes": "x" * (MAX_PARAM_CHARS + 1)}))
+@pytest.mark.parametrize("run_id", ["' OR 1=1", "a" * 65, "", 7, None, "../../../x"])
+def test_run_id_must_be_a_plain_word(run_id: object) -> None:
+    """A value in a search must not be able to terminate its string."""
+    assert record_of(event("tta_format", {"run_id": run_id})).run_id is None
 
-    assert record.params["notes"] == "(6,001 characters; in full in tta/params.json)"
-    assert record.overflow == {"notes": "x" * (MAX_PARAM_CHARS + 1)}
+
+def test_parameters_beyond_the_limit_are_not_dropped() -> None:
+    """Those beyond 99 go into the artifact; the runs of a result have one colour."""
+    record = record_of(event("tta_config", {f"p{number}": number for number in range(300)}))
+
+    assert len(record.params) == MAX_PARAMS
+    assert {f"p{number}" for number in range(300)} == set(record.params) | set(record.overflow)
     assert record.tags["mlflow.runColor"] in COLORS
 
 
-def test_point_of_no_time_is_no_point() -> None:
-    """Before 1970, or beyond a store's range."""
-    events = [event("eval_accuracy", 0.5, time_ms=time_ms) for time_ms in (-1, 2**53, 7)]
+def test_only_values_that_the_worker_resolved_otherwise_are_parameters() -> None:
+    """A value equal to the configuration is not repeated."""
+    config = {"precision": "fp32", "seed": 7}
+    record = record_of(event("tta_config", config), event("tta_resolved", {**config, "precision": "bf16"}))
 
-    assert record_of(*events).points == [Point("eval/quality", 0.5, 7, 0)]
+    assert record.params == {"precision": "fp32", "seed": "7", "resolved.precision": "bf16"}
+
+
+@pytest.mark.parametrize(
+    ("named", "curves", "target"),
+    [
+        ({"ruleset": "../../secret"}, {"eval/quality", "eval/elapsed_s"}, "see the rules"),
+        (
+            {"ruleset": "v1", "terms_digest": "0" * 64},
+            {"eval/top1_accuracy", "eval/elapsed_s"},
+            "see the rules",
+        ),
+        (
+            {"ruleset": "v1", "terms_digest": RULES.terms_digest},
+            {"eval/top1_accuracy", "eval/elapsed_s", "eval/target"},
+            "top1_accuracy ≥ 0.9",
+        ),
+    ],
+)
+def test_without_rules_there_is_a_curve_but_no_target(named: dict[str, str], curves: set[str], target: str) -> None:
+    """An unknown ruleset, or one with other terms, gives no target."""
+    record = record_of(
+        event("tta_rules", named),
+        event("submission_benchmark", RULES.name),
+        event("submission_division", "closed"),
+        event("run_start", elapsed_ns=0),
+        event("eval_accuracy", 0.5, elapsed_ns=10**9),
+    )
+
+    assert {point.name for point in record.points} == curves
+    assert target in experiment_tags(record)["mlflow.note.content"]
+
+
+@pytest.mark.parametrize(("there", "newer"), [("v9", True), ("v10", False), ("v11", False), ("", True)])
+def test_rules_of_a_later_version_are_newer(there: str, newer: bool) -> None:
+    """v10 is later than v9, and the first run with a target counts as newer."""
+    record = record_of()
+    record.ruleset, record.target = "v10", 0.9
+
+    assert is_newer(record, {"tta.rules_version": there, "tta.target": "0.9"}) is newer
+    assert is_newer(record, {"tta.rules_version": there})
+
+
+def test_point_needs_a_number_and_a_time() -> None:
+    """Booleans, text, numbers beyond a float and times before 1970 or beyond a store's range give none."""
+    values = [event("eval_accuracy", value) for value in (True, "0.9", 10**400, None)]
+    times = [event("eval_accuracy", 0.5, time_ms=time_ms) for time_ms in (-1, 2**53, 7)]
+
+    assert record_of(*values, *times).points == [Point("eval/quality", 0.5, 7, 0)]
