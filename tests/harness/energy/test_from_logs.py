@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from harness.energy import from_logs
 from harness.energy.from_logs import energy_of, idle_w, mean_power_w
 from harness.energy.limits import EnergyLimits
+from harness.energy.run_energy import RunEnergy
 from harness.log import power_format, run_log
 from harness.log.events import TOKEN, Event
 from harness.log.keys import RUN_START, RUN_STOP
@@ -24,57 +25,40 @@ MONO_NS = fabricate.MONO_NS
 SPANS_S = (2.2, 9.9)  # run_start and run_stop of a fabricated run
 
 
-def metered(folder: Path, change: Callable[[list[fabricate.Step]], object] | None = None, num_nodes: int = 1) -> Path:
-    """The log of a metered run; `change` is applied after the power logs are written."""
+def metered(folder: Path, num_nodes: int = 1) -> Path:
+    """The log of a metered run."""
     steps = fabricate.events(mono_ns=MONO_NS, num_nodes=num_nodes)
-    path = folder / "result_0.txt"
-    fabricate.write_log(path, steps)
+    path = fabricate.write_log(folder / "result_0.txt", steps)
     fabricate.write_power(path, steps, "node", num_nodes)
-    if change is not None:
-        change(steps)
-        fabricate.write_log(path, steps)
     return path
 
 
-def without_clock(steps: list[fabricate.Step]) -> None:
-    steps.remove(fabricate.find(steps, "tta_clock"))
+def energy(log: RunLog) -> RunEnergy:
+    found = energy_of(log, EnergyLimits())
+    assert found is not None
+    return found
 
 
-def strange_clock(steps: list[fabricate.Step]) -> None:
-    fabricate.find(steps, "tta_clock").value["mono_ns"] = 1 << 63
+def test_intact_run_has_the_joules_that_were_drawn_added_up_once(tmp_path: Path) -> None:
+    """About 300 W over 7.7 s, which nothing voids and every check uses; without power logs, there is no energy."""
+    log = with_power(run_log.read(metered(tmp_path)))
+    found = energy(log)
+
+    assert found.joules == pytest.approx(300 * (SPANS_S[1] - SPANS_S[0]), rel=0.02)
+    assert found.void == ()
+    assert energy(log) is found
+    assert energy_of(dataclasses.replace(log, nodes=()), EnergyLimits()) is None
 
 
-def without_start(steps: list[fabricate.Step]) -> None:
-    steps.remove(fabricate.find(steps, RUN_START))
+def test_power_logs_that_cannot_be_aligned_with_the_run_give_no_joules(tmp_path: Path) -> None:
+    """A run whose log has no clock is unplaced; it never has zero joules."""
+    path = metered(tmp_path, num_nodes=2)
+    fabricate.write_log(path, fabricate.events(num_nodes=2))
 
+    found = energy(with_power(run_log.read(path)))
 
-def without_stop(steps: list[fabricate.Step]) -> None:
-    steps.remove(fabricate.find(steps, RUN_STOP))
-
-
-def stop_before_start(steps: list[fabricate.Step]) -> None:
-    fabricate.find(steps, RUN_STOP).at_s = 1.0
-
-
-def test_intact_run_has_the_joules_that_were_drawn(tmp_path: Path) -> None:
-    """About 300 W over 7.7 s, and nothing voids it."""
-    energy = energy_of(with_power(run_log.read(metered(tmp_path))), EnergyLimits())
-
-    assert energy is not None
-    assert energy.joules == pytest.approx(300 * (SPANS_S[1] - SPANS_S[0]), rel=0.02)
-    assert energy.void == ()
-
-
-@pytest.mark.parametrize("change", [without_clock, strange_clock, without_start, without_stop, stop_before_start])
-def test_power_logs_that_cannot_be_aligned_with_the_run_give_no_joules(
-    tmp_path: Path, change: Callable[[list[fabricate.Step]], None]
-) -> None:
-    """A run without a start, a stop or a clock is unplaced; it never has zero joules."""
-    energy = energy_of(with_power(run_log.read(metered(tmp_path, change, num_nodes=2))), EnergyLimits())
-
-    assert energy is not None
-    assert (energy.joules, energy.void, energy.num_nodes) == (None, ("no_energy", "unplaced"), 2)
-    assert (energy.coverage, energy.longest_gap_s, energy.num_samples, energy.share_estimated) == (0.0, 0.0, 0, 0.0)
+    assert (found.joules, found.void, found.num_nodes) == (None, ("no_energy", "unplaced"), 2)
+    assert (found.coverage, found.longest_gap_s, found.num_samples, found.share_estimated) == (0.0, 0.0, 0, 0.0)
 
 
 def test_run_without_duration_on_a_clock_centuries_away_gives_no_joules(tmp_path: Path) -> None:
@@ -86,74 +70,21 @@ def test_run_without_duration_on_a_clock_centuries_away_gives_no_joules(tmp_path
     log = with_power(run_log.read(path))
     node = dataclasses.replace(log.nodes[0], offsets=(ClockOffset(0, 1 << 62, 1000),))
 
-    energy = energy_of(dataclasses.replace(log, nodes=(node,)), EnergyLimits())
+    found = energy(dataclasses.replace(log, nodes=(node,)))
 
-    assert energy is not None
-    assert (energy.joules, "unplaced" in energy.void) == (None, True)
+    assert (found.joules, "unplaced" in found.void) == (None, True)
 
 
-def test_power_log_of_another_run_voids_and_is_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run_id", ["f" * 32, None])
+def test_one_power_log_of_another_run_voids_and_is_shown(run_id: str | None, tmp_path: Path) -> None:
     """The joules of a power log with another run id, or none, are shown and never ranked."""
-    path = metered(tmp_path)
-    log = with_power(run_log.read(path))
-    for run_id in ("f" * 32, None):
-        other = dataclasses.replace(log, nodes=(dataclasses.replace(log.nodes[0], run_id=run_id),))
-        energy = energy_of(other, EnergyLimits())
-        assert energy is not None
-        assert energy.joules is not None
-        assert energy.void == ("other_run",)
+    log = with_power(run_log.read(metered(tmp_path, num_nodes=2)))
+    nodes = (log.nodes[0], dataclasses.replace(log.nodes[1], run_id=run_id))
 
+    found = energy(dataclasses.replace(log, nodes=nodes))
 
-def test_energy_is_added_up_once_and_not_at_all_without_power_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every check needs it; a run without power logs is not measured, which is not void."""
-    log = with_power(run_log.read(metered(tmp_path)))
-    first = energy_of(log, EnergyLimits())
-    monkeypatch.setattr(from_logs, "run_energy", None)
-
-    assert energy_of(log, EnergyLimits()) is first
-    assert energy_of(dataclasses.replace(log, nodes=()), EnergyLimits()) is None
-
-
-def test_logs_in_both_formats_are_aligned_with_the_run(tmp_path: Path) -> None:
-    """MLPerf's has only wall time; it moves to the monotonic clock, and both nodes' joules are added."""
-    path = metered(tmp_path)
-    readings = [(fabricate.WALL_START_MS + 100 * step, 200) for step in range(120)]
-    powertrace.mlperf_log(tmp_path / "power/result_0/node_1.txt", readings)
-
-    energy = energy_of(with_power(run_log.read(path)), EnergyLimits())
-
-    assert energy is not None
-    assert energy.joules == pytest.approx(500 * (SPANS_S[1] - SPANS_S[0]), rel=0.02)
-
-
-def mlperf_run(folder: Path, start_ms: float, stop_ms: float) -> RunLog:
-    """A run log and a power log in MLPerf's format: 300 W in the first 70 seconds of 1970."""
-    lines = [
-        powertrace.mlperf_line(start_ms, RUN_START, None, {"file": "a.py", "lineno": 1}, "INTERVAL_START"),
-        powertrace.mlperf_line(stop_ms, RUN_STOP, None, {"file": "a.py", "lineno": 2}, "INTERVAL_END"),
-    ]
-    (folder / "result_0.txt").write_text("".join(lines))
-    powertrace.mlperf_log(folder / "power/result_0/node_0.txt", [(1000 * second, 300) for second in range(70)])
-    return with_power(run_log.read(folder / "result_0.txt"))
-
-
-def test_mlperf_logs_alone_have_wall_time(tmp_path: Path) -> None:
-    """Run log and power log have the same clock, so nothing moves."""
-    energy = energy_of(mlperf_run(tmp_path, 2_500, 65_000), EnergyLimits())
-
-    assert energy is not None
-    assert energy.joules == pytest.approx(300 * 62.5)
-
-
-@pytest.mark.parametrize("at_ms", [1e308, -1e308])
-def test_wall_time_out_of_range_is_unplaced(tmp_path: Path, at_ms: float) -> None:
-    """run_start at 1e308 ms: JSON has the number, but it overflows in nanoseconds."""
-    energy = energy_of(mlperf_run(tmp_path, at_ms, at_ms), EnergyLimits())
-
-    assert energy is not None
-    assert (energy.joules, "unplaced" in energy.void) == (None, True)
+    assert found.joules is not None
+    assert found.void == ("other_run",)
 
 
 def ended(node: NodePower, **changes: int | None) -> NodePower:
@@ -185,26 +116,21 @@ def test_mean_power_is_not_known_if_that_of_one_node_is_not(node: NodePower) -> 
     assert mean_power_w([ended(powertrace.node(0)), node]) is None
 
 
-def test_idle_power_of_fewer_nodes_than_ran_is_not_known(tmp_path: Path) -> None:
-    """One baseline for two metered nodes; with both, it is their sum."""
+def test_idle_power_is_known_if_every_node_has_a_complete_baseline(tmp_path: Path) -> None:
+    """It is their sum; unknown if one was cut off before power_measurement_stop, or is missing."""
     path = metered(tmp_path, num_nodes=2)
     fabricate.write_idle(tmp_path, "node", 2)
-    assert idle_w(with_power(run_log.read(path))) == pytest.approx(161.0, abs=2.0)
-
-    (tmp_path / "power/idle/node_1.txt").unlink()
-    assert idle_w(with_power(run_log.read(path))) is None
-
-
-def test_idle_baseline_that_was_cut_off_is_not_known(tmp_path: Path) -> None:
-    """Without power_measurement_stop, its duration is unknown."""
-    path = metered(tmp_path)
-    fabricate.write_idle(tmp_path, "node")
-    idle = tmp_path / "power/idle/node_0.txt"
+    idle = tmp_path / "power/idle/node_1.txt"
     lines = idle.read_text().splitlines(keepends=True)
     assert power_format.POWER_STOP in lines[-1]
-    idle.write_text("".join(lines[:-1]))
 
-    assert idle_w(with_power(run_log.read(path))) is None
+    whole = idle_w(with_power(run_log.read(path)))
+    idle.write_text("".join(lines[:-1]))
+    cut = idle_w(with_power(run_log.read(path)))
+    idle.unlink()
+    missing = idle_w(with_power(run_log.read(path)))
+
+    assert (whole, cut, missing) == (pytest.approx(161.0, abs=2.0), None, None)
 
 
 def log_of(*events: Event, nodes: Sequence[NodePower] = ()) -> RunLog:
@@ -255,6 +181,8 @@ MAX_NS = (1 << 63) - 1
             (1_500_000, 3_500_000),
             id="wall",
         ),
+        pytest.param(log_of(at(RUN_START, 5, 1e308), at(RUN_STOP, 9, 2.5)), None, id="beyond any wall time"),
+        pytest.param(log_of(at(RUN_START, 5, 1.5), at(RUN_STOP, 9, -1e308)), None, id="before any wall time"),
     ],
 )
 def test_the_window_is_the_run_on_the_clock_of_the_power_logs(log: RunLog, window: tuple[int, int] | None) -> None:
@@ -276,32 +204,33 @@ def mixed_run(folder: Path, start_ms: float | None = None) -> RunLog:
     return with_power(run_log.read(path))
 
 
-def test_mlperf_readings_are_aligned_exactly_with_the_run(tmp_path: Path) -> None:
-    """On a ramp, every shift shows: 122 W at 2.2 s and 199 W at 9.9 s are 1,235.85 J."""
-    energy = energy_of(mixed_run(tmp_path), EnergyLimits())
+RAMP_J = (122 + 199) / 2 * 7.7  # 122 W at 2.2 s and 199 W at 9.9 s
 
-    assert energy is not None
-    [theirs] = [part for part in energy.parts if part.node == "node_1"]
-    assert theirs.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
+
+def test_mlperf_readings_are_aligned_exactly_with_the_run(tmp_path: Path) -> None:
+    """MLPerf's have only wall time, which moves to the monotonic clock: on a ramp, every shift shows."""
+    found = energy(mixed_run(tmp_path))
+
+    [own, theirs] = [part.joules or 0.0 for part in found.parts]
+    assert theirs == pytest.approx(RAMP_J, rel=1e-3)
+    assert found.joules == pytest.approx(own + theirs)
 
 
 def test_a_start_out_of_range_moves_nothing(tmp_path: Path) -> None:
     """The node whose clock cannot be placed has no joules, and the run's are void; nothing crashes."""
-    energy = energy_of(mixed_run(tmp_path, 1e308), EnergyLimits())
+    found = energy(mixed_run(tmp_path, 1e308))
 
-    assert energy is not None
-    assert not [part for part in energy.parts if part.node == "node_1" and part.joules is not None]
-    assert "node_missing" in energy.void
+    assert not [part for part in found.parts if part.node == "node_1" and part.joules is not None]
+    assert "node_missing" in found.void
 
 
 def test_a_run_with_only_mlperf_power_logs_uses_wall_time(tmp_path: Path) -> None:
     """Nothing moves, although the run has a monotonic clock."""
-    mixed_run(tmp_path)
-    (tmp_path / "power/result_0/node_0.txt").unlink()
-    energy = energy_of(with_power(run_log.read(tmp_path / "result_0.txt")), EnergyLimits())
+    log = mixed_run(tmp_path)
 
-    assert energy is not None
-    assert energy.joules == pytest.approx((122 + 199) / 2 * 7.7, rel=1e-3)
+    found = energy(dataclasses.replace(log, nodes=log.nodes[1:]))
+
+    assert found.joules == pytest.approx(RAMP_J, rel=1e-3)
 
 
 def test_which_power_logs_are_of_another_run() -> None:
@@ -311,22 +240,12 @@ def test_which_power_logs_are_of_another_run() -> None:
     own, other, nameless = (powertrace.node(run_id=run_id) for run_id in ("a", "b", None))
     unreadable = powertrace.node(run_id=None, defect_counts={"unreadable": 1})
     damaged = powertrace.node(run_id="b", defect_counts={"malformed": 1})
+    mlperf = powertrace.node(dialect="mlperf")
 
-    judged = [from_logs.is_of_another_run(node, log) for node in (own, other, nameless, unreadable, damaged)]
+    judged = [from_logs.is_of_another_run(node, log) for node in (own, other, nameless, unreadable, damaged, mlperf)]
 
-    assert judged == [False, True, True, False, True]
-    assert from_logs.is_of_another_run(powertrace.node(dialect="mlperf"), log) is False
+    assert judged == [False, True, True, False, True, False]
     assert from_logs.is_of_another_run(nameless, unnamed) is True
-
-
-def test_one_power_log_of_another_run_is_enough(tmp_path: Path) -> None:
-    """One of two nodes."""
-    log = with_power(run_log.read(metered(tmp_path, num_nodes=2)))
-    nodes = (log.nodes[0], dataclasses.replace(log.nodes[1], run_id="f" * 32))
-    energy = energy_of(dataclasses.replace(log, nodes=nodes), EnergyLimits())
-
-    assert energy is not None
-    assert "other_run" in energy.void
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.board.leaderboard import leaderboard, row
-from harness.checker import engine, registry
+from harness.checker import registry
 from harness.energy.limits import EnergyLimits
 from harness.energy.run_energy import RunEnergy
 from harness.energy.score import ScoreEnergy, is_tie, rank_energies, score_energy
@@ -46,8 +46,8 @@ def run_of(
     )
 
 
-def energy_of(*joules: float, **more: object) -> ScoreEnergy:
-    found = score_energy([run_of(value, **more) for value in joules])  # type: ignore[arg-type]
+def energy_over(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
+    found = score_energy(runs, **more)
     assert found is not None
     return found
 
@@ -55,46 +55,50 @@ def energy_of(*joules: float, **more: object) -> ScoreEnergy:
 def test_mean_and_interval_by_hand() -> None:
     """99, 100, 101: a mean of 100; Student's t with 2 degrees of freedom is 4.303, so that the spread's half width is
     4.303 x 1 / sqrt(3) = 2.484; the meter's is 2."""
-    found = energy_of(99.0, 100.0, 101.0, u95_j=2.0)
+    found = energy_over([run_of(joules, 2.0) for joules in (99.0, 100.0, 101.0)])
 
     assert found.joules == pytest.approx(100)
     assert found.high_j == pytest.approx(100 + (2.484**2 + 2**2) ** 0.5, abs=1e-3)
     assert found.low_j == pytest.approx(100 - (2.484**2 + 2**2) ** 0.5, abs=1e-3)
 
 
-def test_one_run_has_the_interval_of_its_meter() -> None:
-    """There is no spread."""
-    found = energy_of(100.0, u95_j=2.0)
+@pytest.mark.parametrize(
+    ("run", "factor", "interval"),
+    [
+        pytest.param(run_of(100.0, 2.0), 1.0, (98.0, 100.0, 102.0), id="one run has the interval of its meter"),
+        pytest.param(run_of(100.0, 2.0), 1.5, (147.0, 150.0, 153.0), id="the factor of the time"),
+        pytest.param(run_of(10.0, 20.0), 1.0, (0.0, 10.0, 30.0), id="an interval ends at zero"),
+        pytest.param(replace(run_of(100.0), uncertainty_j=None), 1.0, (100.0, 100.0, 100.0), id="not known"),
+    ],
+)
+def test_the_interval_of_one_run(run: RunEnergy, factor: float, interval: tuple[float, float, float]) -> None:
+    """There is no spread; a factor leaves the watts alone, and an unknown uncertainty adds nothing."""
+    found = energy_over([run], factor=factor)
 
-    assert (found.low_j, found.joules, found.high_j) == (98.0, 100.0, 102.0)
+    assert (found.low_j, found.joules, found.high_j) == interval
+    assert found.mean_w == run.mean_w
 
 
 def test_weakest_class_counts_and_void_reasons_join() -> None:
-    """Over the averaged runs."""
-    found = score_energy([run_of(1.0), run_of(1.0, meter_class="D", void=("gap",)), run_of(1.0, void=("coverage",))])
+    """Over the averaged runs; scopes that differ between runs void, too: their mean mixes two quantities."""
+    found = energy_over([run_of(1.0), run_of(1.0, meter_class="D", void=("gap",)), run_of(1.0, void=("coverage",))])
+    mixed = energy_over([run_of(1.0), run_of(1.0, scope="gpu (board)")])
 
-    assert found is not None
     assert (found.meter_class, found.board, found.void) == ("D", "component", ("coverage", "gap"))
-
-
-def test_scopes_that_differ_between_runs_void() -> None:
-    """Their mean mixes two quantities."""
-    found = score_energy([run_of(1.0), run_of(1.0, scope="gpu (board)")])
-
-    assert found is not None
-    assert found.void == ("scope_mixed",)
+    assert mixed.void == ("scope_mixed",)
 
 
 def test_nothing_metered_is_none() -> None:
+    """None, never an energy of 0 J."""
     assert score_energy([None, None, None]) is None
 
 
 def test_the_classes_of_the_boards_are_those_of_the_rules() -> None:
     """If only analysers may rank, the other classes have no board."""
     strict = EnergyLimits(node_classes=("A",), component_classes=())
-    boards = [score_energy([run_of(1.0, meter_class=name)], limits=strict) for name in ("A", "B", "C")]
+    boards = [energy_over([run_of(1.0, meter_class=name)], limits=strict).board for name in ("A", "B", "C")]
 
-    assert [found.board if found else "" for found in boards] == ["node", None, None]
+    assert boards == ["node", None, None]
 
 
 RUNS = st.builds(
@@ -136,23 +140,26 @@ def test_properties_of_the_ranking(energies: list[ScoreEnergy | None]) -> None:
 
 def test_intervals_that_touch_are_a_tie() -> None:
     """1,000 +- 10 and 1,020 +- 10 meet at 1,010."""
-    leader = energy_of(1000.0, u95_j=10.0)
+    leader, touching, apart = (energy_over([run_of(joules, 10.0)]) for joules in (1000.0, 1020.0, 1020.5))
 
-    assert is_tie(leader, energy_of(1020.0, u95_j=10.0))
-    assert not is_tie(leader, energy_of(1020.5, u95_j=10.0))
-    assert not is_tie(energy_of(1020.5, u95_j=10.0), leader)
+    assert is_tie(leader, touching)
+    assert not is_tie(leader, apart)
+    assert not is_tie(apart, leader)
 
 
 @given(st.permutations(list(range(5))))
 def test_order_of_the_results_does_not_matter(order: list[int]) -> None:
-    energies = [energy_of(value, u95_j=2.0) for value in (100.0, 103.0, 107.0, 120.0, 121.0)]
+    """A rank is that of the energy."""
+    energies = [energy_over([run_of(value, 2.0)]) for value in (100.0, 103.0, 107.0, 120.0, 121.0)]
     places = rank_energies([energies[index] for index in order])
 
     assert [place.rank for place in (places[order.index(index)] for index in range(5)) if place] == [1, 1, 3, 4, 4]
 
 
 def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
-    """Whole nodes on one, parts on the other; modelled energies, unmetered results and invalid results on neither."""
+    """Whole nodes on one, parts on the other; modelled energies, unmetered results and invalid results on neither.
+
+    An unmetered result has no energy, never 0, and is ranked by its time."""
     ruleset = fabricate.ruleset(codes())
     kinds = {"a": "node", "b": "wall", "c": "counters", "d": "model", "e": None, "f": "node"}
     rows = []
@@ -167,18 +174,9 @@ def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
     }
 
     assert places == {"a": ("node", 1), "b": ("node", 1), "c": ("component", 1), "d": None, "e": None, "f": None}
-
-
-def test_a_machine_without_meters_has_no_energy_and_no_rank(tmp_path: Path) -> None:
-    """Class N and null, never 0; the result is valid by its time."""
-    ruleset = fabricate.ruleset(codes())
-    result = results.read_result(fabricate.write_submission(tmp_path))
-    found = row(result, ruleset, registry.checks().values(), None, TODAY)
-
-    assert engine.judge(result, ruleset, registry.checks().values(), TODAY) == []
-    assert found.is_ranked
-    assert (found.score.energy, found.score.energy_j, found.score.energy_source) == (None, None, "none")
-    assert leaderboard("v1", "r" * 64, [found]).tables[0].rows[0].energy_place is None
+    unmetered = rows[4]
+    assert (unmetered.score.energy, unmetered.score.energy_j, unmetered.score.energy_source) == (None, None, "none")
+    assert unmetered.is_ranked
 
 
 def test_idle_power_is_shown_and_never_ranked(tmp_path: Path) -> None:
@@ -192,27 +190,6 @@ def test_idle_power_is_shown_and_never_ranked(tmp_path: Path) -> None:
     assert with_idle.score.energy is not None
     assert with_idle.score.energy.idle_w == pytest.approx(80, abs=0.5)
     assert without.score.energy == replace(with_idle.score.energy, idle_w=None)
-
-
-def energy_over(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
-    found = score_energy(runs, **more)
-    assert found is not None
-    return found
-
-
-def test_the_factor_of_the_time_is_that_of_the_energy() -> None:
-    """100 +- 2 J become 150 +- 3 J; the watts of the runs do not change."""
-    found = energy_over([run_of(100.0, 2.0)], factor=1.5)
-
-    assert (found.low_j, found.joules, found.high_j, found.mean_w) == (147.0, 150.0, 153.0, 1.0)
-
-
-def test_an_interval_ends_at_zero_and_an_unknown_uncertainty_adds_nothing() -> None:
-    """10 +- 20 J are at least 0 J; an energy without uncertainty has an interval of no width."""
-    wide, sure = energy_over([run_of(10.0, 20.0)]), energy_over([replace(run_of(100.0), uncertainty_j=None)])
-
-    assert (wide.low_j, wide.high_j) == (0.0, 30.0)
-    assert (sure.low_j, sure.joules, sure.high_j) == (100.0, 100.0, 100.0)
 
 
 @pytest.mark.parametrize("other", [None, run_of(None)])

@@ -56,60 +56,41 @@ def test_unknown_meter_is_refused_with_a_suggestion() -> None:
         open_meter("estimat", DECLARED)
 
 
-def test_estimate_lies_between_the_declared_wattages(tmp_path: Path) -> None:
-    """A quarter of the time busy: 100 + 200 / 4 W; idle: 100 W; busy: 300 W."""
+def test_estimate_declares_itself_a_model(tmp_path: Path) -> None:
+    """Class E, with the wattages that it is made of."""
     meter = EstimateMeter(DECLARED, proc(tmp_path, 1000, 1000))
     assert meter.probe() is None
     (spec,) = meter.specs()
     assert (spec.meter_class, spec.scope, spec.accuracy_pct) == ("E", "model", None)
     assert "100 W idle and 300 W" in spec.source
 
+
+@pytest.mark.parametrize(
+    ("ticks", "expected"),
+    [
+        pytest.param(
+            [(1050, 1150), (1050, 1350), (1250, 1350)], [150.0, 100.0, 300.0], id="a quarter busy, idle, all busy"
+        ),
+        pytest.param([(1050, 1050, 50, 50)], [150.0], id="waiting for a disk and stolen time are not busy"),
+        pytest.param([(1000, 1000), (1100, 1100), (1100, 1100)], [None, 200.0, 200.0], id="within a tick it repeats"),
+        pytest.param([(1200, 995)], [300.0], id="a counter that steps back stays within bounds"),
+        pytest.param([None, (1050, 1150)], [None, 150.0], id="a failed read is covered by the next"),
+    ],
+)
+def test_estimate_lies_between_the_declared_wattages(
+    tmp_path: Path, ticks: list[tuple[int, ...] | None], expected: list[float | None]
+) -> None:
+    """100 W idle and 300 W busy, by the processor's time since the last good read."""
+    meter = EstimateMeter(DECLARED, proc(tmp_path, 1000, 1000))
     found = [watts(meter)]
-    for busy, idle in [(1050, 1150), (1050, 1350), (1250, 1350)]:
-        proc(tmp_path, busy, idle)
+    for each in ticks:
+        if each is None:
+            (tmp_path / "proc/stat").unlink()
+        else:
+            proc(tmp_path, *each)
         found.append(watts(meter))
 
-    assert found == [None, 150.0, 100.0, 300.0]
-
-
-def test_waiting_and_stolen_time_is_not_busy(tmp_path: Path) -> None:
-    """Waiting for a disk and time stolen by a hypervisor are not this system's work."""
-    meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    watts(meter)
-    proc(tmp_path, busy=50, idle=50, iowait=50, steal=50)
-
-    assert watts(meter) == 150.0
-
-
-def test_read_within_a_tick_repeats_the_value(tmp_path: Path) -> None:
-    """The reading right after run_stop may follow another by less than 10 ms; that is not a gap."""
-    meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    assert watts(meter) is None
-    assert watts(meter) is None
-    proc(tmp_path, 100, 100)
-
-    assert watts(meter) == 200.0
-    assert watts(meter) == 200.0
-
-
-def test_counter_that_steps_back_keeps_the_estimate_in_bounds(tmp_path: Path) -> None:
-    """The kernel corrects idle and iowait by some ticks; utilisation stays within 0 and 1."""
-    meter = EstimateMeter(DECLARED, proc(tmp_path, 100, 100))
-    watts(meter)
-    proc(tmp_path, busy=200, idle=95)
-
-    assert watts(meter) == 300.0
-
-
-def test_failed_read_is_covered_by_the_next(tmp_path: Path) -> None:
-    """An unreadable /proc/stat gives None, and the next value is the mean since the last good read."""
-    meter = EstimateMeter(DECLARED, proc(tmp_path, 0, 0))
-    watts(meter)
-    (tmp_path / "proc/stat").unlink()
-    assert watts(meter) is None
-    proc(tmp_path, busy=50, idle=150)
-
-    assert watts(meter) == 150.0
+    assert found == [None, *expected]
 
 
 @pytest.mark.parametrize(

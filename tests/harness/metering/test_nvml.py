@@ -88,9 +88,10 @@ def test_counter_and_power_are_read_side_by_side() -> None:
 
 
 def test_device_without_a_counter_has_its_power_only() -> None:
-    """Before Volta, and on some virtual devices."""
-    meter = NvmlMeter(Nvml(Device(A, energy_mj=None)), visible="0")
+    """Before Volta, and on some virtual devices; that it cannot say whether it is split is no reason."""
+    meter = NvmlMeter(Nvml(Device(A, energy_mj=None, mig=None)), visible="0")
 
+    assert meter.probe() is None
     assert [spec.meter_class for spec in meter.specs()] == ["D"]
     assert meter.read() == {f"nvml:{A}:power": 300.0}
 
@@ -158,11 +159,6 @@ def test_what_cannot_be_metered_is_a_reason(
     assert meter.read() == {}
     meter.close()
     assert nvml is None or nvml.num_open == 0
-
-
-def test_device_that_cannot_be_split_is_metered() -> None:
-    """It answers "not supported"."""
-    assert NvmlMeter(Nvml(Device(A, mig=None)), visible="0").probe() is None
 
 
 def test_closing_twice_is_harmless() -> None:

@@ -36,10 +36,12 @@ def server(root: Path) -> None:
 
 
 def test_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> None:
-    """Core and uncore are inside a package, psys is all of them, the memory-mapped zone is package 0 again."""
+    """Core and uncore are inside a package, psys is all of them, the memory-mapped zone is package 0 again; each zone
+    has its own range, and a device name that reveals a twin."""
     server(tmp_path)
 
     meter = PowercapMeter(tmp_path)
+    specs = {spec.id: spec for spec in meter.specs()}
 
     assert meter.probe() is None
     assert meter.read() == pytest.approx(
@@ -50,16 +52,7 @@ def test_packages_and_dram_are_counted_once_and_nothing_else(tmp_path: Path) -> 
             "powercap:package-1/dram": 0.5,
         }
     )
-
-
-def test_specs_declare_what_is_metered_and_its_range(tmp_path: Path) -> None:
-    """Class C counters of joules; each zone has its own range, and a device name that reveals a twin."""
-    server(tmp_path)
-
-    specs = {spec.id: spec for spec in PowercapMeter(tmp_path).specs()}
-
-    assert {spec.meter_class for spec in specs.values()} == {"C"}
-    assert {spec.kind for spec in specs.values()} == {"energy_j"}
+    assert {(spec.meter_class, spec.kind) for spec in specs.values()} == {("C", "energy_j")}
     assert specs["powercap:package-0"].component == "cpu_package"
     assert specs["powercap:package-0/dram"].component == "dram"
     assert specs["powercap:package-0"].wrap_at_j == pytest.approx(262_143.32885)
@@ -99,35 +92,25 @@ def test_unreadable_range_allows_no_wrap(tmp_path: Path) -> None:
     assert spec.wrap_at_j is None
 
 
-@pytest.mark.parametrize("garbage", ["", "nonsense", "-5", "1.5", "\u0661"])
-def test_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str) -> None:
-    """One bad answer is one failed reading, whatever its content."""
-    place = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
+@pytest.mark.parametrize("garbage", ["", "nonsense", "-5", "1.5", "\u0661", None])
+def test_failed_read_gives_none_and_the_next_is_good(tmp_path: Path, garbage: str | None) -> None:
+    """One bad answer is one failed reading, whatever its content; a driver can also be unloaded during a run."""
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000) / "energy_uj"
     meter = PowercapMeter(tmp_path)
-    (place / "energy_uj").write_text(garbage)
+    if garbage is None:
+        counter.unlink()
+    else:
+        counter.write_text(garbage)
     bad = meter.read()
-    (place / "energy_uj").write_text("2000000\n")
+    counter.write_text("2000000\n")
 
     assert bad == {"powercap:package-0": None}
     assert meter.read() == {"powercap:package-0": 2.0}
 
 
-def test_zone_that_vanishes_gives_none(tmp_path: Path) -> None:
-    """A driver can be unloaded during a run."""
-    place = zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
-    meter = PowercapMeter(tmp_path)
-    (place / "energy_uj").unlink()
-
-    assert meter.read() == {"powercap:package-0": None}
-
-
-def test_kernel_without_powercap_is_a_reason(tmp_path: Path) -> None:
-    """Every virtual machine."""
+def test_tree_without_packages_is_a_reason(tmp_path: Path) -> None:
+    """A kernel without powercap, such as that of every virtual machine, or a folder without any usable zone."""
     assert "no powercap" in str(PowercapMeter(tmp_path).probe())
 
-
-def test_tree_without_packages_is_a_reason(tmp_path: Path) -> None:
-    """A folder without any usable zone."""
     zone(tmp_path, "intel-rapl:0", "psys", 1)
-
     assert "no processor package" in str(PowercapMeter(tmp_path).probe())

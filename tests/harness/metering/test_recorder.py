@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -80,10 +79,18 @@ class Drawing:
                 path.with_suffix(".new").replace(path)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tree of this node: 100 W."""
+    root = tree(tmp_path / "own", 100.0)
+    monkeypatch.setenv("TREE", str(root))
+    return root
 
 
 def free_port() -> int:
@@ -96,42 +103,26 @@ def start_agent(port: int, node: int, root: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=ROOT)
 
 
-@pytest.mark.usefixtures("environment")
-def test_one_node_is_recorded_from_begin_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log without defects, with the joules drawn between its first and last reading."""
-    root = tree(tmp_path / "tree", 300.0)
-    monkeypatch.setenv("TREE", str(root))
-    recorder = PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
-
-    with Drawing(root):
-        recorder.begin(tmp_path / "power/result_0", MonotonicClock(), "ab" * 16, period_s=0.1)
-        time.sleep(1.5)
-        watts = recorder.watts()
-        recorder.end()
-    recorder.close()
-
-    (log,) = power_log.read_folder(tmp_path / "power/result_0")
-    assert log.defects == ()
-    samples = log.samples["powercap:package-0"]
-    assert 12 <= len(samples) <= 20
-    seconds = (samples[-1].mono_ns - samples[0].mono_ns) / 1e9
-    joules = (samples[-1].value or 0) - (samples[0].value or 0)
-    assert joules / seconds == pytest.approx(300, rel=0.1)
-    assert watts == pytest.approx(300, rel=0.4)
-    assert abs(log.offsets[0].offset_ns) < 50_000_000  # one machine, one clock
-    assert log.specs["powercap:package-0"].wrap_at_j == pytest.approx(262143.32885)
+def start_recorder(port: int | None = None) -> PowerRecorder:
+    """With the agent of this node, and that of node 1 if there is a port."""
+    if port is None:
+        return PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
+    return PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT)
 
 
-@pytest.mark.usefixtures("environment")
-def test_two_runs_have_two_logs_and_one_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent stays, and the sequence restarts. An existing folder is not overwritten."""
-    root = tree(tmp_path / "tree", 300.0)
-    monkeypatch.setenv("TREE", str(root))
-    recorder = PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
-    for run in (0, 1):
-        recorder.begin(tmp_path / f"power/result_{run}", MonotonicClock(), "ab" * 16, period_s=0.05)
-        time.sleep(0.3)
-        recorder.end()
+def test_runs_are_recorded_from_begin_to_end(own: Path, tmp_path: Path) -> None:
+    """Logs without defects, one after the other by one agent, with the joules that were drawn, up to a last reading
+    after the end; an existing folder is not overwritten."""
+    recorder = start_recorder()
+    watts, ends_ns = [], []
+    with Drawing(own):
+        for run in (0, 1):
+            clock = MonotonicClock()
+            recorder.begin(tmp_path / f"power/result_{run}", clock, "ab" * 16, period_s=0.1)
+            time.sleep(1.5)
+            watts.append(recorder.watts())
+            ends_ns.append(clock.origin_ns + clock.elapsed_ns())
+            recorder.end()
     with pytest.raises(OutputError, match="result_1"):
         recorder.begin(tmp_path / "power/result_1", MonotonicClock(), "ab" * 16)
     recorder.close()
@@ -139,126 +130,79 @@ def test_two_runs_have_two_logs_and_one_agent(tmp_path: Path, monkeypatch: pytes
     for run in (0, 1):
         (log,) = power_log.read_folder(tmp_path / f"power/result_{run}")
         assert log.defects == ()
+        samples = log.samples["powercap:package-0"]
+        assert 12 <= len(samples) <= 20
+        assert samples[-1].mono_ns >= ends_ns[run]
+        seconds = (samples[-1].mono_ns - samples[0].mono_ns) / 1e9
+        joules = (samples[-1].value or 0) - (samples[0].value or 0)
+        assert joules / seconds == pytest.approx(100, rel=0.1)
+        assert watts[run] == pytest.approx(100, rel=0.4)
+        assert abs(log.offsets[0].offset_ns) < 50_000_000  # one machine, one clock
+        assert log.specs["powercap:package-0"].wrap_at_j == pytest.approx(262143.32885)
 
 
-@pytest.mark.usefixtures("environment")
-def test_lost_agent_leaves_a_log_that_stops_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node 1 is killed during the run; node 0 is not affected, and nothing waits long."""
-    roots = [tree(tmp_path / name, watts) for name, watts in (("own", 100.0), ("other", 200.0))]
-    monkeypatch.setenv("TREE", str(roots[0]))
-    port = free_port()
-    other = start_agent(port, 1, roots[1])
-    recorder = PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT)
-    with Drawing(*roots):
-        recorder.begin(tmp_path / "power/result_0", MonotonicClock(), "ab" * 16, period_s=0.1)
-        time.sleep(0.6)
-        assert recorder.watts() == pytest.approx(300, rel=0.4)
-        os.kill(other.pid, signal.SIGKILL)
-        other.wait()
-        time.sleep(0.5)
-        began = time.monotonic()
-        recorder.end()
-        assert time.monotonic() - began < 5
-    (fault,) = recorder.faults()
-    assert fault.startswith("node 1 (")
-    assert fault.endswith("its agent is gone")
-    recorder.close()
-
-    own, lost = power_log.read_folder(tmp_path / "power/result_0")
-    assert own.defects == ()
-    assert {defect.kind for defect in lost.defects} >= {"stop_missing"}
-    assert len(own.samples["powercap:package-0"]) > len(lost.samples["powercap:package-0"]) + 2
-
-
-@pytest.mark.usefixtures("environment")
 def test_unavailable_meter_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence before any run, and no process is left."""
+    """One sentence before any run, and no process is left; `auto` uses what there is, and reports what is missing."""
     monkeypatch.setenv("TREE", str(tmp_path))
     with pytest.raises(UsageError, match=r"--meter: node 0 .*powercap: .*no powercap"):
-        PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT)
+        start_recorder()
 
-
-@pytest.mark.usefixtures("environment")
-def test_agent_without_the_token_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger on the port neither joins nor stops the run."""
-    roots = [tree(tmp_path / name, 100.0) for name in ("own", "other")]
-    monkeypatch.setenv("TREE", str(roots[0]))
-    port = free_port()
-
-    def intrude() -> None:
-        for _ in range(50):
-            try:
-                with socket.create_connection(("127.0.0.1", port), 5) as connection:
-                    connection.sendall(b'{"hello": {"node": 1, "token": "guess", "host": "x"}}\n')
-                    connection.recv(1)
-                    return
-            except OSError:
-                time.sleep(0.1)
-
-    stranger = threading.Thread(target=intrude)
-    stranger.start()
-    time.sleep(0.2)
-    other = start_agent(port, 1, roots[1])
-    recorder = PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT)
-    stranger.join()
-
-    assert recorder.num_nodes == 2
-    recorder.close()
-    assert other.wait(10) == 0
+    with PowerRecorder.start(["powercap"], SYSTEM, is_strict=False, own_agent=OWN_AGENT) as recorder:
+        (why,) = recorder.unmetered
+        assert "no powercap" in why
+        assert (recorder.source, recorder.meters) == ("none", [])
 
 
 LIMITS = EnergyLimits(min_samples=5)  # of runs of a second
 
 
-@pytest.mark.usefixtures("environment")
-def test_energies_of_two_nodes_are_added_and_a_lost_one_voids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes as nodes of 100 and 250 W on two machines; then one is killed."""
-    roots = [tree(tmp_path / name, watts) for name, watts in (("own", 100.0), ("other", 250.0))]
-    monkeypatch.setenv("TREE", str(roots[0]))
+def test_energies_of_two_nodes_are_added_and_a_lost_one_voids(own: Path, tmp_path: Path) -> None:
+    """Two processes as nodes of 100 and 250 W on two machines; then one is killed: its log stops there, the other's
+    does not, and nothing waits long."""
+    other = tree(tmp_path / "other", 250.0)
     port = free_port()
-    other = start_agent(port, 1, roots[1])
-    said: list[str] = []
-    with (
-        PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT) as recorder,
-        Drawing(*roots),
-    ):
+    agent = start_agent(port, 1, other)
+    messages: list[str] = []
+    with start_recorder(port) as recorder, Drawing(own, other):
         energies = []
         for run in (0, 1):
             clock = MonotonicClock()
-            recording = RunRecording(recorder, tmp_path / f"power/result_{run}", said.append, 0.1)
+            recording = RunRecording(recorder, tmp_path / f"power/result_{run}", messages.append, 0.1)
             recording.begin(clock, "ab" * 16)
             start_ns = clock.elapsed_ns()
             time.sleep(1.0)
             if run:
-                os.kill(other.pid, signal.SIGKILL)
-                other.wait()
+                assert recorder.watts() == pytest.approx(350, rel=0.4)
+                agent.kill()
+                agent.wait()
                 time.sleep(1.0)
             stop_ns = clock.elapsed_ns()
             nodes = recording.end()
+            waited_s = (clock.elapsed_ns() - stop_ns) / 1e9
             window = (clock.origin_ns + start_ns, clock.origin_ns + stop_ns)
             energies.append((run_energy(nodes, *window, num_nodes=2, limits=LIMITS), (stop_ns - start_ns) / 1e9))
+        (fault,) = recorder.faults()
 
     (whole, whole_s), (cut, _) = energies
     assert whole.joules == pytest.approx(350 * whole_s, rel=0.1)
     assert (whole.void, whole.num_nodes, whole.meter_class) == ((), 2, "C")
     assert "coverage" in cut.void
     assert not cut.may_rank
-    assert len(said) == 1
-    assert "node 1" in said[0]
-    assert "time is not affected" in said[0]
+    intact, lost = nodes
+    assert intact.defects == ()
+    assert {defect.kind for defect in lost.defects} >= {"stop_missing"}
+    assert len(intact.samples["powercap:package-0"]) > len(lost.samples["powercap:package-0"]) + 2
+    assert waited_s < 5
+    assert fault.startswith("node 1 (")
+    assert fault.endswith("its agent is gone")
+    assert messages == [f"power: {fault}; the energy of this run is void, its time is not affected"]
 
 
-@pytest.mark.usefixtures("environment")
-def test_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_machine_with_two_agents_is_counted_once(own: Path, tmp_path: Path) -> None:
     """The agent of node 1 runs on node 0's machine: found by the machine's id, added once, void."""
-    root = tree(tmp_path / "tree", 200.0)
-    monkeypatch.setenv("TREE", str(root))
     port = free_port()
-    other = start_agent(port, 1, root)
-    with (
-        PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT) as recorder,
-        Drawing(root),
-    ):
+    other = start_agent(port, 1, own)
+    with start_recorder(port) as recorder, Drawing(own):
         clock = MonotonicClock()
         recording = RunRecording(recorder, tmp_path / "power/result_0", pytest.fail, 0.1)
         recording.begin(clock, "ab" * 16)
@@ -273,60 +217,9 @@ def test_one_machine_with_two_agents_is_counted_once(tmp_path: Path, monkeypatch
     assert other.wait(20) == 0
 
 
-@pytest.mark.usefixtures("environment")
-def test_wrap_just_before_the_stop_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counter of 300 W that wraps about 50 ms before the run stops, through the real agent."""
-    root = tree(tmp_path / "tree", 0.0)
-    counter = root / "sys/class/powercap/intel-rapl:0/energy_uj"
-    wrap_uj = 262_143_328_850
-    monkeypatch.setenv("TREE", str(root))
-
-    def show(joules: float) -> None:
-        counter.with_suffix(".new").write_text(str((wrap_uj - 270_000_000 + round(joules * 1e6)) % wrap_uj))
-        counter.with_suffix(".new").replace(counter)
-
-    show(0.0)
-    with PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT) as recorder:
-        clock = MonotonicClock()
-        recording = RunRecording(recorder, tmp_path / "power/result_0", pytest.fail, 0.05)
-        recording.begin(clock, "ab" * 16)
-        start_ns = clock.elapsed_ns()
-        while (seconds := (clock.elapsed_ns() - start_ns) / 1e9) < 0.95:
-            show(300 * seconds)
-            time.sleep(0.005)
-        stop_ns = clock.elapsed_ns()
-        for _ in range(20):
-            show(300 * (clock.elapsed_ns() - start_ns) / 1e9)
-            time.sleep(0.005)
-        nodes = recording.end()
-
-    energy = run_energy(nodes, clock.origin_ns + start_ns, clock.origin_ns + stop_ns, limits=LIMITS)
-    assert energy.num_wraps == 1
-    assert energy.joules == pytest.approx(300 * (stop_ns - start_ns) / 1e9, rel=0.05)
-
-
-@pytest.mark.usefixtures("environment")
-def test_recorder_that_cannot_write_is_reported_and_the_run_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder exists already: one sentence, no watts, no logs, no exception."""
-    monkeypatch.setenv("TREE", str(tree(tmp_path / "tree", 100.0)))
-    (tmp_path / "power/result_0").mkdir(parents=True)
-    said: list[str] = []
-    with PowerRecorder.start(["powercap"], SYSTEM, own_agent=OWN_AGENT) as recorder:
-        recording = RunRecording(recorder, tmp_path / "power/result_0", said.append)
-        recording.begin(MonotonicClock(), "ab" * 16)
-
-        assert recording.watts() is None
-        assert recording.end() == ()
-    assert len(said) == 1
-    assert "not measured" in said[0]
-
-
-@pytest.mark.usefixtures("environment")
-def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own")
+def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path) -> None:
     """SIGKILL during a run: the connection closes, the agent ends, and the log has whole lines."""
-    monkeypatch.setenv("TREE", str(tree(tmp_path / "tree", 100.0)))
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom harness.base.clock import MonotonicClock\n"
         "from harness.metering.recorder import PowerRecorder\nfrom tests.fabricate import SYSTEM\n"
@@ -349,18 +242,7 @@ def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path, monkeypatch: p
     assert {defect.kind for defect in log.defects} == {"stop_missing"}
 
 
-@pytest.mark.usefixtures("environment")
-def test_unmetered_node_is_an_error_only_if_meters_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` uses what there is, and reports what is missing."""
-    monkeypatch.setenv("TREE", str(tmp_path))
-    with PowerRecorder.start(["powercap"], SYSTEM, is_strict=False, own_agent=OWN_AGENT) as recorder:
-        (why,) = recorder.unmetered
-        assert "no powercap" in why
-        assert (recorder.source, recorder.meters) == ("none", [])
-
-
-@pytest.mark.usefixtures("environment")
-def test_own_agent_that_fails_is_an_error(tmp_path: Path) -> None:
+def test_own_agent_that_fails_is_an_error() -> None:
     """It ends before it says hello; the error comes at once."""
     began = time.monotonic()
     with pytest.raises(TtaError, match="ended at once with status 3"):
@@ -379,11 +261,9 @@ def test_nodes_need_an_address_and_a_token(monkeypatch: pytest.MonkeyPatch) -> N
         PowerRecorder.start([], SYSTEM, sources=(SnmpSource("pdu1", "1.3", node=3),))
 
 
-@pytest.mark.usefixtures("environment")
-def test_agent_with_another_token_gets_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own")
+def test_agent_with_another_token_gets_an_error(tmp_path: Path) -> None:
     """A rejected `tta agent` exits with 2 and a sentence; the run waits for the right one."""
-    roots = [tree(tmp_path / name, 100.0) for name in ("own", "other")]
-    monkeypatch.setenv("TREE", str(roots[0]))
     port = free_port()
     command = [sys.executable, "-m", "harness.cli", "agent", "--connect", f"127.0.0.1:{port}", "--node", "1"]
     stranger = subprocess.Popen(
@@ -392,13 +272,14 @@ def test_agent_with_another_token_gets_an_error(tmp_path: Path, monkeypatch: pyt
 
     def follow() -> None:
         stranger.wait()
-        followed.append(start_agent(port, 1, roots[1]))
+        followed.append(start_agent(port, 1, tree(tmp_path / "other", 100.0)))
 
     followed: list[subprocess.Popen[bytes]] = []
     thread = threading.Thread(target=follow)
     thread.start()
-    with PowerRecorder.start(["powercap"], SYSTEM, 2, f"127.0.0.1:{port}", own_agent=OWN_AGENT):
+    with start_recorder(port) as recorder:
         thread.join()
+        assert recorder.num_nodes == 2
     _, errors = stranger.communicate()
 
     assert stranger.returncode == 2

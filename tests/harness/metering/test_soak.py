@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -18,44 +17,24 @@ import pytest
 from harness.base.clock import MonotonicClock
 from harness.log import power_log
 from harness.metering.recorder import PowerRecorder
+from tests.harness.metering.test_powercap import zone
+from tests.harness.metering.test_recorder import OWN_AGENT
 
 pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("TTA_SOAK_S", "20"))
 PERIOD_S = 0.1
 MAX_CPU_SHARE = 0.005  # of one core
-ZONES = (
-    ("intel-rapl:0", "package-0"),
-    ("intel-rapl:0:0", "dram"),
-    ("intel-rapl:1", "package-1"),
-    ("intel-rapl:1:0", "dram"),
-)
-AGENT = """
-import os, sys
-from pathlib import Path
-from harness.metering import agent, catalog
-from harness.metering.meters.powercap import PowercapMeter
-catalog.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(os.environ["TREE"]))
-agent.main(sys.argv[1], 0, os.environ["TTA_POWER_TOKEN"])
-"""
-
-
-def plant(root: Path) -> None:
-    """Two packages with their DRAM; the counters do not move, since reading them costs the same."""
-    for folder, name in ZONES:
-        place = root / "sys/class/powercap" / folder
-        place.mkdir(parents=True)
-        (place / "name").write_text(f"{name}\n")
-        (place / "energy_uj").write_text("123456789012\n")
-        (place / "max_energy_range_uj").write_text("262143328850\n")
+ZONES = {"intel-rapl:0": "package-0", "intel-rapl:0:0": "dram", "intel-rapl:1": "package-1", "intel-rapl:1:0": "dram"}
 
 
 def test_the_sampler_keeps_its_schedule_and_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a per cent of a core at most; no drift from the schedule; no damaged line."""
-    plant(tmp_path)
+    for folder, name in ZONES.items():  # their counters do not move: reading them costs the same
+        zone(tmp_path, folder, name, 123_456_789_012)
     monkeypatch.setenv("TREE", str(tmp_path))
     clock = MonotonicClock()
-    with PowerRecorder.start(["powercap"], {}, own_agent=(sys.executable, "-c", AGENT)) as recorder:
+    with PowerRecorder.start(["powercap"], {}, own_agent=OWN_AGENT) as recorder:
         recorder.begin(tmp_path / "power", clock, "00" * 16, PERIOD_S)
         begin_ns = clock.elapsed_ns()
         time.sleep(SECONDS)
