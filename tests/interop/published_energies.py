@@ -31,6 +31,7 @@ from harness.energy.accounting import run_energy
 from harness.errors import LogError, TtaError
 from harness.log import power_log, run_log
 from harness.log.power_format import NodePower
+from tests.shared_files import unpack
 
 Formula = Literal["mlperf-v4.0", "mlperf-rule"]
 # How many of the fastest and of the slowest runs are dropped; every other benchmark drops one.
@@ -167,19 +168,6 @@ class Published:
     def more_percent(self) -> float:
         """How much more (or less) than published was drawn during the run, in per cent of the published energy."""
         return 100 * (self.integral_kj / self.published_kj - 1)
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Extract the logs in `archive` into `folder`, in one pass; pictures and everything else stay packed."""
-    with tarfile.open(archive, "r|xz") as stream:
-        for member in stream:
-            if member.isfile() and member.name.endswith((".txt", "scaling.json")):
-                target = (folder / member.name).resolve()
-                content = stream.extractfile(member)
-                if not target.is_relative_to(folder.resolve()) or content is None:
-                    raise tarfile.TarError(f"{member.name!r} leads out of the folder")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content.read())
 
 
 def published(folder: Path) -> Published:

@@ -1,16 +1,20 @@
-"""MLPerf's formulas: hand-worked, on a synthetic twin of the published logs, and on the logs themselves."""
+"""MLPerf's energies: the formulas by hand, on a twin of the published logs, on those themselves, by its program."""
 
 from __future__ import annotations
 
 import json
 import tarfile
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.commands import check
 from harness.energy.accounting import run_energy
 from harness.errors import LogError
-from harness.log import power_log
+from harness.log import power_format, power_log
+from harness.log.power_format import Sample
 from tests.interop.published_energies import (
     Formula,
     markdown,
@@ -21,7 +25,8 @@ from tests.interop.published_energies import (
     run_joules,
 )
 from tests.powertrace import WALL_MS, gpu, mlperf_line, mlperf_log, node, ns, power, spec, switch
-from tests.shared_files import ROOT, shared
+from tests.rules.box import TODAY
+from tests.shared_files import ROOT, shared, unpack
 
 T0 = WALL_MS * 1_000_000
 
@@ -50,12 +55,17 @@ def test_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_pat
 
 
 def test_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
-    """1 s of the second reading, 3 s of the third, half a second of the fourth."""
-    log = power_log.read(trace(tmp_path, [(0, 9), (2, 10), (5, 20), (6, 30)], 0, 6))
+    """1 s of the second reading, 3 s of the third, half a second of the fourth; one that goes back is left out,
+    whatever its value and wherever it is."""
+    readings = [(0, 9), (2, 10), (5, 20), (6, 30)]
     run = (T0 + ns(1), T0 + ns(5.5))
+    log = power_log.read(trace(tmp_path, readings, 0, 6))
 
     assert rule_node_joules(log, *run) == pytest.approx(10 + 60 + 15)
     assert run_energy([log], *run).right_riemann_j == pytest.approx(10 + 60 + 15)
+    for place in (2, 3, 4):
+        lying = [*readings[:place], (0.5, 1e6), *readings[place:]]
+        assert rule_node_joules(power_log.read(trace(tmp_path, lying, 0, 6)), *run) == pytest.approx(10 + 60 + 15)
 
 
 def test_published_formula_changes_with_idle_before_and_after_and_tta_s_does_not(tmp_path: Path) -> None:
@@ -108,9 +118,6 @@ def test_olympic_mean_keeps_the_runs_that_the_time_keeps() -> None:
         olympic_mean([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
-# 9 The replay
-
-
 def twin(place: Path) -> Path:
     """An archive with the shape and the defects of the published one, whose energies can be worked out by hand.
 
@@ -156,41 +163,81 @@ def test_synthetic_twin_of_the_published_logs(tmp_path: Path) -> None:
     assert "| 2 | resnet |" in markdown([row])
 
 
-def test_published_energies_are_replayed_from_the_published_logs() -> None:
-    """Four folders of the v4.0 power archive, to 0.01 kJ: as published, and by the rule's own integral."""
-    rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
-
-    got = {(row.num_nodes, row.benchmark): row for row in rows}
-    assert {place: (round(row.published_kj, 2), round(row.integral_kj, 2)) for place, row in got.items()} == {
-        (1, "bert"): (1843.07, 2218.98),
-        (1, "resnet"): (5671.89, 5666.07),
-        (1, "dlrm_dcnv2"): (1309.82, 1628.58),
-        (8, "resnet"): (7867.17, 9575.98),
-    }
-    assert {place: round(row.riemann_kj, 2) for place, row in got.items()} == {
-        (1, "bert"): 2222.17,
-        (1, "resnet"): 5662.76,
-        (1, "dlrm_dcnv2"): 1633.59,
-        (8, "resnet"): 9614.88,
-    }
-    assert all("gap" in row.void for row in rows)
-    assert got[8, "resnet"].void == ("estimated_share", "gap", "same_trace", "time_backwards")
-    assert got[8, "resnet"].share_estimated == pytest.approx(0.26, abs=0.005)
-
-
 def test_table_of_the_page_is_up_to_date() -> None:
-    """docs/reports/published-training-energies.md shows what `tests.interop.published_energies` prints."""
+    """docs/reports/published-training-energies.md shows what `tests.interop.published_energies` prints: the energies as
+    published and by the rule's own integral, and why each is void."""
     rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
     assert markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
 
 
-def test_a_reading_that_goes_back_is_left_out(tmp_path: Path) -> None:
-    """Whatever its value, and wherever it is."""
-    honest = [(0, 9), (2, 10), (5, 20), (6, 30)]
-    run = (T0 + ns(1), T0 + ns(5.5))
-    joules = rule_node_joules(power_log.read(trace(tmp_path, honest, 0, 6)), *run)
+@pytest.fixture
+def mlperf_joules() -> Callable[[Path, int], float]:
+    """The joules of a node by MLPerf's own program, for a run of some milliseconds."""
+    mlp_parser = pytest.importorskip("mlperf_logging.compliance_checker.mlp_parser")
+    summarizer = pytest.importorskip("mlperf_logging.result_summarizer.result_summarizer")
 
-    for place in (2, 3, 4):
-        lying = [*honest[:place], (0.5, 1e6), *honest[place:]]
-        assert rule_node_joules(power_log.read(trace(tmp_path, lying, 0, 6)), *run) == joules
+    def compute(path: Path, run_ms: int) -> float:
+        events, errors = mlp_parser.parse_file(str(path), "4.0.0")
+        assert errors == []
+        return float(summarizer._compute_power_node(events, run_ms))
+
+    return compute
+
+
+def test_power_log_with_one_meter_is_read_by_mlperfs_program(
+    tmp_path: Path, mlperf_joules: Callable[[Path, int], float]
+) -> None:
+    """300 W for two minutes, with `tta`'s own keys between the readings: 36,000 J by MLPerf's program."""
+    path = tmp_path / "node_0.txt"
+    lines = [power_format.opening_line(WALL_MS, node="node_0", host="h"), power_format.meter_line(WALL_MS, spec())]
+    lines.append(power_format.start_line(WALL_MS, 0))
+    lines += [power_format.reading_line(WALL_MS + 1000 * at, spec(), Sample(ns(at), 300.0), at) for at in range(121)]
+    lines.append(power_format.stop_line(WALL_MS + 120_000, ns(120)))
+    path.write_text("".join(lines))
+
+    assert mlperf_joules(path, 120_000) == pytest.approx(36_000.0)
+    assert power_log.read(path).defects == ()
+
+
+def test_formula_is_the_one_of_mlperfs_program(tmp_path: Path, mlperf_joules: Callable[[Path, int], float]) -> None:
+    """A trace that starts before the run and stops after it, with a stop of its own: the same joules."""
+    readings = [(WALL_MS + 2006 * index, 200 + 37 * (index % 11)) for index in range(1, 90)]
+    path = mlperf_log(tmp_path / "node_0.txt", readings, WALL_MS, readings[-1][0])
+    start_ns = (WALL_MS + 20_000) * 1_000_000
+
+    own = published_node_joules(power_log.read(path), start_ns, start_ns + ns(90))
+
+    assert own == pytest.approx(mlperf_joules(path, 90_000), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_published_submission_with_power_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By folder and code, how many runs have the finding; by folder, the defects of the files."""
+    unpack(shared("mlperf_results/training_v4.0_power.tar.xz"), tmp_path)
+
+    check.run([tmp_path], "v1", "json", TODAY)
+
+    runs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for result in json.loads(capsys.readouterr().out)["results"]:
+        place = "/".join(Path(result["path"]).parts[-2:])
+        found = [finding for finding in result["findings"] if finding["code"].startswith("PWR")]
+        for finding in found:
+            runs[place][finding["code"]].add(Path(finding["path"]).relative_to(result["path"]).parts[1])
+        kinds[place].update(finding["evidence"]["kind"] for finding in found if finding["code"] == "PWR014")
+    slow = {"PWR005", "PWR014", "PWR015", "PWR021"}  # gaps, marks, 2 s between readings, no accuracy and no clock
+    assert {place: {code: len(names) for code, names in found.items()} for place, found in runs.items()} == {
+        "1xSMC-H100-SXM-80GB/bert": dict.fromkeys(slow, 10),
+        "1xSMC-H100-SXM-80GB/dlrm_dcnv2": dict.fromkeys(slow, 10),
+        "1xSMC-H100-SXM-80GB/resnet": dict.fromkeys(slow | {"PWR019"}, 5),  # there is a picture among its power logs
+        # Two nodes with one log, a quarter of the energy a constant for the switches, times that go back.
+        "8xSMC-H100-SXM-80GB/resnet": {**dict.fromkeys(slow | {"PWR009", "PWR011"}, 5), "PWR013": 2},
+    }
+    marks = {"metadata_empty", "null_as_text", "stop_equals_start"}
+    assert kinds == {
+        "1xSMC-H100-SXM-80GB/bert": marks,
+        "1xSMC-H100-SXM-80GB/dlrm_dcnv2": marks,
+        "1xSMC-H100-SXM-80GB/resnet": {"metadata_empty", "numbered_from_one"},
+        "8xSMC-H100-SXM-80GB/resnet": marks | {"stamp_far"},
+    }

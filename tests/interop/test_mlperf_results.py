@@ -39,16 +39,8 @@ def opinions(box: RoundBox, scratch: Path) -> tuple[Any, Any]:
     return ours, theirs
 
 
-def as_it_is(box: RoundBox) -> None:
-    pass
-
-
 def seed_twice(box: RoundBox) -> None:
     find(box.logs[3], "seed").value = find(box.logs[0], "seed").value
-
-
-def one_miss(box: RoundBox) -> None:
-    mlr.miss(box, 0)
 
 
 def two_misses(box: RoundBox) -> None:
@@ -64,32 +56,26 @@ def normalised(box: RoundBox) -> None:
         log[:] = [entry for entry in log if entry.metadata.get("epoch_num") != 5]
 
 
-def field_missing(box: RoundBox) -> None:
-    del box.description["cooling"]
-
-
-def status_of_old(box: RoundBox) -> None:
-    box.description["status"] = "onprem"
-
-
 @pytest.mark.parametrize(
     ("damage", "options", "package"),
     [
-        (as_it_is, {}, "accept"),
-        (as_it_is, {"num_runs": 4}, "refuse"),
-        (as_it_is, {"num_runs": 6}, "refuse"),
-        (one_miss, {}, "accept"),
+        (lambda box: None, {}, "accept"),
+        (lambda box: None, {"num_runs": 4}, "refuse"),
+        (lambda box: None, {"num_runs": 6}, "refuse"),
+        (lambda box: mlr.miss(box, 0), {}, "accept"),
         (two_misses, {}, "refuse"),
         (mlr.hasten, {}, "refuse"),
         (normalised, {}, "accept"),
         (lambda box: mlr.with_batch_size(box, 1_000_000), {}, "refuse"),
         (seed_twice, {}, "refuse"),
         (seed_twice, {"division": "open"}, "accept"),
-        (field_missing, {}, "refuse"),
-        (status_of_old, {}, "refuse"),
+        (lambda box: box.description.pop("cooling"), {}, "refuse"),
+        (lambda box: box.description.update(status="onprem"), {}, "refuse"),
     ],
 )
-def test_both_agree(damage: Callable[[RoundBox], None], options: dict[str, Any], package: str, tmp_path: Path) -> None:
+def test_both_agree(
+    damage: Callable[[RoundBox], object], options: dict[str, Any], package: str, tmp_path: Path
+) -> None:
     """Verdict of the package, convergence, factor and score to twelve digits."""
     box = RoundBox(tmp_path / "tree", **options)
     damage(box)
@@ -119,24 +105,52 @@ def test_tta_refuses_what_theirs_accepts(damage: Callable[[RoundBox], None], cod
     assert code in ours.reasons
 
 
-def test_a_description_without_division_ends_their_program(tmp_path: Path) -> None:
-    """KeyError there, a finding here."""
-    box = RoundBox(tmp_path / "tree")
+def without_division(box: RoundBox) -> None:
     del box.description["division"]
-    ours, theirs = opinions(box, tmp_path / "scratch")
-
-    assert (ours.package, theirs.package) == ("refuse", "crash")
-    assert any("KeyError: 'division'" in reason for reason in theirs.reasons)
 
 
-def test_no_description_ends_their_program(tmp_path: Path) -> None:
-    """FileNotFoundError there, a finding here."""
-    box = RoundBox(tmp_path / "tree")
+def without_description(box: RoundBox) -> None:
     box.write()
     box.system_path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"), [(without_division, "KeyError: 'division'"), (without_description, "FileNotFoundError")]
+)
+def test_a_missing_description_or_division_ends_their_program(
+    damage: Callable[[RoundBox], None], error: str, tmp_path: Path
+) -> None:
+    """An exception there, a finding here."""
+    box = RoundBox(tmp_path / "tree")
+    damage(box)
     ours, theirs = opinions(box, tmp_path / "scratch")
 
     assert (ours.package, theirs.package) == ("refuse", "crash")
+    assert any(error in reason for reason in theirs.reasons)
+
+
+@pytest.mark.parametrize(
+    ("size", "convergence_theirs", "convergence_ours"),
+    [
+        (256, "accept", "accept"),
+        (256.0, "accept", "accept"),
+        (256.5, "accept", "refuse"),
+        (True, "accept", "refuse"),
+        ("256", "crash", "refuse"),
+        (None, "crash", "refuse"),
+    ],
+)
+def test_a_batch_size_is_a_whole_number(
+    size: Any, convergence_theirs: str, convergence_ours: str, tmp_path: Path
+) -> None:
+    """In whatever form all logs have it; a text crashes their program, and half a sample is interpolated there."""
+    box = RoundBox(tmp_path / "tree")
+    for log in box.logs:
+        find(log, "global_batch_size").value = size
+    ours, theirs = opinions(box, tmp_path / "scratch")
+
+    assert (theirs.convergence, ours.convergence) == (convergence_theirs, convergence_ours)
+    assert ours.raw_minutes == pytest.approx(theirs.raw_minutes)
 
 
 def test_a_benchmark_that_is_gone_ends_their_program() -> None:

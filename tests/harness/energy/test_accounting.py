@@ -431,7 +431,13 @@ MEASURED_SWITCH = node(0, {spec(id="sw", component="switch", device="sw0"): powe
     [
         pytest.param([node(1)], {"hosts": ["host0", "host1"]}, None, ("node_missing",), id="a host without a log"),
         pytest.param([node(1)], {"num_nodes": 2}, None, ("node_missing",), id="fewer logs than nodes"),
-        pytest.param([node(0), SILENT], {}, None, ("coverage", "few_samples", "gap", "node_missing"), id="a node without readings"),
+        pytest.param(
+            [node(0), SILENT],
+            {},
+            None,
+            ("coverage", "few_samples", "gap", "node_missing"),
+            id="a node without readings",
+        ),
         pytest.param([node(0), LOST], {}, 600, ("coverage", "gap"), id="an agent that was lost at 60 s of 120"),
         pytest.param([node(0), node(1)], {"hosts": ["host0"]}, 600.001, ("node_extra",), id="a log of another host"),
         pytest.param([node(0), node(1)], {"num_nodes": 1}, 600.001, ("node_extra",), id="more logs than nodes"),

@@ -85,6 +85,14 @@ class Line:
         self.node.begin(folder / name, MonotonicClock(), "ab" * 16, None)
         return folder / name
 
+    def record(self, folder: Path) -> Path:
+        """Open a wall meter and begin; return the log when it has a reading of 300 W."""
+        self.open(WALL)
+        path = self.begin(folder)
+        self.agent.read((WALL, 1_000_000_000, 300.0))
+        assert until(lambda: self.node.watts() == 300.0, 30)
+        return path
+
     def stop(self) -> None:
         self.node.ask_stop()
         self.node.stopped()
@@ -182,8 +190,7 @@ def test_agent_that_does_not_answer_leaves_a_log_without_a_stop(
 ) -> None:
     """It hangs: the end of the run waits for a limited time, and reports it."""
     monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
-    line.open(WALL)
-    path = line.begin(tmp_path)
+    path = line.record(tmp_path)
     del line.agent.answers["stop"]
     line.stop()
 
@@ -195,10 +202,7 @@ def test_agent_that_does_not_answer_leaves_a_log_without_a_stop(
 
 def test_agent_that_is_gone_leaves_a_log_without_a_stop(line: Line, tmp_path: Path) -> None:
     """At once, and it has no watts."""
-    line.open(WALL)
-    path = line.begin(tmp_path)
-    line.agent.read((WALL, 1_000_000_000, 300.0))
-    assert until(lambda: line.node.watts() == 300.0, 30)
+    path = line.record(tmp_path)
     line.agent.go()
     assert until(lambda: line.node.is_lost, 30)
     assert (line.node.watts(), line.node.is_reading) == (None, True)
@@ -210,8 +214,7 @@ def test_agent_that_is_gone_leaves_a_log_without_a_stop(line: Line, tmp_path: Pa
 
 def test_answer_to_an_earlier_request_is_ignored(line: Line, tmp_path: Path) -> None:
     """The stop of the previous run, or the time of another round trip, would shift the readings."""
-    line.open(WALL)
-    path = line.begin(tmp_path)
+    path = line.record(tmp_path)
 
     def late(number: int) -> dict[str, Any]:
         line.agent.say({"stopped": {"id": number - 1, "mono_ns": 7, "cpu_s": 9.0}})
@@ -261,10 +264,7 @@ def test_agent_that_does_not_report_its_clock_has_no_offset(
 )
 def test_invalid_message_ends_the_connection(line: Line, tmp_path: Path, said: bytes) -> None:
     """The log stops there with whole lines, and nothing crashes."""
-    line.open(WALL)
-    path = line.begin(tmp_path)
-    line.agent.read((WALL, 1_000_000_000, 300.0))
-    assert until(lambda: line.node.is_reading, 30)
+    path = line.record(tmp_path)
 
     line.agent.connection.sendall(said)
 

@@ -24,11 +24,14 @@ IPMITOOL = b"""
 """
 
 
-def answering(output: bytes) -> Callable[[Sequence[str], float], bytes]:
+Run = Callable[[Sequence[str], float], bytes]
+
+
+def answering(output: bytes) -> Run:
     return lambda command, timeout_s: output
 
 
-def raising(error: Exception) -> Callable[[Sequence[str], float], bytes]:
+def raising(error: Exception) -> Run:
     def run(command: Sequence[str], timeout_s: float) -> bytes:
         raise error
 
@@ -58,26 +61,34 @@ def test_remote_controller_never_shows_a_password() -> None:
     assert seen == [["ipmitool", "-I", "lanplus", "-H", "bmc7", "-U", "reader", "-E", "dcmi", "power", "reading"]]
 
 
+def ipmi(run: Run) -> IpmiMeter:
+    return IpmiMeter(run=run)
+
+
+def snmp(run: Run) -> SnmpMeter:
+    return SnmpMeter("pdu", "1.2", run=run)
+
+
 @pytest.mark.parametrize(
-    ("run", "reason"),
+    ("meter", "reason"),
     [
-        (raising(FileNotFoundError(2, "No such file")), "ipmitool is not installed"),
-        (raising(PermissionError(13, "Permission denied")), "cannot be started: Permission denied"),
-        (raising(subprocess.TimeoutExpired("ipmitool", 5)), "did not answer within 5 s"),
+        (ipmi(raising(FileNotFoundError(2, "No such file"))), "ipmitool is not installed"),
+        (ipmi(raising(PermissionError(13, "Permission denied"))), "cannot be started: Permission denied"),
+        (ipmi(raising(subprocess.TimeoutExpired("ipmitool", 5))), "did not answer within 5 s"),
         (
-            raising(subprocess.CalledProcessError(1, "ipmitool", b"", b"Could not open device\n")),
+            ipmi(raising(subprocess.CalledProcessError(1, "x", b"", b"Could not open device\n"))),
             "Could not open device",
         ),
-        (raising(subprocess.CalledProcessError(1, "ipmitool")), "exit status 1"),
-        (answering(b"DCMI request failed"), "no power reading"),
+        (ipmi(raising(subprocess.CalledProcessError(1, "x"))), "exit status 1"),
+        (ipmi(answering(b"DCMI request failed")), "no power reading"),
+        (snmp(raising(FileNotFoundError(2, "x"))), "snmpget"),
+        (snmp(raising(subprocess.TimeoutExpired("snmpget", 5))), "snmpget"),
     ],
 )
-def test_controller_that_cannot_be_read_is_a_reason(run: Callable[[Sequence[str], float], bytes], reason: str) -> None:
+def test_controller_or_unit_that_cannot_be_read_is_a_reason(meter: IpmiMeter | SnmpMeter, reason: str) -> None:
     """One line, and no number."""
-    meter = IpmiMeter(run=run)
-
     assert reason in str(meter.probe())
-    assert meter.read() == {"ipmi:local": None}
+    assert list(meter.read().values()) == [None]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +109,6 @@ def test_calibrated_meter_is_class_a() -> None:
     classes = [SnmpMeter("m", "1.2", is_calibrated=flag).specs()[0].meter_class for flag in (True, False)]
 
     assert classes == ["A", "B"]
-
-
-@pytest.mark.parametrize("error", [FileNotFoundError(2, "x"), subprocess.TimeoutExpired("snmpget", 5)])
-def test_unit_that_cannot_be_read_is_a_reason(error: Exception) -> None:
-    """Not installed, or silent."""
-    meter = SnmpMeter("pdu", "1.2", run=raising(error))
-
-    assert "snmpget" in str(meter.probe())
-    assert list(meter.read().values()) == [None]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from harness.base.clock import Clock, MonotonicClock
 from harness.energy.run_energy import EnergySource
 from harness.errors import Interrupted, OutputError, TtaError
-from harness.metering.session import NotMetered, RunRecording, has_idle, idle_folder, record_idle, run_folder
+from harness.metering.session import RunRecording, has_idle, idle_folder, record_idle, run_folder
 from tests import fabricate
 
 
@@ -119,14 +119,6 @@ def test_logs_that_cannot_be_read_back_are_reported(tmp_path: Path) -> None:
     (sentence,) = messages
     assert sentence.startswith(f"power: {tmp_path}/power: cannot be read: No such file")
     assert sentence.endswith("the energy of this run is void, its time is not affected")
-
-
-def test_run_without_a_meter_is_silent() -> None:
-    """No watts, no nodes, no message."""
-    power = NotMetered()
-    power.begin(MonotonicClock(), "ab" * 16)
-
-    assert (power.watts(), power.end(), power.source, power.num_nodes) == (None, (), "none", 0)
 
 
 def test_idle_baseline_is_the_mean_power_of_all_nodes(tmp_path: Path) -> None:
