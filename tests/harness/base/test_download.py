@@ -127,21 +127,16 @@ def test_interrupted_download_is_resumed(served: Served, fetch: Callable[..., Pa
     assert part_of(tmp_path) is None
 
 
-def test_server_that_cannot_resume_starts_again(served: Served, fetch: Callable[..., Path], tmp_path: Path) -> None:
-    """Its whole answer is not appended to the part."""
-    (tmp_path / "archive.bin.part").write_bytes(CONTENT[:5000])
-    served.can_resume = False
+@pytest.mark.parametrize(("have", "can_resume"), [(5000, True), (5000, False), (len(CONTENT), True)])
+def test_part_is_completed(
+    served: Served, fetch: Callable[..., Path], tmp_path: Path, have: int, can_resume: bool
+) -> None:
+    """By what is missing, by the whole file if the server cannot resume, or by nothing if the server answers 416."""
+    (tmp_path / "archive.bin.part").write_bytes(CONTENT[:have])
+    served.can_resume = can_resume
 
     assert fetch().read_bytes() == CONTENT
-    assert served.ranges == ["bytes=5000-"]
-
-
-def test_complete_part_is_taken(served: Served, fetch: Callable[..., Path], tmp_path: Path) -> None:
-    """Killed between the last byte and the digest: the server answers 416, and all is there."""
-    (tmp_path / "archive.bin.part").write_bytes(CONTENT)
-
-    assert fetch().read_bytes() == CONTENT
-    assert served.ranges == [f"bytes={len(CONTENT)}-"]
+    assert served.ranges == [f"bytes={have}-"]
 
 
 @pytest.mark.parametrize("have", [0, 100, len(CONTENT)])

@@ -76,15 +76,15 @@ def read_by_line(data: bytes) -> dict[str, Any]:
     """The log as `parse_line` alone reads it, if no line exceeds a limit."""
     events, malformed, cut_off = [], [], []
     *lines, last = data.split(b"\n")
-    for lineno, line in enumerate(lines, 1):
+    text = last[last.index(MARK) :] if MARK in last else b""
+    is_whole = b"\r" + MARK in text or is_foreign_event(text)
+    for lineno, line in enumerate([*lines, last] if is_whole else lines, 1):
         if MARK in line:
             try:
                 events.append(parse_line(line[line.index(MARK) :].rstrip(b"\r"), lineno))
             except ValueError as error:
                 malformed.append((lineno, str(error)))
-    if MARK in last and is_foreign_event(last[last.index(MARK) :]):
-        events.append(parse_line(last[last.index(MARK) :], len(lines) + 1))
-    elif MARK in last or (last and MARK.startswith(last)):
+    if not is_whole and (text or (last and MARK.startswith(last))):
         cut_off.append((len(lines) + 1, "the last line is cut off"))
     by_key: dict[str, list[Any]] = {}
     for event in events:
@@ -177,7 +177,7 @@ STRANGE = [
     *(GOOD.replace(b'"a"', text) for text in (b'"\xff"', b'"\xc3\xa9"')),
     *(GOOD[:end] for end in (9, 10, 20, 60, len(GOOD) - 2, len(GOOD) - 1)),
     *(MARK + rest for rest in (b"", b"[]", b"null", b"x", b"{}", b"\xff", b"{", b'"a"', b"1")),
-    *(first + b" " + second for first in FIRST for second in SECOND),
+    *(first + gap + second for first in FIRST for gap in (b" ", b"\r") for second in SECOND),
     *(b"rank 0: " + GOOD, b"\xff" + GOOD, MARK.strip() + GOOD, GOOD[1:], GOOD.replace(b" ", b"", 1)),
     *(b"", b"loss 0.5", b":::MLLO", b":" * 9, b"\xff\xfe"),
 ]  # fmt: skip
@@ -203,14 +203,17 @@ def strictly(line: bytes) -> tuple[Any, ...] | None:
 
 
 def assert_is_read_by_the_rules(line: bytes) -> None:
-    """Of two events on a line, the last one counts if the first is invalid and the last is another program's."""
+    """Of two events on a line, the last one counts if the first is invalid and the last is another program's.
+
+    None counts if a carriage return separates them.
+    """
     text = line[line.find(MARK) :] if MARK in line else MARK
     try:
         found = record(parse_line(text, 1))
     except ValueError:
         found = None
     wanted, last = strictly(text), text.rfind(MARK)
-    if wanted is None and last > 0 and (second := strictly(text[last:])) and second[0] is None:
+    if wanted is None and last > 0 and b"\r" not in text and (second := strictly(text[last:])) and second[0] is None:
         wanted = second
 
     assert found == wanted, line

@@ -256,7 +256,7 @@ def test_message_names_the_field_that_is_wrong(change: dict[str, Any], why: str)
         b"NaN",
         b"-Infinity",
         b"1e999",
-        b"1" * 21,
+        b"1" + b"0" * 20,
         b"-" + b"1" * 5000,
         b'{"a": 1, "a": 2}',
         b'{"a": {"b": 1, "b": 1}}',
@@ -282,21 +282,11 @@ def test_value_that_json_leaves_open_is_malformed(tmp_path: Path, value: bytes) 
 
 
 @pytest.mark.parametrize(
-    "value", ["18446744073709551615", "-1", "1e308", "[" * 49 + "]" * 49, '"\\ud800"', '"\\u0000"']
+    "value", ["18446744073709551615", "9" * 20, "-" + "9" * 20, "1e308", "[" * 49 + "]" * 49, '"\\ud800"', '"\\u0000"']
 )
 def test_value_at_the_edge_is_kept(tmp_path: Path, value: str) -> None:
-    """The seeds of real logs have 64 bits."""
+    """The seeds of real logs have 64 bits; twenty digits are read, whatever they are."""
     assert read_bytes(tmp_path, raw(value)).value("a") == json.loads(value)
-
-
-@pytest.mark.parametrize("time_ms", [1, 1.5])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_whole_number_has_at_most_twenty_digits(time_ms: float, sign: int) -> None:
-    """Wherever it is, and whatever other numbers the line has."""
-    assert parse_line(line_with(value=sign * (10**20 - 1), time_ms=time_ms), 1).value == sign * (10**20 - 1)
-    for number in (10**20, 10**21):
-        with pytest.raises(ValueError, match="digits"):
-            parse_line(line_with(value=sign * number, time_ms=time_ms), 1)
 
 
 @pytest.mark.parametrize("name", ["time_ms", "elapsed_ns", "seq"])

@@ -20,6 +20,7 @@ def test_every_line_comes_once_however_the_log_grows(tmp_path: Path, step: int) 
     text = TEXT.replace("\n", "\nepoch 1: loss falls\n", 3)[:4000]
     path = tmp_path / "log"
     tail, found = Tail(path), []
+    assert list(tail.events()) == []  # the log does not exist yet
     for end in range(0, len(text), step):
         path.write_text(text[:end])
         found += list(tail.events())
@@ -29,15 +30,6 @@ def test_every_line_comes_once_however_the_log_grows(tmp_path: Path, step: int) 
 
     lines = text.split("\n")[:-1]
     assert [event.lineno for event in found] == [n for n, line in enumerate(lines, 1) if line.startswith(":::MLLOG")]
-
-
-def test_log_that_is_not_there_yet_has_no_events(tmp_path: Path) -> None:
-    """It is read once it exists."""
-    tail = Tail(tmp_path / "log")
-    assert list(tail.events()) == []
-    (tmp_path / "log").write_text(TEXT)
-
-    assert len(list(tail.events())) == len(events())
 
 
 def test_link_to_a_log_is_not_followed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The writer of run logs when the disk does not play along, and the clock it writes by."""
+"""The writer of run logs on a faulty disk, and the clock it writes by."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from harness.log.writer import LogWriter
 from tests.scripted import FakeClock
 
 
-def test_log_that_is_there_is_never_written_over(tmp_path: Path) -> None:
-    """Not a byte of it is touched."""
-    path = tmp_path / "result_0.txt"
-    path.write_text("another run")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("result_0.txt", "exists already; a run never overwrites another"),
+        ("gone/result_0.txt", "cannot be created: No such file or directory"),
+    ],
+)
+def test_log_that_cannot_be_created_is_one_sentence(tmp_path: Path, name: str, why: str) -> None:
+    """Before anything is trained; an existing file stays as it is."""
+    (tmp_path / "result_0.txt").write_text("another run")
 
-    with pytest.raises(OutputError, match=r"result_0\.txt: exists already; a run never overwrites another"):
-        LogWriter(path, FakeClock())
+    with pytest.raises(OutputError, match=f"{name}: {why}"):
+        LogWriter(tmp_path / name, FakeClock())
 
-    assert path.read_text() == "another run"
-
-
-def test_log_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
-    """Before anything is trained: the folder is gone."""
-    with pytest.raises(OutputError, match=r"gone/result_0\.txt: cannot be created: No such file or directory"):
-        LogWriter(tmp_path / "gone" / "result_0.txt", FakeClock())
+    assert (tmp_path / "result_0.txt").read_text() == "another run"
 
 
 def test_line_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """write(2) may take less than it was given; the reader and the chain see whole lines."""
+    """write(2) may write less than it was given; the reader and the chain see whole lines."""
     write = os.write
     writer = LogWriter(tmp_path / "log", FakeClock())
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
@@ -49,7 +49,7 @@ def test_line_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkeypat
 
 
 def test_disk_that_fills_up_in_mid_line_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a line was taken: it is cut off again, so that what there is of the run can be read."""
+    """Part of a line was written: it is removed again, so that the log up to there can be read."""
     write = os.write
     writer = LogWriter(tmp_path / "log", FakeClock())
     writer.event("seed", 1)
@@ -72,8 +72,10 @@ def test_disk_that_fills_up_in_mid_line_leaves_whole_lines(tmp_path: Path, monke
     assert (log.defects, [event.value for event in log.events]) == ((), [1])
 
 
-def test_log_that_does_not_reach_the_disk_is_said_and_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """fsync fails where a disk does: a run is not called finished by it, and a second close does nothing."""
+def test_log_that_does_not_reach_the_disk_is_reported_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fsync fails: the run is not reported as finished, and a second close does nothing."""
     writer = LogWriter(tmp_path / "log", FakeClock())
     descriptors: list[int] = []
 
@@ -91,7 +93,7 @@ def test_log_that_does_not_reach_the_disk_is_said_and_let_go(tmp_path: Path, mon
         os.fstat(descriptor)
 
 
-def test_step_of_the_wall_clock_is_told_and_reaches_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_of_the_wall_clock_is_reported_and_changes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is set back by an hour during the run: the drift shows it, and the run's wall time continues."""
     clock = MonotonicClock()
     before_ms = clock.time_ms(clock.elapsed_ns())
@@ -104,7 +106,7 @@ def test_step_of_the_wall_clock_is_told_and_reaches_no_time(monkeypatch: pytest.
 
 
 def test_zero_of_the_clock_is_on_the_systems_own() -> None:
-    """Power logs are laid over the run by it: other processes of the machine read the same clock."""
+    """Other processes of the machine read the same clock, so that power logs can be aligned with the run."""
     clock = MonotonicClock()
 
     before_ns = time.clock_gettime_ns(clock.clock_id())
