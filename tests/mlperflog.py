@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.log.events import TOKEN
+from harness.mlperf.model import Round
+from harness.ruleset import catalog, load
 
 START_MS = 1_755_000_000_000  # 12 August 2025
 NUM_EPOCHS, EPOCH_S, EVAL_S = 5, 240.0, 20.0
@@ -85,6 +88,15 @@ def retinanet(division: str = "closed") -> list[Entry]:
     put(now + 1.0, "run_stop", None, STOP, status="success")
     log.append(Entry(now + 2.0, text="done"))
     return log
+
+
+@cache
+def round_of(version: str = "5.1.0") -> Round:
+    """The round, as it comes with the harness."""
+    name = f"mlperf_training/{version}"
+    found = load.load_ruleset(catalog.ruleset_folder(name), name).round
+    assert found is not None
+    return found
 
 
 def find(log: list[Entry], key: str, nth: int = 0) -> Entry:

@@ -1,4 +1,4 @@
-"""What a round finds wrong with a log is what a reader finds who goes through it line by line, whatever it looks at."""
+"""The faults of a log under a round are those that a reader finds line by line, in whatever order they are read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.formula import Line
 from harness.mlperf.model import KeyRule, Round
-from tests.mlperflog import Entry, drop, find, put_after, retinanet, write
-from tests.rules.mlperfbox import ruleset
+from tests.mlperflog import Entry, drop, find, put_after, retinanet, round_of, write
 
 Fault = tuple[str, int | None, str]  # kind, line, and the key with what is said of it and of how many lines
 
@@ -35,17 +34,11 @@ def diffusion() -> list[Entry]:
     return log
 
 
-def _round(version: str) -> Round:
-    found = ruleset(f"mlperf_training/{version}").round
-    assert found is not None
-    return found
-
-
-ROUNDS = {version: _round(version) for version in ("1.0.0", "4.0.0", "5.1.0")}
+ROUNDS = {version: round_of(version) for version in ("1.0.0", "4.0.0", "5.1.0")}
 
 
 def asked_of(rule: KeyRule, earlier: dict[str, Any], event: Event, is_first: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with one line: the kind, and what is said of it."""
+    """The faults of one line: the kind, and the message."""
     for key in rule.after:
         if key not in earlier:
             yield "order", f"there is no {key} before it"
@@ -86,7 +79,7 @@ def by_line(log: RunLog, round_: Round) -> tuple[Counter[Fault], Event | None]:
     return found, next(iter(reached.values()), None)
 
 
-def told(log: RunLog, round_: Round) -> Counter[Fault]:
+def reported(log: RunLog, round_: Round) -> Counter[Fault]:
     found: Counter[Fault] = Counter()
     kinds: tuple[compliance.Kind, ...] = ("order", "value")
     for kind in kinds:
@@ -136,19 +129,19 @@ def changed(log: list[Entry], changes: list[tuple[str, int, int, Any, str, str]]
 
 @settings(max_examples=250, deadline=None)
 @given(st.booleans(), st.lists(_CHANGES, max_size=8), st.sampled_from(sorted(ROUNDS)))
-def test_what_is_found_is_what_is_found_line_by_line(
+def test_the_faults_are_those_found_line_by_line(
     tmp_path_factory: pytest.TempPathFactory,
     is_diffusion: bool,
     changes: list[tuple[str, int, int, Any, str, str]],
     version: str,
 ) -> None:
-    """Lines gone, doubled, moved, with another value, field or key: the same faults at the same lines, as often."""
+    """Lines removed, doubled, moved, with another value, field or key: the same faults at the same lines, as often."""
     path = tmp_path_factory.getbasetemp() / "result_0.txt"
     log = run_log.read(write(path, changed(diffusion() if is_diffusion else retinanet(), changes)))
 
     faults, reached = by_line(log, ROUNDS[version])
 
-    assert told(log, ROUNDS[version]) == faults
+    assert reported(log, ROUNDS[version]) == faults
     found = compliance.first_reached(log, ROUNDS[version])
     assert (None if found is None else found.lineno) == (None if reached is None else reached.lineno)
     assert bool(compliance.reached(log, ROUNDS[version])) == (reached is not None)

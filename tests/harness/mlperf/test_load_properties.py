@@ -51,7 +51,7 @@ def test_every_file_of_a_round_says_what_yaml_says(round_: str) -> None:
 def test_what_is_written_as_yaml_is_read_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any], flow: bool | None
 ) -> None:
-    """Whatever lies in it, in blocks and in brackets; each of two equal values written out."""
+    """Whatever is in it, in blocks and in brackets; each of two equal values is written out."""
     dumper: Any = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda self, data: True})
     path = tmp_path_factory.getbasetemp() / "round.yaml"
     path.write_text(yaml.dump(document, Dumper=dumper, default_flow_style=flow, sort_keys=False), encoding="utf-8")
@@ -84,7 +84,7 @@ def test_what_is_written_as_yaml_is_read_as_it_was(
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused(tmp_path: Path, text: str) -> None:
-    """An alias, a key twice, a key that is no text, a program's tag, a second document: one sentence with the file."""
+    """An alias, a key twice, a key that is not text, a tag, a second document: one sentence with the file."""
     (tmp_path / "round.yaml").write_text(text)
 
     with pytest.raises(RulesError, match=r"round\.yaml: ") as raised:

@@ -1,4 +1,4 @@
-"""The organiser's list of keys: what ssh-keygen could not read in it is said when the rules are loaded."""
+"""The organiser's list of keys: a line that ssh-keygen could not read is reported when the rules are loaded."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def ssh_keygen_refuses(place: Path, line: str) -> bool:
 
 @pytest.mark.parametrize("line", SOUND)
 def test_a_sound_line_is_read_as_ssh_keygen_reads_it(tmp_path: Path, line: str) -> None:
-    """With every option that there is; the bytes are kept as they are."""
+    """With every option; the bytes are kept as they are."""
     (tmp_path / "list").write_text(f"{line}\n", newline="")
 
     assert read_signers(tmp_path / "list") == f"{line}\n".encode()
@@ -108,7 +108,7 @@ def test_a_sound_line_is_read_as_ssh_keygen_reads_it(tmp_path: Path, line: str) 
 
 @pytest.mark.parametrize(("line", "why"), [*BROKEN, *OVERLOOKED])
 def test_a_broken_line_is_one_sentence_with_file_and_line(tmp_path: Path, line: str, why: str) -> None:
-    """Where ssh-keygen would say of the key that it is not listed; the lines before it are sound."""
+    """ssh-keygen would say that the key is not listed; the lines before it are valid."""
     (tmp_path / "list").write_text(f"# keys\n\nglobex {KEY}\n{line}\n")
 
     with pytest.raises(RulesError) as caught:
@@ -120,7 +120,7 @@ def test_a_broken_line_is_one_sentence_with_file_and_line(tmp_path: Path, line: 
 
 @pytest.mark.parametrize("line", [line for line, _ in BROKEN if line.startswith(("acme ", '"acme '))])
 def test_ssh_keygen_refuses_what_is_refused(tmp_path: Path, line: str) -> None:
-    """No line is called broken that it would read. Of one that does not begin with a name it says nothing at all."""
+    """No line is called broken that it would read. It reports nothing about one that does not begin with a name."""
     (tmp_path / "list").write_text(f"{line}\n")
 
     assert ssh_keygen_refuses(tmp_path, line)
@@ -135,7 +135,7 @@ def test_every_kind_of_key_is_read(tmp_path: Path, kind: str) -> None:
     assert read_signers(tmp_path / "list") is not None
 
 
-def test_a_kind_of_key_that_is_not_known_here_is_read_where_it_is_whole(tmp_path: Path) -> None:
+def test_an_unknown_kind_of_key_is_read_if_it_is_complete(tmp_path: Path) -> None:
     """A later ssh-keygen may know it."""
     (tmp_path / "list").write_text(f"acme {signing.public('ssh-later')}\n")
 
@@ -143,7 +143,7 @@ def test_a_kind_of_key_that_is_not_known_here_is_read_where_it_is_whole(tmp_path
 
 
 def test_a_certificate_is_a_key(tmp_path: Path) -> None:
-    """It has numbers among its fields, which are not taken for lengths."""
+    """The numbers among its fields are not taken for lengths."""
     for name in ("ca", "key"):
         signing.ssh_keygen("-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name))
     signing.ssh_keygen("-q", "-s", str(tmp_path / "ca"), "-I", "acme", "-n", "acme", str(tmp_path / "key.pub"))
@@ -152,8 +152,8 @@ def test_a_certificate_is_a_key(tmp_path: Path) -> None:
     assert read_signers(tmp_path / "list") is not None
 
 
-def test_a_list_that_is_not_there_is_none_and_one_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    """An empty one is a list of nobody."""
+def test_an_absent_list_is_none_and_one_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    """An empty file is an empty list."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty").touch()
 
@@ -163,10 +163,10 @@ def test_a_list_that_is_not_there_is_none_and_one_that_is_no_file_is_refused(tmp
         read_signers(tmp_path / "folder")
 
 
-def test_a_broken_list_is_an_error_of_the_rules_not_of_the_submitter(
+def test_a_broken_list_is_a_fault_of_the_rules_not_of_the_submitter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`tta check` ends with 2 and the sentence; nobody reads that their key is not listed."""
+    """`tta check` ends with 2 and the sentence; no submitter reads that a key is not listed."""
     law = write_ruleset(tmp_path / "law")
     (law / "allowed_signers").write_text("garbage\n")
     signing.sign(fabricate.write_submission(tmp_path / "tree", 5))
