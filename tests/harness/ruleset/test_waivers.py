@@ -220,6 +220,26 @@ def test_a_path_that_could_match_another_submitter_is_refused(path: str, why: st
 
 
 @pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"code": "RUN01"}, "unknown check in force 'RUN01'; did you mean 'RUN001'?"),
+        ({"path": ""}, "path is empty"),
+        ({"who": " "}, "who is empty"),
+        ({"why": ""}, "why is empty"),
+        ({"until": "never"}, "it must be YYYY-MM-DD"),
+        ({"until": "20261231"}, "it must be YYYY-MM-DD"),
+        ({"until": "2026-02-30"}, "it must be YYYY-MM-DD"),
+    ],
+)
+def test_a_malformed_waiver_is_refused(change: dict[str, str], why: str) -> None:
+    """A check that is not in force, an empty field, or a last day that is not a date."""
+    with pytest.raises(RulesError) as caught:
+        read_waivers([{**content("acme"), **change}], ["RUN001"], "law: waivers")
+
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "path", ["acme", "*", "acme/*", "*/results", "acme/systems/box1.json", "Big Co. (EU)/results/x*"]
 )
 def test_an_unambiguous_path_is_read(path: str) -> None:
