@@ -24,7 +24,7 @@ from tests.rules.fixtures import cst, hyp, log, pkg, pwr, qua, run, sys, tim
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
 FAMILIES = (cst, hyp, log, pkg, pwr, qua, run, sys, tim)
-CASES = {case.damage: case for family in FAMILIES for case in family.CASES}
+CASES = {case.label: case for family in FAMILIES for case in family.CASES}
 Damage = Callable[[Box], None]
 
 
@@ -63,9 +63,10 @@ def unseen(name: str, why: str, **box: Any) -> Callable[[Damage], Damage]:
     return forged("unseen", name, why=why, **box)
 
 
-def known(name: str, damage: Damage, manner: str = "careful") -> None:
+def known(name: str, label: str, manner: str = "careful") -> None:
     """An attack that is a case of a check."""
-    FORGERIES.append(Forgery(name, manner, damage, CASES[damage].expected, CASES[damage].box))
+    case = CASES[label]
+    FORGERIES.append(Forgery(name, manner, case.damage, case.expected, case.box))
 
 
 def edited(box: Box, key: str, old: str, new: str, nth: int = 0, index: int = 0) -> None:
@@ -180,7 +181,7 @@ def _(box: Box) -> None:
     box.put_lines([*lines[:43], TOKEN + json.dumps(line), *lines[43:]])
 
 
-known("a second run_start", log.a_second_run_start_makes_the_run_shorter)
+known("a second run_start", "LOG012-a_second_run_start_makes_the_run_shorter")
 
 
 @naive("wall time is shifted by a day", Found("LOG006", 2), CHANGED)
@@ -291,7 +292,7 @@ def _(box: Box) -> None:
     agree(box.runs[0], box.place)
 
 
-known("a quality is deleted", qua.a_quality_was_taken_out)
+known("a quality is deleted", "QUA011-a_quality_was_taken_out")
 
 
 @careful("a run goes on to a better quality", Found("QUA004", ("block_start", 3)))
@@ -365,7 +366,7 @@ def _(box: Box) -> None:
         hyperparameters(steps, global_batch_size=1000)
 
 
-known("a closed hyperparameter is changed", hyp.a_fixed_value_is_another)
+known("a closed hyperparameter is changed", "HYP001-a_fixed_value_is_another")
 
 
 @careful("the worker ran with a larger learning rate", Found("HYP004", "tta_resolved"))
@@ -380,7 +381,7 @@ def _(box: Box) -> None:
     configure(box.runs[3], seed=101)
 
 
-known("the precision is lowered", hyp.a_precision_is_not_permitted)
+known("the precision is lowered", "HYP007-the_precision_is_not_permitted")
 
 
 @careful("a run was made under looser terms", Found("LOG018", "tta_rules"))
@@ -407,7 +408,7 @@ def _(box: Box) -> None:
             find(steps, "eval_accuracy", nth).metadata["num_examples"] = 100
 
 
-known("the data were opened before the clock", tim.a_file_was_opened_early)
+known("the data were opened before the clock", "TIM002-a_file_was_opened_early")
 
 
 # A module of the open division.
@@ -422,7 +423,7 @@ def opened(box: Box) -> None:
     box.claim(division="open")
 
 
-known("a closed result is made with a module", hyp.a_closed_result_was_run_with_a_module)
+known("a closed result is made with a module", "HYP010-a_closed_result_was_run_with_a_module")
 
 
 @careful("a result of the open division is called closed", Found("PKG008", 4, CLAIM))
@@ -437,8 +438,8 @@ def _(box: Box) -> None:
     box.module_path.write_text(MODULE.replace("None", "Honest()"))
 
 
-known("the module is not shown", pkg.the_module_is_gone)
-known("the module is a link to what can change", pkg.the_module_is_a_link)
+known("the module is not shown", "PKG014-the_module_is_gone")
+known("the module is a link to what can change", "PKG014-the_module_is_a_link")
 
 
 @careful("one run is made with a faster module", Found("RUN013", "tta_config", "result_2.txt"))
@@ -535,8 +536,8 @@ def _(box: Box) -> None:
     configure(box.runs[2], division="open")
 
 
-known("the division is relabelled in the claim", pkg.the_claim_is_of_the_other_division)
-known("the division is misspelt to be checked less", hyp.a_misspelt_division_is_held_to_the_closed_rules)
+known("the division is relabelled in the claim", "PKG008-the_claim_is_of_the_other_division")
+known("the division is misspelt to be checked less", "HYP009-a_misspelt_division_is_held_to_the_closed_rules")
 
 
 # Runs and files.
@@ -583,7 +584,7 @@ def _(box: Box) -> None:
     compress(box, 2, 0.99)
 
 
-known("a run is taken from another result", run.a_run_comes_from_another_result)
+known("a run is taken from another result", "RUN006-a_run_comes_from_another_result")
 
 
 @careful("a reference run is submitted", Found("RUN011", "tta_config"))
@@ -640,7 +641,7 @@ def _(box: Box) -> None:
     (box.folder / "rcp-bypass").write_text("")
 
 
-known("the manifest is removed", pkg.there_is_no_manifest, "naive")
+known("the manifest is removed", "PKG001-there_is_no_manifest", "naive")
 
 
 @naive("the manifest points outside", Found("PKG006", 7, MANIFEST))
@@ -695,8 +696,8 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-known("the log of a frugal node is copied for another", pwr.a_log_is_copied_for_a_second_node)
-known("a node is left out of the power logs", pwr.the_log_of_a_node_is_missing)
+known("the log of a frugal node is copied for another", "PWR009-a_log_is_copied_for_a_second_node")
+known("a node is left out of the power logs", "PWR008-the_log_of_a_node_is_missing")
 
 
 @careful("the readings of a node are moved by ten minutes", Found("PWR004", None, "node_0.txt"), options=pwr.NODE)
@@ -705,7 +706,7 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-known("a counter is reset in the middle of a run", pwr.a_counter_was_reset)
+known("a counter is reset in the middle of a run", "PWR012-a_counter_was_reset")
 
 
 @careful("the log claims a better meter class", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
@@ -731,7 +732,7 @@ def _(box: Box) -> None:
     pwr.power_log(box, 1).write_bytes(first)
 
 
-known("the energy of the costly run is left out", pwr.one_run_was_not_metered)
+known("the energy of the costly run is left out", "PWR020-one_run_was_not_metered")
 
 
 def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
@@ -750,38 +751,41 @@ def moved(seconds: float) -> Callable[[list[pwr.Record]], list[pwr.Record]]:
 # Consistent, and odd.
 
 
-known("a batch size is written so that convergence is not compared", log.a_batch_size_that_equals_one_and_is_none)
-known("two nodes are described as one, and the ranks name no host", log.two_nodes_that_name_no_host_are_one)
-known("no process is listed, so that none contradicts the number of nodes", sys.nobody_trained)
-known("an accelerator is called a kind of processor", sys.a_device_that_begins_like_a_processor)
-known("one run is made with a faster library", run.one_run_was_made_with_another_library)
-known("all runs are made with a newer framework than is described", sys.the_framework_was_newer)
-known("the statistics of a block that waited for data are dropped", tim.a_block_has_no_statistics)
-known("the best five of fifty runs are renumbered", run.the_best_five_of_fifty)
-known("the seeds are two spellings of one", run.seeds_that_no_run_takes)
+known("a batch size is written so that convergence is not compared", "LOG021-a_batch_size_that_equals_one_and_is_none")
+known("two nodes are described as one, and the ranks name no host", "LOG021-two_nodes_that_name_no_host_are_one")
+known("no process is listed, so that none contradicts the number of nodes", "SYS006-the_world_is_empty")
 known(
-    "a run is copied with another seed, run_id and speed, and two values changed", run.a_copy_has_two_values_of_its_own
+    "an accelerator is called a kind of processor", "SYS007-on_a_machine_without_accelerators_trained_like_a_processor"
 )
+known("one run is made with a faster library", "RUN015-one_run_was_made_with_another_library")
+known(
+    "all runs are made with a newer framework than is described",
+    "SYS010-the_framework_is_a_part_of_the_described_version",
+)
+known("the statistics of a block that waited for data are dropped", "TIM013-a_block_has_no_statistics")
+known("the best five of fifty runs are renumbered", "RUN014-seeds_are_the_best_five_of_fifty")
+known("the seeds are two spellings of one", "RUN014-seeds_are_two_that_no_run_takes")
+known("a run is copied with another seed, run_id and speed, and two values changed", "RUN012-curves_share_four_of_six")
 known(
     "a run is copied with another seed, run_id and speed, and the last digits of its values changed",
-    run.a_copy_has_other_last_digits,
+    "RUN012-curves_have_other_last_digits",
 )
-known("an easier suite is trained under the benchmark's name", hyp.another_suite_was_trained)
+known("an easier suite is trained under the benchmark's name", "HYP005-another_suite_was_trained")
 known(
     "runs are stretched apart, so that no leader is significantly faster",
-    run.two_runs_take_more_than_four_times_as_long,
+    "RUN016-stretched_more_than_four_times",
 )
-known("the result was submitted before it was run", pkg.it_was_submitted_the_day_before)
-known("a cheaper price book of long ago is named", cst.a_cheaper_book_of_long_ago_is_named)
-known("research is called available", pkg.research_is_available)
-known("the notes reverse the text of a page", pkg.notes_turn_letters_around)
-known("one accelerator of two is metered", pwr.one_of_two_accelerators_was_metered)
+known("the result was submitted before it was run", "PKG016-the_claim_is_of_the_day_before")
+known("a cheaper price book of long ago is named", "CST005-a_book_is_of_long_ago_and_cheaper")
+known("research is called available", "PKG017-stated_research_as_available")
+known("the notes reverse the text of a page", "PKG012-the_claim_is_with_letters_turned_around")
+known("one accelerator of two is metered", "PWR022-of_the_devices_were_metered_one_of_two_accelerators")
 known(
     "the run is moved over the idle time before it by the clock in its log",
-    pwr.the_run_is_moved_over_the_idle_time,
+    "PWR023-the_run_is_moved_over_the_idle_time",
 )
-known("the run is moved over the idle time before it by a clock offset", pwr.the_nodes_clock_is_said_to_be_behind)
-known("power logs are made for runs that were not metered", pwr.runs_that_were_not_metered_have_readings)
+known("the run is moved over the idle time before it by a clock offset", "PWR023-the_nodes_clock_is_said_to_be_behind")
+known("power logs are made for runs that were not metered", "PWR024-runs_that_were_not_metered_have_readings")
 
 
 @careful("hours of work are done before initialisation", Found("TIM012", "init_start"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.base import files, typed_yaml
 from harness.checker import engine, registry
@@ -30,6 +30,7 @@ from tests.fabricate import Step, find
 
 TODAY = date(2025, 12, 1)
 DAY_MS = 86_400_000
+Damage = TypeVar("Damage", bound=Callable[..., None])
 MORNING_MS = 1_763_686_800_000  # 21 November 2025, 01:00 UTC
 
 
@@ -63,6 +64,11 @@ class Box:
 
         self.folder = fabricate.write_submission(place / "tree", num_runs, keep, rules=self.rules, **(options or {}))
         self.wall_starts_ms = [fabricate.WALL_START_MS + 60_000 * index for index in range(num_runs)]
+
+    @property
+    def shown(self) -> Any:
+        """What the function of a case is given."""
+        return self
 
     @property
     def system_path(self) -> Path:
@@ -129,6 +135,12 @@ def put(steps: list[Step], step: Step, after: str, nth: int = 0) -> None:
     step.at_s = anchor.at_s
     place = next(place for place, other in enumerate(steps) if other is anchor)
     steps.insert(place + 1, step)
+
+
+def lose(box: Box, key: str, index: int = 0, nth: int | None = None) -> None:
+    """Removes the nth event of `key` in a run, or all of them, and counts again."""
+    drop(box.runs[index], key, nth)
+    recount(box.runs[index])
 
 
 def recount(steps: list[Step]) -> None:
@@ -199,8 +211,12 @@ def described(field: str, code: str) -> Found:
     return Found(code, line_in_description(field), "box1.json")
 
 
-def in_all(code: str, key: str) -> tuple[Found, ...]:
-    return tuple(Found(code, key, f"result_{index}.txt") for index in range(5))
+def in_runs(code: str, key: str | int | tuple[str, int] | None, *indices: int) -> tuple[Found, ...]:
+    return tuple(Found(code, key, f"result_{index}.txt") for index in indices)
+
+
+def in_all(code: str, key: str | int | tuple[str, int] | None) -> tuple[Found, ...]:
+    return in_runs(code, key, 0, 1, 2, 3, 4)
 
 
 def ranks(num: int, **changes: Any) -> list[dict[str, Any]]:
@@ -285,7 +301,8 @@ class Case:
     name: str
     damage: Callable[[Box], None]
     expected: tuple[Found, ...]
-    box: dict[str, Any] = field(default_factory=dict)
+    opens: Callable[..., Box]
+    box: dict[str, Any]
 
     @property
     def label(self) -> str:
@@ -293,20 +310,35 @@ class Case:
 
     def open(self, place: Path) -> Box:
         """What the case damages."""
-        return Box(place, **self.box)
+        return self.opens(place, **self.box)
 
 
 class Cases(list[Case]):
-    """Collects cases: `@cases("LOG001", Found("LOG001", "tta_end"))` over a function that damages a box."""
+    """Collects cases: `@cases("LOG001", Found("LOG001", "tta_end"))` over a function that damages a box.
+
+    With `values`, each value is a case by its name: the function takes it after the box, a tuple as several arguments.
+    """
+
+    def __init__(self, opens: Callable[..., Box] = Box) -> None:
+        super().__init__()
+        self.opens = opens
 
     def __call__(
-        self, code: str, *expected: Found, **box: Any
-    ) -> Callable[[Callable[[Box], None]], Callable[[Box], None]]:
-        def add(damage: Callable[[Box], None]) -> Callable[[Box], None]:
-            self.append(Case(code, damage.__name__, damage, expected, box))
+        self, code: str, *expected: Found, values: dict[str, Any] | None = None, **box: Any
+    ) -> Callable[[Damage], Damage]:
+        def add(damage: Damage) -> Damage:
+            for name, value in {"": ()}.items() if values is None else values.items():
+                self.append(self._case(code, damage, name, value, expected, box))
             return damage
 
         return add
+
+    def _case(
+        self, code: str, damage: Damage, name: str, value: Any, expected: tuple[Found, ...], box: dict[str, Any]
+    ) -> Case:
+        arguments = value if isinstance(value, tuple) else (value,)
+        names = [damage.__name__, name] if name else [damage.__name__]
+        return Case(code, "_".join(names), lambda opened: damage(opened.shown, *arguments), expected, self.opens, box)
 
 
 def findings_of(case: Case, place: Path) -> tuple[list[tuple[str, str, int | None]], list[tuple[str, str, int | None]]]:

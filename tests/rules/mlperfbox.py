@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from harness.checker import engine, registry
 from harness.findings import Finding
@@ -18,7 +17,7 @@ from harness.ruleset.model import RuleSet
 from harness.submission import result
 from tests import mlperflog
 from tests.mlperflog import Entry, drop, find, put_after
-from tests.rules.box import TODAY, Box, Case, Found
+from tests.rules.box import TODAY, Box
 
 ROUND = "mlperf_training/5.1.0"
 ROUND_4_0 = "mlperf_training/4.0.0"
@@ -79,6 +78,10 @@ class MlperfBox(Box):
         self.ruleset = ruleset(round_name)
         self.is_written = False
 
+    @property
+    def shown(self) -> list[Entry]:
+        return self.entries
+
     def log(self, index: int = 0) -> Path:
         return self.place / f"result_{index}.txt"
 
@@ -89,28 +92,3 @@ class MlperfBox(Box):
 
     def judge(self) -> list[Finding]:
         return engine.judge(result.read_result(self.log()), self.ruleset, registry.checks().values(), TODAY)
-
-
-@dataclasses.dataclass(frozen=True)
-class MlperfCase(Case):
-    """One way to damage an MLPerf log."""
-
-    def open(self, place: Path) -> Box:
-        return MlperfBox(place, **self.box)
-
-
-class MlperfCases(list[Case]):
-    """Collects cases: `@cases("MLP003", Found("MLP003"))` over a function that damages the entries of a log."""
-
-    def __call__(
-        self, code: str, *expected: Found, **box: Any
-    ) -> Callable[[Callable[[list[Entry]], None]], Callable[[list[Entry]], None]]:
-        def add(damage: Callable[[list[Entry]], None]) -> Callable[[list[Entry]], None]:
-            def on_box(opened: Box) -> None:
-                assert isinstance(opened, MlperfBox)
-                damage(opened.entries)
-
-            self.append(MlperfCase(code, damage.__name__, on_box, expected, box))
-            return damage
-
-        return add

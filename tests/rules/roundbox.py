@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from harness.submission import result as results
 from harness.submission import system
 from tests import mlperflog
 from tests.mlperflog import Entry
-from tests.rules.box import TODAY, Box, Case, Found
+from tests.rules.box import TODAY, Box
 
 ROUND = "mlperf_training/5.1.0"
 
@@ -39,10 +37,16 @@ def runs(num_runs: int = 5, division: str = "closed") -> list[list[Entry]]:
 
 
 class RoundBox(Box):
-    """<place>/Toymaker/results/toybox/retinanet with systems/toybox.json."""
+    """<place>/Toymaker/results/toybox/retinanet with systems/toybox.json; with `is_single`, its first log alone."""
 
     def __init__(
-        self, place: Path, num_runs: int = 5, division: str = "closed", round_name: str = ROUND, power: bool = False
+        self,
+        place: Path,
+        num_runs: int = 5,
+        division: str = "closed",
+        round_name: str = ROUND,
+        power: bool = False,
+        is_single: bool = False,
     ) -> None:
         self.place = place
         self.logs = runs(num_runs, division)
@@ -55,6 +59,7 @@ class RoundBox(Box):
         )
         self.is_written = False
         self.power = power
+        self.is_single = is_single
 
     @property
     def system_path(self) -> Path:
@@ -80,32 +85,7 @@ class RoundBox(Box):
     def result(self) -> results.Result:
         if not self.is_written:
             self.write()
-        return results.read_result(self.folder)
+        return results.read_result(self.log() if self.is_single else self.folder)
 
     def judge(self) -> list[Finding]:
         return engine.judge(self.result(), self.ruleset, registry.checks().values(), TODAY)
-
-
-@dataclass(frozen=True)
-class RoundCase(Case):
-    """One way to damage an MLPerf result."""
-
-    def open(self, place: Path) -> Box:
-        return RoundBox(place, **self.box)
-
-
-class RoundCases(list[Case]):
-    """Collects cases: `@cases("MLR001", Found("MLR001", file="retinanet"))` over a function that damages a result."""
-
-    def __call__(
-        self, code: str, *expected: Found, **box: Any
-    ) -> Callable[[Callable[[RoundBox], None]], Callable[[RoundBox], None]]:
-        def add(damage: Callable[[RoundBox], None]) -> Callable[[RoundBox], None]:
-            def on_box(opened: Box) -> None:
-                assert isinstance(opened, RoundBox)
-                damage(opened)
-
-            self.append(RoundCase(code, damage.__name__, on_box, expected, box))
-            return damage
-
-        return add

@@ -12,17 +12,19 @@ from harness.log.events import Event
 from harness.mlperf import compliance
 from harness.mlperf.formula import Line, parse
 from harness.workload import Metric
+from rules.checks.pwr._metered import NOT_RANKED
 from tests import foreign, mlperflog
 from tests.auditing import audit
 from tests.fabricate import find
 from tests.rules.box import DAY_MS, Box, Case, hyperparameters, ranks
-from tests.rules.fixtures import mlp, mlr
+from tests.rules.fixtures import mlp, mlr, pwr
 from tests.rules.fixtures.cst import FIRST, ROWS, SECOND, priced
 from tests.rules.fixtures.run import CURVE, copied, curves, stretched
 from tests.rules.mlperfbox import MlperfBox
 from tests.rules.roundbox import RoundBox
 
-CASES = {case.label: case for module in (mlp, mlr) for case in module.CASES}
+METERED = "were metered (accelerators_per_node of the system description)"
+CASES = {case.label: case for module in (mlp, mlr, pwr) for case in module.CASES}
 
 
 def messages(box: Box, code: str) -> list[str]:
@@ -177,20 +179,51 @@ def test_the_price_book_in_force_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("PWR022-in_one_run_only_the_processor_was_metered", [f"0 of 1 {METERED}"]),
+        ("PWR022-an_accelerator_of_the_second_node_was_not_metered", [f"1 of 2 {METERED}; {NOT_RANKED}"]),
+        (
+            "PWR023-a_meter_is_read_the_second_too_early",
+            [f"its readings begin 2.100 s before the run's log; the limit is 2 s; {NOT_RANKED}"],
+        ),
+        (
+            "PWR023-a_meter_is_read_the_first_too_late",
+            [f"its readings end 2.100 s after the run's log; the limit is 2 s; {NOT_RANKED}"],
+        ),
+        (
+            "PWR023-the_clocks_of_an_analyser_are_farther_apart",
+            [
+                f"its clocks are {seconds} s from those of the run; the limit is 1 s; {NOT_RANKED}"
+                for seconds in ("1.000", "-1.001")
+            ],
+        ),
+        (
+            "PWR024-an_imported_meter_is_next_to_one_that_was_not_read",
+            [f"tta_energy says that nothing was metered; its meters are csv:wall, ipmi:dcmi; {NOT_RANKED}"],
+        ),
+    ],
+)
+def test_a_finding_on_a_power_log_has_its_numbers(label: str, expected: list[str], tmp_path: Path) -> None:
+    """What was seen and what is allowed: counts, seconds, and their sign."""
+    assert messages_of(CASES[label], tmp_path) == expected
+
+
+@pytest.mark.parametrize(
     ("label", "part"),
     [
         ("MLP001-two_lines_are_no_json", ", and 1 more such line; "),
         ("MLP021-the_clock_stops_a_minute_before_it_starts", " -60.000 s after run_start"),
         ("MLP022-three_starts", "occurs 3 times, the last 10.250 s after the first;"),
-        ("MLP024-the_target_is_reached_an_hour_after_the_stop", " 3600.0 s after run_stop; at most 1 s"),
+        ("MLP024-the_target_is_written_down_after_the_stop_by_an_hour", " 3600.0 s after run_stop; at most 1 s"),
         ("MLP025-a_clock_is_set_back_by_a_millisecond_more", "eval_accuracy is 1.001 s earlier"),
         ("MLP025-the_largest_of_two_steps_back_is_found", "eval_stop is 3.000 s earlier"),
         ("MLP026-evaluations_run_backwards_twice", " is at 2 after one at 3, one of 2 such steps"),
-        ("MLP029-a_millisecond_more_passes_before_the_clock_starts", "600.0 s passed from init_stop"),
+        ("MLP029-the_clock_starts_after_initialisation_by_a_millisecond_more", "600.0 s passed from init_stop"),
         ("MLP031-caches_are_cleared_after_the_stop", " 1302.0 s after run_start"),
-        ("MLP034-three_statistics_are_enough", " 10.00 times as fast "),
-        ("MLR002-the_first_of_two_odd_names_is_found", "<number>.txt, and 1 more"),
-        ("MLR011-faster_than_the_reference_allows", " by the rules' text "),
+        ("MLP034-speed_ten_times_as_fast_on_three_lines", " 10.00 times as fast "),
+        ("MLR002-odd_names_two", "<number>.txt, and 1 more"),
+        ("MLR011-every_run_converges_faster_than_the_reference", " by the rules' text "),
         ("MLR015-a_hole_in_the_numbers_of_the_nodes", "node_<k>.txt"),
     ],
 )
@@ -202,9 +235,9 @@ def test_a_message_has_its_figures(label: str, part: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "label",
     [
-        "MLP001-a_line_with_the_token_is_no_json",
+        "MLP001-the_first_line_is_no_json",
         "MLP026-evaluations_run_backwards_once",
-        "MLR002-one_log_has_an_odd_name",
+        "MLR002-odd_names_one",
     ],
 )
 def test_a_single_fault_counts_no_others(label: str, tmp_path: Path) -> None:

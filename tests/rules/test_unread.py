@@ -38,28 +38,22 @@ def lines_of(place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "num_lines"), [(UNTIMED, 100), (UNTIMED, 101), (UNTIMED, 461), (TOKEN + "{", 101), (TOKEN + "{", 1535)]
+    ("text", "num_lines"),
+    [
+        (f"{UNTIMED}\n" * 2, 2),
+        (f"{UNTIMED}\n" * 100, 100),
+        (f"{UNTIMED}\n" * 101, 101),
+        (f"{TOKEN}{{\n" * 1535, 1535),
+        (f"{UNTIMED}\n" * 150 + f"{TOKEN}[]\n" * 7, 157),
+    ],
+    ids=["two", "a hundred", "one more", "not JSON", "of both kinds"],
 )
-def test_every_line_that_cannot_be_read_is_counted(line: str, num_lines: int, tmp_path: Path) -> None:
+def test_every_line_that_cannot_be_read_is_counted(text: str, num_lines: int, tmp_path: Path) -> None:
     """Also beyond the hundred that are kept, where the reason is no longer determined."""
-    [damage] = of(judge_text(tmp_path, f"{line}\n" * num_lines), "MLP001")
+    [damage] = of(judge_text(tmp_path, text), "MLP001")
 
-    assert f", and {num_lines - 1:,} more such lines; " in damage.message
+    assert f", and {num_lines - 1:,} more such line{'s' if num_lines > 2 else ''}; such" in damage.message
     assert damage.evidence["num_lines"] == num_lines
-
-
-def test_a_line_without_a_time_is_counted_with_the_others(tmp_path: Path) -> None:
-    """One sum of those beyond the first hundred and of those that are examined."""
-    [damage] = of(judge_text(tmp_path, f"{UNTIMED}\n" * 150 + f"{TOKEN}[]\n" * 7), "MLP001")
-
-    assert ", and 156 more such lines; " in damage.message
-
-
-def test_one_more_is_one_line(tmp_path: Path) -> None:
-    """In the singular."""
-    [damage] = of(judge_text(tmp_path, f"{UNTIMED}\n" * 2), "MLP001")
-
-    assert damage.message.startswith("time_ms is missing or not a number, and 1 more such line; such lines")
 
 
 @pytest.mark.parametrize(
