@@ -14,6 +14,9 @@ from harness.base.processes import SOURCE_ROOT, die_with_parent, python_environm
 
 
 def test_a_child_imports_the_same_source_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source comes first in the child's path, and no empty entry, which would be its working folder, is added."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert python_environment()["PYTHONPATH"] == str(SOURCE_ROOT)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
     (tmp_path / "harness.py").write_text("")
     command = [sys.executable, "-P", "-c", "import harness; print(harness.__file__)"]
@@ -23,13 +26,6 @@ def test_a_child_imports_the_same_source_from_any_folder(tmp_path: Path, monkeyp
     assert Path(found.stdout.strip()).parents[1] == SOURCE_ROOT
     assert python_environment()["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "elsewhere")]
     assert python_environment() is not os.environ
-
-
-def test_no_empty_entry_is_added_to_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty entry would be the child's working folder."""
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-
-    assert python_environment()["PYTHONPATH"] == str(SOURCE_ROOT)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is of Linux")

@@ -1,4 +1,4 @@
-"""A company's own machine: its hourly price, worked from capital cost; energy apart."""
+"""A company's own machine: its hourly price, derived from its capital cost, without energy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_worked_arithmetic_is_that_of_the_price() -> None:
     assert (price.accelerator, price.num_accelerators, price.as_of) == ("H100", 8, "2026-11-01")
 
 
-def test_another_currency_is_kept_beside_its_dollars() -> None:
+def test_another_currency_is_kept_with_its_dollars() -> None:
     """9.761644 EUR at 1.08 are 10.54257552 USD; the electricity, too."""
     found = read_ownership(form(currency="EUR", exchange=RATE), "own.yaml")
     price = found.price()
@@ -77,7 +77,6 @@ def test_another_currency_is_kept_beside_its_dollars() -> None:
     ("changes", "message"),
     [
         pytest.param({"utilisation_fraction": "1"}, "no machine is used in every hour", id="always at work"),
-        pytest.param({"utilisation_fraction": "1.2"}, "no machine is used in every hour", id="more than always"),
         pytest.param({"utilisation_fraction": "0"}, "must lie in", id="never at work"),
         pytest.param({"residual_fraction": "1"}, "must lie in", id="worth as much as ever"),
         pytest.param({"lifetime_years": "0"}, "must lie in", id="no life"),
@@ -85,7 +84,6 @@ def test_another_currency_is_kept_beside_its_dollars() -> None:
         pytest.param({"pue": "0.99"}, "must lie in", id="a facility that makes energy"),
         pytest.param({"pue": 1.3}, "a number, as a text in quotes", id="a binary number"),
         pytest.param({"kwh_price": "-0.1"}, "a number, as a text in quotes", id="paid to draw"),
-        pytest.param({"kwh_price": "nan"}, "a number, as a text in quotes", id="no number"),
         pytest.param({"kwh_price": ...}, "'kwh_price' is missing", id="no tariff"),
         pytest.param({"as_of": ...}, "'as_of' is missing", id="no date"),
         pytest.param({"as_of": "2026-02-30"}, "which is not a date", id="30th of February"),
@@ -106,9 +104,8 @@ def test_another_currency_is_kept_beside_its_dollars() -> None:
 )
 def test_bad_form_is_refused(changes: dict[str, Any], message: str) -> None:
     """Place, value and what is allowed."""
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"^own\.yaml: .*{message}"):
         read_ownership(form(**changes), "own.yaml")
-    assert str(caught.value).startswith("own.yaml: ")
 
 
 @given(st.decimals("0.01", "0.99", places=2), st.decimals("0.01", "0.99", places=2), st.decimals("0", "0.99", places=2))

@@ -179,7 +179,6 @@ def replaced(old: str, new: str) -> str:
     [
         pytest.param([row("0.1")], "write a number as a text in quotes", id="a binary number"),
         pytest.param([row('"-1"')], "price is '-1'", id="negative"),
-        pytest.param([row('"1e3"')], "price is '1e3'", id="with an exponent"),
         pytest.param([row('"0.00"')], "costs 0.00 USD; a price is not", id="free"),
         pytest.param([row("null")], "'price' is missing", id="null"),
         pytest.param([row(), row('"4"')], "'acme/box/here/on_demand' occurs twice", id="one id twice"),
@@ -211,9 +210,8 @@ def test_bad_book_is_refused(tmp_path: Path, rows: list[str], message: str) -> N
     """What is wrong is named with file, row and value."""
     path = book_file(tmp_path, *rows)
 
-    with pytest.raises(RulesError, match=message) as caught:
+    with pytest.raises(RulesError, match=f"^{path}: .*{message}"):
         load_prices(path)
-    assert str(caught.value).startswith(f"{path}: ")
 
 
 RATE = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: a bank}\n'
@@ -234,7 +232,7 @@ RATE = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: 
     ],
 )
 def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) -> None:
-    """A book has a date; a rate of exchange has one, too."""
+    """A book has a date, and so has a rate of exchange."""
     with pytest.raises(RulesError, match=message):
         load_prices(book_file(tmp_path, row(), head=head))
 
@@ -258,8 +256,8 @@ def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
             books.matching(prefix)
 
 
-def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
-    """It would be unknown which one is in force."""
+def test_books_need_dates_of_their_own(tmp_path: Path) -> None:
+    """Otherwise it would be unknown which one is in force."""
     book_file(tmp_path, row())
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "again.yaml").write_text(HEAD + "prices:\n" + row())
@@ -271,13 +269,13 @@ def test_two_books_of_one_day_are_refused(tmp_path: Path) -> None:
             PriceBooks(books)
 
 
-def test_no_prefix_names_no_book() -> None:
-    """Not even where there is only one."""
-    book = PriceBook((), "d" * 64, "2027-01-01")
+def test_an_empty_prefix_names_no_book() -> None:
+    """Not even if there is only one."""
+    books = PriceBooks((PriceBook((), "d" * 64, "2027-01-01"),))
 
-    assert PriceBooks((book,)).matching("d") is book
+    assert books.matching("d") is books.current
     with pytest.raises(UsageError, match="neither a file nor the digest or date of one book"):
-        PriceBooks((book,)).matching("")
+        books.matching("")
 
 
 def test_energy_is_charged_on_ones_own_machine_only() -> None:
@@ -323,7 +321,7 @@ def test_a_price_is_not_below_zero_and_time_is_not_free(usd: str, unit: str, is_
             PriceBook((price(usd, unit=unit),), "d" * 64)
 
 
-def test_a_quote_is_of_the_list_price_unless_asked_otherwise() -> None:
+def test_a_quote_is_of_the_list_price_unless_it_need_not_rank() -> None:
     """A spot machine is ranked at its price on demand, and shown at its own."""
     book = PriceBook((price(), price("1", purchase="spot")), "d" * 64)
     ranked, shown = book.quote("acme/box/here/spot"), book.quote("acme/box/here/spot", is_ranked=False)
@@ -335,7 +333,7 @@ def test_a_quote_is_of_the_list_price_unless_asked_otherwise() -> None:
 
 
 @pytest.mark.parametrize(("count", "usd"), [(None, None), (0, None), (-1, None), (1, "3.60"), (2, "7.20")])
-def test_a_node_has_at_least_one_of_what_is_priced_by_the_piece(count: int | None, usd: str | None) -> None:
+def test_a_node_has_at_least_one_accelerator_if_they_are_priced(count: int | None, usd: str | None) -> None:
     """A node of no accelerators would cost nothing."""
     found = PriceBook((price(unit="gpu-h"),), "d" * 64).quote(BOX, count)
 

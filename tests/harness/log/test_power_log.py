@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import random
 import tracemalloc
 from collections.abc import Iterable
@@ -54,15 +53,8 @@ def tta_log(*lines: str, is_open: bool = True) -> str:
 
 
 def reading(second: float, value: Any = 300.0, seq: Any = 0, key: str = "power_reading", **metadata: Any) -> str:
-    record = {
-        "namespace": "",
-        "time_ms": WALL_MS + round(1000 * second),
-        "event_type": "POINT_IN_TIME",
-        "key": key,
-        "value": value,
-        "metadata": {"meter": "csv:wall", "seq": seq, "mono_ns": ns(second), **metadata},
-    }
-    return f":::MLLOG {json.dumps(record)}\n"
+    where = {"meter": "csv:wall", "seq": seq, "mono_ns": ns(second), **metadata}
+    return mlperf_line(WALL_MS + round(1000 * second), key, value, where)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
