@@ -68,20 +68,6 @@ def test_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
         assert rule_node_joules(power_log.read(trace(tmp_path, lying, 0, 6)), *run) == pytest.approx(10 + 60 + 15)
 
 
-def test_published_formula_changes_with_idle_before_and_after_and_tta_s_does_not(tmp_path: Path) -> None:
-    """A minute of idling on both sides makes the published energy of a run of a minute smaller by half."""
-    run = [(float(second), 600.0) for second in range(-1, 62)]
-    idle = [(float(second), 60.0) for second in (*range(-61, -1), *range(62, 122))]
-    plain = power_log.read(trace(tmp_path, run, -1, 61))
-    padded = power_log.read(trace(tmp_path, sorted(run + idle), -61, 121, "node_1"))
-    edges = (T0, T0 + ns(60))
-
-    published = [run_joules("mlperf-v4.0", [log], *edges) for log in (plain, padded)]
-    own = [run_energy([log], *edges).joules for log in (plain, padded)]
-    assert published[1] < 0.6 * published[0]
-    assert own == [pytest.approx(36_000.0)] * 2
-
-
 def test_conversion_factor_and_switch_are_mlperfs(tmp_path: Path) -> None:
     """conversion_eff multiplies the readings; the switch draws its estimate for as long as the run takes."""
     path = trace(tmp_path, [(0, 300), (10, 300)], 0, 10)

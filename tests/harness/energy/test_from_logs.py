@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from harness.log import power_format, run_log
 from harness.log.events import TOKEN, Event
 from harness.log.keys import RUN_START, RUN_STOP
 from harness.log.power_files import with_power
-from harness.log.power_format import ClockOffset, NodePower
+from harness.log.power_format import ClockOffset, NodePower, Sample
 from harness.log.run_log import RunLog
 from tests import fabricate, powertrace
 
@@ -75,16 +75,34 @@ def test_run_without_duration_on_a_clock_centuries_away_gives_no_joules(tmp_path
     assert (found.joules, "unplaced" in found.void) == (None, True)
 
 
-@pytest.mark.parametrize("run_id", ["f" * 32, None])
-def test_one_power_log_of_another_run_voids_and_is_shown(run_id: str | None, tmp_path: Path) -> None:
-    """The joules of a power log with another run id, or none, are shown and never ranked."""
-    log = with_power(run_log.read(metered(tmp_path, num_nodes=2)))
-    nodes = (log.nodes[0], dataclasses.replace(log.nodes[1], run_id=run_id))
+def with_another_run_id(node: NodePower) -> NodePower:
+    return dataclasses.replace(node, run_id="f" * 32)
 
-    found = energy(dataclasses.replace(log, nodes=nodes))
+
+def without_run_id(node: NodePower) -> NodePower:
+    return dataclasses.replace(node, run_id=None)
+
+
+def with_a_late_reading(node: NodePower) -> NodePower:
+    [(meter, samples)] = node.samples.items()
+    late = Sample(samples[-1].mono_ns + powertrace.ns(10), 300.0)
+    return dataclasses.replace(node, samples={meter: (*samples, late)})
+
+
+@pytest.mark.parametrize(
+    ("change", "void"),
+    [(with_another_run_id, "other_run"), (without_run_id, "other_run"), (with_a_late_reading, "other_time")],
+)
+def test_one_power_log_of_another_run_or_time_voids_and_is_shown(
+    change: Callable[[NodePower], NodePower], void: str, tmp_path: Path
+) -> None:
+    """The joules of such a log are shown and never ranked."""
+    log = with_power(run_log.read(metered(tmp_path, num_nodes=2)))
+
+    found = energy(dataclasses.replace(log, nodes=(log.nodes[0], change(log.nodes[1]))))
 
     assert found.joules is not None
-    assert found.void == ("other_run",)
+    assert found.void == (void,)
 
 
 def ended(node: NodePower, **changes: int | None) -> NodePower:
@@ -208,12 +226,13 @@ RAMP_J = (122 + 199) / 2 * 7.7  # 122 W at 2.2 s and 199 W at 9.9 s
 
 
 def test_mlperf_readings_are_aligned_exactly_with_the_run(tmp_path: Path) -> None:
-    """MLPerf's have only wall time, which moves to the monotonic clock: on a ramp, every shift shows."""
+    """On a ramp, every shift of their wall time shows. That `tta` did not write them voids the energy."""
     found = energy(mixed_run(tmp_path))
 
     [own, theirs] = [part.joules or 0.0 for part in found.parts]
     assert theirs == pytest.approx(RAMP_J, rel=1e-3)
     assert found.joules == pytest.approx(own + theirs)
+    assert "of_nobody" in found.void
 
 
 def test_a_start_out_of_range_moves_nothing(tmp_path: Path) -> None:
@@ -222,6 +241,7 @@ def test_a_start_out_of_range_moves_nothing(tmp_path: Path) -> None:
 
     assert not [part for part in found.parts if part.node == "node_1" and part.joules is not None]
     assert "node_missing" in found.void
+    assert "of_nobody" not in found.void  # there is no energy to attribute
 
 
 def test_a_run_with_only_mlperf_power_logs_uses_wall_time(tmp_path: Path) -> None:

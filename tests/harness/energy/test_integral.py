@@ -377,12 +377,23 @@ def test_the_uncertainty_of_a_counter_is_at_its_edges() -> None:
     assert (result.u_gap_j, result.right_riemann_j) == (0.0, None)
 
 
-def test_a_counter_of_one_interval_may_have_drawn_all_of_it_at_once() -> None:
-    """100 W over 10 s, of which the run has 4 to 9 s: 4 s before it, 1 s after."""
-    result = integrate_meter(gpu(), series({0.0: 0.0, 10.0: 1000.0}), ns(4), ns(9))
+@pytest.mark.parametrize(
+    ("joules_at", "start_s", "stop_s", "joules", "u_sampling_j"),
+    [
+        pytest.param({0.0: 0.0, 10.0: 1000.0}, 4, 9, 500.0, math.hypot(400, 100), id="4 s of it before, 1 s after"),
+        pytest.param(
+            {0.0: 0.0, 1.0: 100.0, 2.0: 400.0}, 0.5, 1.5, 200.0, math.hypot(100, 100), id="half of each of two"
+        ),
+    ],
+)
+def test_a_counter_may_have_drawn_all_of_a_cut_interval_at_once(
+    joules_at: dict[float, float], start_s: float, stop_s: float, joules: float, u_sampling_j: float
+) -> None:
+    """The change of its power, from 0 W if there is no other interval, for the smaller part of it."""
+    result = integrate_meter(gpu(), series(joules_at), ns(start_s), ns(stop_s))
 
-    assert result.joules == pytest.approx(500.0)
-    assert result.u_sampling_j == pytest.approx(math.hypot(400, 100))
+    assert result.joules == pytest.approx(joules)
+    assert result.u_sampling_j == pytest.approx(u_sampling_j)
 
 
 def test_power_that_begins_late_or_ends_early_is_held_at_its_nearest_reading() -> None:

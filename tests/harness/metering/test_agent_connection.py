@@ -185,31 +185,24 @@ def test_log_that_cannot_be_made_is_an_output_error(line: Line, tmp_path: Path) 
     assert not line.agent.asked
 
 
-def test_agent_that_does_not_answer_leaves_a_log_without_a_stop(
-    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_agent_that_hangs_or_is_gone_leaves_a_log_without_a_stop(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
 ) -> None:
-    """It hangs: the end of the run waits for a limited time, and reports it."""
+    """The end of the run waits for a limited time, and reports it; a lost agent has no watts."""
     monkeypatch.setattr(agent_connection, "ANSWER_S", 0.3)
     path = line.record(tmp_path)
     del line.agent.answers["stop"]
+    if is_gone:
+        line.agent.go()
+        assert until(lambda: line.node.is_lost, 30)
+        assert (line.node.watts(), line.node.is_reading) == (None, True)
     line.stop()
 
-    assert line.node.fault == "its agent does not answer"
+    assert line.node.fault == ("its agent is gone" if is_gone else "its agent does not answer")
     assert set(power_log.read(path).defect_counts) == {"stop_missing"}
     line.stop()  # a second time there is nothing to close
-    assert line.agent.asked.count("stop") == 1
-
-
-def test_agent_that_is_gone_leaves_a_log_without_a_stop(line: Line, tmp_path: Path) -> None:
-    """At once, and it has no watts."""
-    path = line.record(tmp_path)
-    line.agent.go()
-    assert until(lambda: line.node.is_lost, 30)
-    assert (line.node.watts(), line.node.is_reading) == (None, True)
-    line.stop()
-
-    assert line.node.fault == "its agent is gone"
-    assert set(power_log.read(path).defect_counts) == {"stop_missing"}
+    assert line.agent.asked.count("stop") == (0 if is_gone else 1)
 
 
 def test_answer_to_an_earlier_request_is_ignored(line: Line, tmp_path: Path) -> None:

@@ -76,8 +76,10 @@ A, B = "GPU-aaaa-1", "GPU-bbbb-2"
 
 
 def test_counter_and_power_are_read_side_by_side() -> None:
-    """Both have an id of their own and the device's UUID; the counter is class C, sampled power class D."""
-    meter = NvmlMeter(Nvml(Device(A)), visible="0")
+    """Both have an id of their own and the device's UUID; the counter is class C, sampled power class D. Closing twice
+    shuts the library down once."""
+    nvml = Nvml(Device(A))
+    meter = NvmlMeter(nvml, visible="0")
 
     specs = {spec.id: spec for spec in meter.specs()}
 
@@ -85,6 +87,9 @@ def test_counter_and_power_are_read_side_by_side() -> None:
     assert meter.read() == {f"nvml:{A}:energy": 5.0, f"nvml:{A}:power": 300.0}
     assert [spec.meter_class for spec in specs.values()] == ["C", "D"]
     assert {spec.device for spec in specs.values()} == {A}
+    meter.close()
+    meter.close()
+    assert nvml.num_open == 0
 
 
 def test_device_without_a_counter_has_its_power_only() -> None:
@@ -159,13 +164,3 @@ def test_what_cannot_be_metered_is_a_reason(
     assert meter.read() == {}
     meter.close()
     assert nvml is None or nvml.num_open == 0
-
-
-def test_closing_twice_is_harmless() -> None:
-    """The library is shut down once."""
-    nvml = Nvml(Device(A))
-    meter = NvmlMeter(nvml, visible="0")
-    meter.close()
-    meter.close()
-
-    assert nvml.num_open == 0

@@ -198,25 +198,6 @@ def test_energies_of_two_nodes_are_added_and_a_lost_one_voids(own: Path, tmp_pat
     assert messages == [f"power: {fault}; the energy of this run is void, its time is not affected"]
 
 
-def test_one_machine_with_two_agents_is_counted_once(own: Path, tmp_path: Path) -> None:
-    """The agent of node 1 runs on node 0's machine: found by the machine's id, added once, void."""
-    port = free_port()
-    other = start_agent(port, 1, own)
-    with start_recorder(port) as recorder, Drawing(own):
-        clock = MonotonicClock()
-        recording = RunRecording(recorder, tmp_path / "power/result_0", pytest.fail, 0.1)
-        recording.begin(clock, "ab" * 16)
-        start_ns = clock.elapsed_ns()
-        time.sleep(1.0)
-        stop_ns = clock.elapsed_ns()
-        nodes = recording.end()
-
-    energy = run_energy(nodes, clock.origin_ns + start_ns, clock.origin_ns + stop_ns, num_nodes=2, limits=LIMITS)
-    assert "counted_twice" in energy.void
-    assert not energy.may_rank
-    assert other.wait(20) == 0
-
-
 @pytest.mark.usefixtures("own")
 def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path) -> None:
     """SIGKILL during a run: the connection closes, the agent ends, and the log has whole lines."""

@@ -95,20 +95,15 @@ def test_controller_or_unit_that_cannot_be_read_is_a_reason(meter: IpmiMeter | S
     ("output", "watts"), [(b"1234\n", 123.4), (b"12.5", 1.25), (b"No Such Object", None), (b"", None)]
 )
 def test_outlet_is_scaled_to_watts(output: bytes, watts: float | None) -> None:
-    """Here the unit counts tenths of a watt."""
+    """Here the unit counts tenths of a watt. Only an external meter with a certificate is class A."""
     meter = SnmpMeter("pdu", "1.3.6.1.4.1.318.1.1.26.6.3.1.7.1", 0.1, run=answering(output))
+    calibrated = SnmpMeter("pdu", "1.2", is_calibrated=True)
 
     (found,) = meter.read().values()
 
     assert found == (None if watts is None else pytest.approx(watts))
     assert (meter.probe() is None) == (watts is not None)
-
-
-def test_calibrated_meter_is_class_a() -> None:
-    """An external meter with a certificate, as opposed to a unit's own sensor."""
-    classes = [SnmpMeter("m", "1.2", is_calibrated=flag).specs()[0].meter_class for flag in (True, False)]
-
-    assert classes == ["A", "B"]
+    assert (meter.specs()[0].meter_class, calibrated.specs()[0].meter_class) == ("B", "A")
 
 
 @pytest.mark.parametrize(
@@ -194,14 +189,17 @@ def test_connection_refused_is_a_reason() -> None:
     assert "refused" in str(RedfishMeter("http://127.0.0.1:9/redfish/v1/x").probe())
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://bmc/x", "bmc/redfish", "https:///x"])
-def test_malformed_address_is_refused(url: str) -> None:
-    """Before anything is opened."""
-    with pytest.raises(UsageError, match="must begin with https"):
-        RedfishMeter(url)
-
-
-def test_password_is_sent_encrypted_only() -> None:
-    """Except on this machine itself."""
-    with pytest.raises(UsageError, match="over https only"):
-        RedfishMeter("http://bmc/redfish/v1/x", "reader", "secret")
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("file:///etc/passwd", "must begin with https"),
+        ("ftp://bmc/x", "must begin with https"),
+        ("bmc/redfish", "must begin with https"),
+        ("https:///x", "must begin with https"),
+        ("http://bmc/redfish/v1/x", "over https only"),
+    ],
+)
+def test_address_that_is_malformed_or_reveals_the_password_is_refused(url: str, message: str) -> None:
+    """Before anything is opened; a password is sent encrypted, except on this machine itself."""
+    with pytest.raises(UsageError, match=message):
+        RedfishMeter(url, "reader", "secret")

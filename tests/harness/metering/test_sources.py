@@ -117,21 +117,18 @@ def test_an_incomplete_source_is_an_error_at_the_agent() -> None:
 
 
 def test_password_comes_from_the_environment_by_name() -> None:
-    """A variable that is not set is an error; the password is in no declaration."""
+    """A variable that is not set, or a missing file of certificates, is an error before any request; the password is in
+    no declaration."""
     source = RedfishSource("https://bmc7/x", "reader", "PW")
     with pytest.raises(UsageError, match="variable PW for the password is not set"):
         open_source(source, {}, {})
+    with pytest.raises(TtaError, match=r"ca_file nowhere\.pem: No such file"):
+        open_source(RedfishSource("https://bmc7/x", ca_file="nowhere.pem"), {}, {})
 
     meter = open_source(source, {}, {"PW": "secret"})
 
     assert "secret" not in str(meter.specs())
     assert open_source(IpmiSource("bmc8", password_env="PW"), {}, {"PW": "secret"}).specs()[0].device == "bmc8"
-
-
-def test_missing_certificates_are_an_error() -> None:
-    """Named before any request."""
-    with pytest.raises(TtaError, match=r"ca_file nowhere\.pem: No such file"):
-        open_source(RedfishSource("https://bmc7/x", ca_file="nowhere.pem"), {}, {})
 
 
 class BaseGPUError(Exception):
