@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -12,23 +11,18 @@ from harness.board.charts.lines import Bar, Line, bar_chart, line_chart, thinned
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label, Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
 from harness.board.charts.scatter import Dot, scatter_chart
+from tests.harness.board.test_render import Page
 
 LABEL = Label("c", "A chart", "What it shows.")
 NAN, INF = math.nan, math.inf
 
 
-def test_a_linear_scale_maps_its_ends_and_its_middle() -> None:
-    """Low goes to start, high to stop, the middle between them; a vertical scale may run backwards."""
-    scale = Scale(0.0, 10.0, 100.0, 0.0)
+def test_a_scale_maps_its_ends_and_its_middle() -> None:
+    """Low goes to start, high to stop, even backwards; on a logarithmic scale 1, 10 and 100 are equally far apart."""
+    linear, logarithmic = Scale(0.0, 10.0, 100.0, 0.0), Scale(1.0, 100.0, 0.0, 200.0, is_log=True)
 
-    assert (scale(0.0), scale(5.0), scale(10.0)) == (100.0, 50.0, 0.0)
-
-
-def test_a_logarithmic_scale_gives_equal_ratios_equal_distances() -> None:
-    """1, 10 and 100 are equally far apart."""
-    scale = Scale(1.0, 100.0, 0.0, 200.0, is_log=True)
-
-    assert [scale(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
+    assert [linear(value) for value in (0.0, 5.0, 10.0)] == [100.0, 50.0, 0.0]
+    assert [logarithmic(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
@@ -41,29 +35,20 @@ def test_a_scale_refuses_what_is_not_finite(value: float) -> None:
 
 
 def test_the_span_of_equal_values_is_not_empty() -> None:
-    """Equal values get a tenth of their size on both sides, zeros get 1."""
+    """Equal values get a tenth of their size on both sides, zeros get 1; without values there is none."""
     assert span([5.0, 5.0]) == (4.5, 5.5)
     assert span([0.0]) == (-1.0, 1.0)
     assert span([0.0, 10.0], 0.1) == (-1.0, 11.0)
-
-
-def test_a_span_needs_values() -> None:
-    """Without values there is no scale."""
     with pytest.raises(ValueError, match="without values"):
         span([])
 
 
 def test_an_axis_turns_logarithmic_beyond_a_ratio_of_twenty() -> None:
-    """Exactly twenty is still linear; a zero among the values keeps it linear."""
+    """Exactly twenty is still linear; a zero among the values keeps it linear, and on request an axis begins at 0."""
     assert not axis([1.0, 20.0], 0, 1).is_log
     assert axis([1.0, 20.1], 0, 1).is_log
     assert not axis([0.0, 1000.0], 0, 1).is_log
-
-
-def test_an_axis_from_zero_begins_at_zero() -> None:
-    """Similar costs and times are shown in true proportion."""
-    assert axis([90.0, 100.0], 0, 1, from_zero=True).low == 0.0
-    assert axis([0.0, 0.0], 0, 1, from_zero=True).low == 0.0
+    assert axis([90.0, 100.0], 0, 1, from_zero=True).low == axis([0.0, 0.0], 0, 1, from_zero=True).low == 0.0
 
 
 @pytest.mark.parametrize(
@@ -105,51 +90,25 @@ def test_the_pareto_front_keeps_unbeaten_points() -> None:
     assert pareto_front([(1.0, 1.0)]) == [0]
 
 
-class _Balance(HTMLParser):
-    """Checks that every element is closed, in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def _is_whole(svg: str) -> bool:
-    parser = _Balance()
-    parser.feed(svg)
-    parser.close()
-    return not parser.open
-
-
 def _lines(*points: tuple[float, float], is_hit: bool = True) -> list[Line]:
     return [Line("a run", 0, points, is_hit)]
 
 
 def test_a_line_chart_has_title_target_and_curve() -> None:
-    """The target line is where the axis says; title and description are there for readers who cannot see it."""
+    """The target line is where the axis says; title and description are there for readers who cannot see it.
+
+    One evaluation, exactly on the target at second 0, is a chart, too.
+    """
     svg = line_chart(LABEL, _lines((0.0, 0.0), (10.0, 1.0)), "seconds", "accuracy", 0.5, (0.0, 1.0))
 
-    assert _is_whole(svg)
+    Page(svg)
     assert '<title id="c-t">A chart</title><desc id="c-d">What it shows.</desc>' in svg
     # 0..1 fills the height from 276 to 14, so 0.5 is at 145.
     assert re.search(r'class="target" x1="68" x2="548" y1="145" y2="145"', svg)
     assert 'points="68,276 ' in svg
-
-
-def test_a_line_chart_of_one_point_is_a_chart() -> None:
-    """One evaluation, exactly on the target, at second 0."""
-    svg = line_chart(LABEL, _lines((0.0, 0.9)), "x", "y", 0.9, (0.0, 1.0))
-
-    assert _is_whole(svg)
-    assert "nan" not in svg
+    point = line_chart(LABEL, _lines((0.0, 0.9)), "x", "y", 0.9, (0.0, 1.0))
+    Page(point)
+    assert "nan" not in point
 
 
 def test_a_line_chart_shows_values_outside_its_limits() -> None:
@@ -195,7 +154,7 @@ def test_a_chart_escapes_names() -> None:
     assert "&lt;script&gt;" in svg
     assert "<b>" not in svg
     assert "<i>" not in svg
-    assert _is_whole(svg)
+    Page(svg)
 
 
 def test_a_scatter_chart_marks_its_front() -> None:
@@ -208,7 +167,7 @@ def test_a_scatter_chart_marks_its_front() -> None:
 
 
 def test_bars_add_up() -> None:
-    """The second part starts where the first ends; a part of 0 is not drawn."""
+    """The second part starts where the first ends; a part of 0 is not drawn; a bar cannot go backwards."""
     svg = bar_chart(LABEL, [Bar("run 0", [("init", 1.0), ("train", 3.0), ("eval", 0.0)])], "seconds")
 
     places = [
@@ -217,10 +176,6 @@ def test_bars_add_up() -> None:
     assert len(places) == 2
     assert places[0][0] + places[0][1] == pytest.approx(places[1][0], abs=0.02)
     assert places[1][1] == pytest.approx(3 * places[0][1], abs=0.05)
-
-
-def test_a_negative_part_is_refused() -> None:
-    """A bar cannot go backwards."""
     with pytest.raises(ValueError, match="negative"):
         bar_chart(LABEL, [Bar("run 0", [("other", -0.1)])], "seconds")
 
@@ -236,7 +191,7 @@ def test_thinning_keeps_the_ends() -> None:
 
 
 def test_a_strip_shows_every_run_once() -> None:
-    """Three counted, two hollow, one cross; the mean is in the middle of the scale."""
+    """Three counted, two hollow, one cross, the mean in the middle; if all runs missed, a cross and no dots."""
     strip = Strip([9.0, 10.0, 11.0], [8.0, 12.0], 1, 10.0, (9.5, 10.5))
 
     svg = strip_plot(LABEL, strip, strip_reach([strip]))
@@ -244,6 +199,9 @@ def test_a_strip_shows_every_run_once() -> None:
     assert svg.count('class="run dropped"') == 2
     assert svg.count('class="miss"') == 1
     assert 'class="mean" x1="95"' in svg
+    missed = strip_plot(LABEL, Strip([], [], 5, None, None), 0.01)
+    assert "circle" not in missed
+    assert 'class="miss"' in missed
 
 
 def test_the_reach_of_strips_is_that_of_the_farthest_run() -> None:
@@ -253,11 +211,3 @@ def test_the_reach_of_strips_is_that_of_the_farthest_run() -> None:
     assert strip_reach([wide, narrow]) == pytest.approx(0.2)
     assert strip_reach([Strip([5.0, 5.0], [], 0, 5.0, None)]) == 0.005
     assert strip_reach([]) == 0.005
-
-
-def test_a_strip_without_times_has_only_a_rail() -> None:
-    """All runs missed: a cross and no dots."""
-    svg = strip_plot(LABEL, Strip([], [], 5, None, None), 0.01)
-
-    assert "circle" not in svg
-    assert 'class="miss"' in svg

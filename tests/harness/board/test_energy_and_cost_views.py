@@ -242,21 +242,19 @@ def test_the_index_names_the_leaders(made: Mapping[str, bytes]) -> None:
 
 
 def test_watts_of_a_line_are_exact_in_every_step() -> None:
-    """A ramp from 0 to 100 W over 10 s in ten steps: 5, 15, ... W; a counter has its mean between two readings."""
+    """A ramp from 0 to 100 W over 10 s in ten steps: 5, 15, ... W; a counter has its mean between two readings.
+
+    Three seconds without a reading are three steps without watts; minimum and maximum are kept.
+    """
     ramp = binned([(0.0, 0.0), (10.0, 100.0)], 0.0, 1.0, 10, 20.0, is_counter=False)
     counted = binned([(0.0, 7.0), (5.0, 507.0), (10.0, 607.0)], 0.0, 1.0, 10, 20.0, is_counter=True)
 
     assert [step.mean_w for step in ramp if step] == pytest.approx([5 + 10 * index for index in range(10)])
     assert [step.mean_w for step in counted if step] == pytest.approx([100.0] * 5 + [20.0] * 5)
-
-
-def test_a_gap_is_a_gap() -> None:
-    """Three seconds without a reading are three steps without watts; minimum and maximum are kept."""
     points = [(0.0, 10.0), (1.0, 30.0), (4.0, 30.0), (5.0, 50.0)]
-    steps = binned(points, 0.0, 1.0, 5, 2.0, is_counter=False)
-
-    assert [step is None for step in steps] == [False, True, True, True, False]
-    assert steps[0] == Step(20.0, 10.0, 30.0)
+    first, *others = binned(points, 0.0, 1.0, 5, 2.0, is_counter=False)
+    assert first == Step(20.0, 10.0, 30.0)
+    assert [step is None for step in others] == [True, True, True, False]
 
 
 def test_a_trace_has_a_fixed_number_of_steps(tmp_path: Path) -> None:
@@ -266,15 +264,9 @@ def test_a_trace_has_a_fixed_number_of_steps(tmp_path: Path) -> None:
     start_s, stop_s = 0.0, 7.7
     samples = powertrace.power(lambda at_s: 200.0 + 10 * at_s, -0.5, 9.5, 1e-4)
     spec = powertrace.spec()
-    node = powertrace.node(0, {spec: samples}, host="h")
-    log = replace(log, nodes=(node,))
     origin = log.one("tta_clock").value["mono_ns"] + log.one("run_start").elapsed_ns
-    shifted = replace(
-        node,
-        samples={spec.id: tuple(replace(item, mono_ns=item.mono_ns + origin) for item in samples)},
-        offsets=(),
-    )
-    log = replace(log, nodes=(shifted,))
+    shifted = tuple(replace(item, mono_ns=item.mono_ns + origin) for item in samples)
+    log = replace(log, nodes=(powertrace.node(0, {spec: shifted}, offsets=(), host="h"),))
     energy = run_energy(log.nodes, origin, origin + round(stop_s * 1e9))
     trace = power_trace(log, energy, 2.0)
 

@@ -21,8 +21,7 @@ from harness.cost.price_book import Electricity, Price, PriceBook, PriceBooks
 from harness.findings import Fault, Rule
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, RuleSet
-from harness.submission.claim import FileEntry, manifest_text
-from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME
+from harness.submission.layout import CLAIM_NAME
 from harness.submission.result import Result
 from harness.workload import Metric
 from tests import fabricate
@@ -202,12 +201,7 @@ def submit(
         "notes": notes,
     }
     (place / CLAIM_NAME).write_text(yaml.safe_dump(claim, allow_unicode=True))
-    files = {
-        path.relative_to(place).as_posix(): FileEntry("file", 0, sha256_of(path))
-        for path in place.rglob("*")
-        if path.is_file()
-    }
-    (place / MANIFEST_NAME).write_text(manifest_text(files))
+    fabricate.reseal(place)
     return place
 
 
@@ -238,11 +232,15 @@ def gap(text: str) -> str:
     return "".join(line for number, line in enumerate(lines) if number not in lost)
 
 
+def give_up(index: int, steps: list[Step]) -> list[Step]:
+    """All runs exhaust their budget."""
+    fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
+    return steps
+
+
 def abort(index: int, steps: list[Step]) -> list[Step]:
     """Runs 1 and 2 exhaust their budget."""
-    if index in (1, 2):
-        fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
-    return steps
+    return give_up(index, steps) if index in (1, 2) else steps
 
 
 def rich_tree(tree: Path) -> Path:
@@ -323,12 +321,6 @@ def energy_tree(tree: Path) -> Path:
     submit(tree, "fir", "not-metered", block_s=1.9, sku=SKU)
     submit(tree, "fir", "missed", power="node", watts=500.0, curve=(0.4, 0.6, 0.7, 0.75), sku=small, change=give_up)
     return tree
-
-
-def give_up(index: int, steps: list[Step]) -> list[Step]:
-    """All runs exhaust their budget."""
-    fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="budget")
-    return steps
 
 
 def escaped(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -82,48 +81,54 @@ SLOW = (20.0, 20.1, 20.2, 20.3, 20.4)
 SLOWER = (30.0, 30.1, 30.2, 30.3, 30.4)
 
 
-def test_rows_that_cannot_be_told_apart_share_a_band() -> None:
-    """A band's number is one more than the rows before it."""
-    rows = [row_of("d", SLOWER), row_of("b", AS_FAST), row_of("c", SLOW), row_of("a", FAST)]
-
-    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3), ("d", 4)]
-
-
-def test_a_noisy_row_is_not_significantly_slower() -> None:
-    """Twice as slow on average, but by runs that vary more than they differ."""
-    assert bands([row_of("a", FAST), row_of("b", (1.0, 5.0, 20.0, 40.0, 80.0))]) == [("a", 1), ("b", 1)]
-
-
-def test_the_normalisation_factor_enters_the_test() -> None:
-    """Equal run times, one of them normalised by 2: the other is faster."""
-    assert bands([row_of("a", FAST, factor=2.0), row_of("b", FAST)]) == [("b", 1), ("a", 2)]
-
-
-def test_invalid_rows_come_last_and_have_no_band() -> None:
-    """An error or a missing score; however fast its number."""
-    rows = [row_of("a", SLOW), row_of("b", FAST, num_errors=1), row_of("c", (None,) * 5)]
-
-    assert bands(rows) == [("a", 1), ("b", None), ("c", None)]
-
-
-def test_a_missed_run_does_not_disturb_the_bands() -> None:
-    """In the test it counts as slow as the slowest kept run."""
-    assert bands([row_of("a", FAST), row_of("b", (10.1, 10.2, 10.3, 10.4, None))]) == [("a", 1), ("b", 1)]
-    assert bands([row_of("a", FAST), row_of("b", (20.1, 20.2, 20.3, 20.4, None))]) == [("a", 1), ("b", 2)]
-
-
-def test_single_runs_are_ranked_by_order_and_ties_share() -> None:
-    """One run has no spread: 10, 10 and 11 seconds are 1, 1 and 3."""
-    rows = [row_of(name, (seconds,), drop=0) for name, seconds in (("c", 11.0), ("a", 10.0), ("b", 10.0))]
-
-    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3)]
-
-
-def test_runs_without_spread_are_compared_by_their_means() -> None:
-    """Equal constants tie; different ones do not."""
-    rows = [row_of("a", (10.0,) * 5), row_of("b", (10.0,) * 5), row_of("c", (10.5,) * 5)]
-
-    assert bands(rows) == [("a", 1), ("b", 1), ("c", 3)]
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param(
+            [row_of("d", SLOWER), row_of("b", AS_FAST), row_of("c", SLOW), row_of("a", FAST)],
+            [("a", 1), ("b", 1), ("c", 3), ("d", 4)],
+            id="rows that cannot be told apart share a band",
+        ),
+        pytest.param(
+            [row_of("a", FAST), row_of("b", (1.0, 5.0, 20.0, 40.0, 80.0))],
+            [("a", 1), ("b", 1)],
+            id="twice as slow, but varying by more than the difference",
+        ),
+        pytest.param(
+            [row_of("a", FAST, factor=2.0), row_of("b", FAST)],
+            [("b", 1), ("a", 2)],
+            id="equal run times, one normalised by 2",
+        ),
+        pytest.param(
+            [row_of("a", SLOW), row_of("b", FAST, num_errors=1), row_of("c", (None,) * 5)],
+            [("a", 1), ("b", None), ("c", None)],
+            id="an error or a missing score, however fast",
+        ),
+        pytest.param(
+            [row_of("a", FAST), row_of("b", (10.1, 10.2, 10.3, 10.4, None))],
+            [("a", 1), ("b", 1)],
+            id="a missed run counts as slow as the slowest kept run",
+        ),
+        pytest.param(
+            [row_of("a", FAST), row_of("b", (20.1, 20.2, 20.3, 20.4, None))],
+            [("a", 1), ("b", 2)],
+            id="a missed run of a slower row",
+        ),
+        pytest.param(
+            [row_of(name, (seconds,), drop=0) for name, seconds in (("c", 11.0), ("a", 10.0), ("b", 10.0))],
+            [("a", 1), ("b", 1), ("c", 3)],
+            id="single runs have no spread",
+        ),
+        pytest.param(
+            [row_of("a", (10.0,) * 5), row_of("b", (10.0,) * 5), row_of("c", (10.5,) * 5)],
+            [("a", 1), ("b", 1), ("c", 3)],
+            id="equal constants tie, different ones do not",
+        ),
+    ],
+)
+def test_bands(rows: Sequence[Row], expected: list[tuple[str, int | None]]) -> None:
+    """A row leaves its leader's band when it is significantly slower; a band's number counts the rows before it."""
+    assert bands(rows) == expected
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
@@ -162,23 +167,16 @@ def failing(number: int) -> Rule:
     return Rule("XXX001", "wrong", "result", check, "Wrong.")
 
 
-def test_row_of_a_folder_written_by_tta_run(tmp_path: Path) -> None:
-    """Submitter and system come from the logs; there is no claim yet."""
+def test_findings_decide_whether_a_row_is_ranked(tmp_path: Path) -> None:
+    """Errors make it invalid, warnings do not; both are counted. Without a claim, the logs name the submitter."""
     result = read_result(fabricate.write_result(tmp_path / "r"))
     found = row(result, toy_ruleset(), [], Decimal(36), TODAY)
-
-    assert (found.submitter, found.system, found.category, found.submitted) == ("acme", "box1", "", "")
-    assert (found.num_errors, found.num_warnings, found.is_ranked) == (0, 0, True)
-    assert found.score.raw_seconds == pytest.approx(0.2 + 3 * 2.02 + 1.5)
-    assert found.score.usd is not None
-
-
-def test_findings_decide_whether_a_row_is_ranked(tmp_path: Path) -> None:
-    """Errors make it invalid, warnings do not; both are counted."""
-    result = read_result(fabricate.write_result(tmp_path / "r"))
     wrong = row(result, toy_ruleset({"XXX001": "error"}), [failing(2)], None, TODAY)
     doubtful = row(result, toy_ruleset({"XXX001": "warning"}), [failing(2)], None, TODAY)
 
+    assert (found.submitter, found.system, found.category, found.submitted) == ("acme", "box1", "", "")
+    assert (found.num_errors, found.num_warnings, found.is_ranked) == (0, 0, True)
+    assert found.score.usd is not None
     assert (wrong.num_errors, wrong.num_warnings, wrong.is_ranked, len(wrong.findings)) == (2, 0, False, 2)
     assert wrong.score.seconds is not None
     assert (doubtful.num_errors, doubtful.num_warnings, doubtful.is_ranked) == (0, 2, True)
@@ -196,21 +194,6 @@ def test_a_price_function_gets_the_system_description(tmp_path: Path) -> None:
     assert rate(result, toy_ruleset(), [], price).score.usd is not None
     assert rate(replace(result, system=None), toy_ruleset(), [], price).score.usd is None
     assert asked == ["box1"]
-
-
-@pytest.mark.parametrize(("key", "why"), [("submission_benchmark", "benchmark"), ("submission_division", "division")])
-def test_a_result_of_an_unknown_benchmark_or_division_has_no_score(tmp_path: Path, key: str, why: str) -> None:
-    """Its row gives the reason."""
-
-    def rename(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
-        fabricate.find(steps, key).value = "elsewhere"
-        return steps
-
-    found = rate(read_result(fabricate.write_result(tmp_path / "r", change=rename)), toy_ruleset(), [])
-
-    assert found.score.seconds is None
-    assert why in str(found.score.why_not)
-    assert not found.is_ranked
 
 
 @pytest.fixture
@@ -268,80 +251,52 @@ def test_command_needs_a_path() -> None:
         command.run([], "v1", "text", TODAY)
 
 
-def test_shuffled_result_folders_give_the_same_board() -> None:
-    """Rows with equal scores are ordered by name."""
-    rows = [row_of(name, FAST) for name in "abcdef"]
-    for seed in range(5):
-        shuffled = random.Random(seed).sample(rows, 6)
-        assert [name for name, _ in bands(shuffled)] == list("abcdef")
-
-
 def without(*names: str) -> Any:
     """Leaves out the lines of these keys."""
     return lambda index, steps: [step for step in steps if step.key not in names]
 
 
-def test_an_unnamed_submitter_or_system_is_unknown(tmp_path: Path) -> None:
-    """Without a name in the logs; an empty text or another type is skipped in favour of the next log."""
+def test_what_is_not_named_is_unknown(tmp_path: Path) -> None:
+    """Submitter, system, benchmark and division; an empty text or another type is skipped in favour of the next log."""
 
     def blank(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
         if index < 2:
             fabricate.find(steps, "submission_org").value = ("", ["acme"])[index]
         return steps
 
-    silent = read_result(
-        fabricate.write_result(tmp_path / "a", change=without("submission_org", "submission_platform"))
-    )
+    keys = ("submission_benchmark", "submission_division", "submission_org", "submission_platform")
+    silent = read_result(fabricate.write_result(tmp_path / "a", change=without(*keys)))
     partly = read_result(fabricate.write_result(tmp_path / "b", change=blank))
     unnamed, named = rate(silent, toy_ruleset(), []), rate(partly, toy_ruleset(), [])
 
     assert (unnamed.submitter, unnamed.system) == ("unknown", "unknown")
+    assert (unnamed.score.benchmark, unnamed.score.division) == ("unknown", "unknown")
     assert (named.submitter, named.system) == ("acme", "box1")
 
 
 @pytest.mark.parametrize(
-    ("missing", "named", "why"),
+    ("key", "value", "named", "why"),
     [
-        ("submission_benchmark", ("unknown", "closed"), "the logs name no benchmark in ruleset v1"),
-        ("submission_division", ("toy_mini", "unknown"), "no division is named; it must be one of closed, open"),
+        ("submission_benchmark", "doom", ("doom", "closed"), "there is no benchmark 'doom' in ruleset v1"),
+        ("submission_benchmark", None, ("unknown", "closed"), "the logs name no benchmark in ruleset v1"),
+        ("submission_division", "doom", ("toy_mini", "doom"), "the division is 'doom'; it must be one of closed, open"),
+        ("submission_division", None, ("toy_mini", "unknown"), "no division is named; it must be one of closed, open"),
     ],
 )
-def test_a_result_that_names_no_benchmark_or_division_says_so(
-    tmp_path: Path, missing: str, named: tuple[str, str], why: str
+def test_a_result_of_no_known_benchmark_or_division_is_not_ranked(
+    tmp_path: Path, key: str, value: str | None, named: tuple[str, str], why: str
 ) -> None:
-    """It is in its own table."""
-    found = rate(read_result(fabricate.write_result(tmp_path, change=without(missing))), toy_ruleset(), []).score
-
-    assert ((found.benchmark, found.division), found.why_not) == (named, why)
-
-
-@pytest.mark.parametrize(
-    ("key", "named", "why"),
-    [
-        ("submission_benchmark", ("doom", "closed"), "there is no benchmark 'doom' in ruleset v1"),
-        ("submission_division", ("toy_mini", "doom"), "the division is 'doom'; it must be one of closed, open"),
-    ],
-)
-def test_an_unknown_benchmark_or_division_keeps_its_name(
-    tmp_path: Path, key: str, named: tuple[str, str], why: str
-) -> None:
-    """The name in the first log."""
+    """Its row keeps the name in the first log, or says unknown, and gives the reason."""
 
     def rename(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
-        fabricate.find(steps, key).value = "doom"
+        fabricate.find(steps, key).value = value
         return steps
 
-    found = rate(read_result(fabricate.write_result(tmp_path, change=rename)), toy_ruleset(), []).score
+    change = rename if value else without(key)
+    found = rate(read_result(fabricate.write_result(tmp_path, change=change)), toy_ruleset(), [])
 
-    assert ((found.benchmark, found.division), found.why_not) == (named, why)
-
-
-def test_without_names_both_are_unknown(tmp_path: Path) -> None:
-    """Neither benchmark nor division."""
-    change = without("submission_benchmark", "submission_division")
-    found = rate(read_result(fabricate.write_result(tmp_path, change=change)), toy_ruleset(), []).score
-
-    assert (found.benchmark, found.division) == ("unknown", "unknown")
+    assert ((found.score.benchmark, found.score.division), found.score.why_not) == (named, why)
+    assert (found.score.seconds, found.is_ranked) == (None, False)
 
 
 def test_a_warning_that_is_waived_is_kept_and_not_counted(tmp_path: Path) -> None:
@@ -352,17 +307,6 @@ def test_a_warning_that_is_waived_is_kept_and_not_counted(tmp_path: Path) -> Non
     found = rate(result, toy_ruleset(), findings)
 
     assert (found.num_errors, found.num_warnings, found.findings) == (0, 2, tuple(findings))
-
-
-def test_price_books_price_by_the_book_of_the_result(tmp_path: Path) -> None:
-    """36 USD an hour are a cent a second; 7.73, 7.76 and 7.79 s are kept."""
-    price = Price("acme", "box", "here", "on_demand", Decimal(36), None, "2025-11-01", "a list", "B")
-    system = {**fabricate.SYSTEM, "tta_price_sku": "acme/box/here/on_demand"}
-    books = PriceBooks((PriceBook((price,), "1" * 64, "2025-01-01"),))
-    result = read_result(fabricate.write_result(tmp_path / "r", system=system))
-    found, undescribed = (rate(item, toy_ruleset(), [], books).score for item in (result, replace(result, system=None)))
-
-    assert (found.usd, undescribed.usd) == (Decimal("0.077600"), None)
 
 
 def priced(usd: str, digest: str, day: str) -> PriceBook:
@@ -392,7 +336,10 @@ NO_BOOK, NOT_KEPT = (
 def test_a_result_is_priced_by_the_book_that_all_its_logs_name(
     tmp_path: Path, named: Sequence[str | None], book: PriceBook | str
 ) -> None:
-    """By the first if none does; no other book replaces one that is not kept or that only some name."""
+    """By the first if none does; no other book replaces one that is not kept or that only some name.
+
+    Of the three runs, the middle one takes 7.73 s.
+    """
 
     def name(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
         if named[index] is not None:
@@ -412,6 +359,9 @@ def test_a_result_is_priced_by_the_book_that_all_its_logs_name(
         assert quote.row == cost.price_of(result, books) == cost.price_of(result, book) == book.prices[0]
         assert cost.usd_per_hour(result, books) == book.prices[0].usd_per_hour
         assert isinstance(cost.quote_of(undescribed, books), NoPrice)
+        three = fabricate.ruleset({}, fabricate.benchmark_rules(num_runs=3, reference_convergence=()))
+        assert rate(result, three, [], books).score.usd == book.prices[0].usd_per_hour * Decimal("7.73") / 3600
+        assert rate(undescribed, three, [], books).score.usd is None
     else:
         assert found == quote == NoPrice("book", book)
         assert (cost.price_of(result, books), cost.usd_per_hour(result, books)) == (None, None)

@@ -34,6 +34,15 @@ def quality(at_s: float, value: float, samples: int) -> Step:
     return Step(at_s, "eval_accuracy", value, {"samples_count": samples})
 
 
+def block(begin_s: float, end_s: float, begin: int | None, end: int | None, stats: object) -> list[Step]:
+    """A block with the sample counts at its ends, and the statistics after it."""
+    return [
+        Step(begin_s, "block_start", None, {"samples_count": begin}),
+        Step(end_s, "block_stop", None, {"samples_count": end}),
+        Step(end_s, "tracked_stats", stats),
+    ]
+
+
 def subject_of(folder: Path, *runs: Sequence[Step], files: Sequence[str] = (), **more: Any) -> Subject:
     """A result of these runs, without a score, with these files in its folder."""
     logs = tuple(
@@ -79,9 +88,7 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
     ledger = {"run_s": 2.0, "train_s": 0.75, "data_s": 0.25, "other_s": 9.0, "guess_s": 5.0, "is_s": True, "name": "x"}
     steps = [
         START,
-        Step(0.0, "block_start", None, {"samples_count": 0}),
-        Step(1.0, "block_stop", None, {"samples_count": 1000}),
-        Step(1.0, "tracked_stats", {"throughput": 1000.0, "data_wait_s": 0.25}),
+        *block(0.0, 1.0, 0, 1000, {"throughput": 1000.0, "data_wait_s": 0.25}),
         quality(2.0, 0.95, 1000),
         stopped(2.0, samples_count=1000),
         Step(2.0, "tta_ledger", ledger),
@@ -102,6 +109,11 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
         ("tta_end.num_events", 10, 9, 9),
     ]
     found = stated_totals(subject, [])
+    whys = {item.name.rpartition(": ")[2]: item.why for item in found if item.agrees is None}
+    assert whys == {
+        "tta_ledger.guess_s": "nothing of this name is derived",
+        "tta_energy.energy_j": "no power log gives it",
+    }
     tolerances = {item.name.rpartition(": ")[2].partition(".")[0]: item.tolerance for item in found}
     assert tolerances == {
         "tta_ledger": (0.01, 0.001),
@@ -109,11 +121,6 @@ def test_the_totals_of_a_log(tmp_path: Path) -> None:
         "run_stop": (1e-9, 1e-9),
         "tracked_stats": (0.01, 0.0),
         "tta_end": (1e-9, 1e-9),
-    }
-    whys = {item.name.rpartition(": ")[2]: item.why for item in stated_totals(subject, []) if item.agrees is None}
-    assert whys == {
-        "tta_ledger.guess_s": "nothing of this name is derived",
-        "tta_energy.energy_j": "no power log gives it",
     }
 
 
@@ -125,15 +132,20 @@ def test_the_ledger_of_an_aborted_run_is_not_compared(tmp_path: Path) -> None:
     assert (found.derived, found.why) == (None, "the run was aborted")
 
 
-def test_a_ledger_and_a_count_that_are_not_mappings_state_nothing(tmp_path: Path) -> None:
-    """Nor do statistics that are not a mapping."""
-    block = [
-        Step(0.0, "block_start", None, {"samples_count": 0}),
-        Step(1.0, "block_stop", None, {"samples_count": 1000}),
-        Step(1.0, "tracked_stats", [1000.0]),
-    ]
-
-    assert totals(subject_of(tmp_path, [START, *block, Step(1.0, "tta_ledger", [1.0]), Step(1.0, "tta_end", 5)])) == []
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(
+            [START, *block(0.0, 1.0, 0, 1000, [1000.0]), Step(1.0, "tta_ledger", [1.0]), Step(1.0, "tta_end", 5)],
+            id="ledger, count and statistics that are not mappings",
+        ),
+        pytest.param([START, quality(1.0, 0.5, 1000), stopped(2.0)], id="an end without a sample count"),
+        pytest.param([START, quality(1.0, 0.5, 1000)], id="no end"),
+    ],
+)
+def test_what_states_nothing_is_not_compared(tmp_path: Path, steps: list[Step]) -> None:
+    """Other checks report what is malformed or missing."""
+    assert totals(subject_of(tmp_path, steps)) == []
 
 
 @pytest.mark.parametrize(
@@ -146,12 +158,6 @@ def test_the_samples_of_a_run(tmp_path: Path, qualities: tuple[float, ...], stat
     found = totals(subject_of(tmp_path, [START, *curve, stopped(4.0, samples_count=stated)]))
 
     assert [item[1:3] for item in found] == ([] if derived is None else [(stated, derived)])
-
-
-def test_a_run_without_a_sample_count_states_none(tmp_path: Path) -> None:
-    """With an end, and without one."""
-    assert totals(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000), stopped(2.0)])) == []
-    assert totals(subject_of(tmp_path, [START, quality(1.0, 0.5, 1000)])) == []
 
 
 @pytest.mark.parametrize(
@@ -169,30 +175,18 @@ def test_throughput_is_samples_over_seconds(
     tmp_path: Path, begin: int | None, end: int | None, stop_s: float, throughput: object, derived: float | None
 ) -> None:
     """Of the preceding block; one without sample counts or without length has none."""
-    steps = [
-        START,
-        Step(1.0, "block_start", None, {"samples_count": begin}),
-        Step(stop_s, "block_stop", None, {"samples_count": end}),
-        Step(stop_s, "tracked_stats", {"throughput": throughput}),
-    ]
-    found = totals(subject_of(tmp_path, steps))
+    timed = block(1.0, stop_s, begin, end, {"throughput": throughput})
+    found = totals(subject_of(tmp_path, [START, *timed]))
 
     assert found == ([] if derived is None else [("tracked_stats.throughput", throughput, derived, 4)])
 
 
 def test_statistics_that_cannot_be_compared_hide_no_others(tmp_path: Path) -> None:
     """The first block has no sample count; the second does."""
-    blocks = [
-        [
-            Step(float(i), "block_start", None, {"samples_count": samples}),
-            Step(i + 1.0, "block_stop", None, {"samples_count": 2000}),
-            Step(i + 1.0, "tracked_stats", {"throughput": 7.0}),
-        ]
-        for i, samples in enumerate((None, 1000))
-    ]
+    first, second = (block(float(i), i + 1.0, at, 2000, {"throughput": 7.0}) for i, at in enumerate((None, 1000)))
 
     expected = [("tracked_stats.throughput", 7.0, 1000.0, 7)]
-    assert totals(subject_of(tmp_path, [START, *blocks[0], *blocks[1]])) == expected
+    assert totals(subject_of(tmp_path, [START, *first, *second])) == expected
 
 
 def test_each_log_is_compared_with_its_own_run(tmp_path: Path) -> None:
@@ -293,15 +287,6 @@ def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path)
         assert compared(tmp_path, rest) == {"the row of this result": False}
 
 
-def test_extra_and_missing_numbers_of_a_board(tmp_path: Path) -> None:
-    """A number that is not derived has nothing to compare with; a number that is missing differs."""
-    tables = [{**TABLE, "rows": [{**ROW, "extra": 1, "seconds": 8.0}]}]
-    found = compared(tmp_path, tables, energy_j=5.0)
-
-    assert found.pop("board.extra") is None
-    assert {name for name, agrees in found.items() if not agrees} == {"board.seconds", "board.energy_j"}
-
-
 def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
     """A single result would always be first; any other field called rank is an ordinary number."""
     tables = [{**TABLE, "rows": [{**ROW, "band": 3, "energy": {"rank": 1}, "rank": 4}]}]
@@ -317,11 +302,13 @@ def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
     assert alone["board.rank"] is among["board.rank"] is True
 
 
-def test_why_a_number_of_a_board_has_nothing_to_compare_with(tmp_path: Path) -> None:
-    """A rank because the tree is missing; any other because nothing is derived under its name."""
-    data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, "extra": 1}]}]}).encode()
-    found = against_board(data, Path("b.json"), subject_of(tmp_path), DERIVED, is_tree_given=False)
+def test_extra_and_missing_numbers_of_a_board(tmp_path: Path) -> None:
+    """A number that is missing differs; one that is not derived, or a rank without the tree, cannot be compared."""
+    data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, "extra": 1, "seconds": 8.0}]}]}).encode()
+    derived = {**DERIVED, "energy_j": 5.0}
+    found = against_board(data, Path("b.json"), subject_of(tmp_path), derived, is_tree_given=False)
 
+    assert {item.name for item in found if item.agrees is False} == {"board.seconds", "board.energy_j"}
     assert {item.name: item.why for item in found if item.agrees is None} == {
         "board.band": "a rank needs the tree: --tree",
         "board.cost.rank": "a rank needs the tree: --tree",

@@ -64,17 +64,10 @@ def test_missing_is_a_word_and_zero_is_a_number() -> None:
 
 def test_counts_sizes_and_rule_numbers() -> None:
     """One run, two runs; bytes in powers of 1,024; 600 as 600."""
-    assert (plural(1, "run"), plural(2, "run"), plural(2000, "entry", "entries")) == (
-        "1 run",
-        "2 runs",
-        "2,000 entries",
-    )
-    assert (num_bytes(1), num_bytes(1023), num_bytes(1536), num_bytes(5 << 20)) == (
-        "1 byte",
-        "1,023 bytes",
-        "1.50 KiB",
-        "5.00 MiB",
-    )
+    assert (plural(1, "run"), plural(2, "run")) == ("1 run", "2 runs")
+    assert plural(2000, "entry", "entries") == "2,000 entries"
+    sizes = [num_bytes(size) for size in (1, 1023, 1536, 5 << 20)]
+    assert sizes == ["1 byte", "1,023 bytes", "1.50 KiB", "5.00 MiB"]
     assert (plain(600.0), plain(0.9), plain(10_000)) == ("600", "0.9", "10,000")
 
 
@@ -83,11 +76,6 @@ def test_untrusted_texts_cannot_turn_or_hide() -> None:
     assert shown("a\x1b[31m\u202eb\ud800") == "a\\x1b[31m\\u202eb\\ud800"
     assert len(shown("x" * 1000, 50)) == 50
     assert shown_lines("one\ntwo\x00") == ["one", "two\\x00"]
-
-
-def test_clean_names_are_their_own_slug() -> None:
-    """A safe name is kept, so that URLs stay readable."""
-    assert slug(["acme", "box1", "toy_mini"]) == "acme--box1--toy_mini"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +93,7 @@ def test_a_slug_is_a_safe_name(name: str) -> None:
 
 
 def test_different_names_have_different_slugs() -> None:
-    """Even where they differ only in characters that a slug cannot keep, or in how the parts are split."""
+    """Even if only in characters that a slug cannot keep, or in how the parts are split; a safe name is its own."""
     names = [
         ["a", "b"],
         ["a b"],
@@ -120,21 +108,18 @@ def test_different_names_have_different_slugs() -> None:
     ]
 
     assert len({slug(parts) for parts in names}) == len(names)
+    assert slug(["acme", "box1", "toy_mini"]) == "acme--box1--toy_mini"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", "\tx", "\rx", " =1"])
 def test_a_cell_cannot_be_a_formula(text: str) -> None:
-    """A spreadsheet shows it as text."""
+    """A spreadsheet shows it as text; other cells, negative numbers included, stay as they are."""
     assert spreadsheet_cell(text) == "'" + text
-
-
-def test_other_cells_stay_as_they_are() -> None:
-    """Numbers too, negative ones included."""
     assert [spreadsheet_cell(value) for value in ("acme", -1.5, None, "")] == ["acme", -1.5, None, ""]
 
 
 def test_a_document_is_split_into_pieces() -> None:
-    """Headings, paragraphs, items, fenced and indented code, and code between backticks."""
+    """Headings, paragraphs, items, fenced and indented code, and code between backticks; all markup stays text."""
     document = (
         "First `x` line\nsecond line\n\n## What it does\n\n```\n## no heading\n```\n\n"
         "    indented\n    more\n\n- one\n  more\n- two"
@@ -148,19 +133,10 @@ def test_a_document_is_split_into_pieces() -> None:
         Piece("item", (("one more", False),)),
         Piece("item", (("two", False),)),
     ]
-
-
-def test_markup_in_a_document_stays_text() -> None:
-    """There are no links and no elements in this language."""
-    text = '<script>alert(1)</script> [a](javascript:alert(1)) <img src="x">'
-
-    assert pieces(text) == [Piece("paragraph", ((text, False),))]
-
-
-def test_a_fence_that_is_not_closed_ends_with_the_document() -> None:
-    """No text is lost."""
-    assert pieces("```\ncode") == [Piece("code", (("code", True),))]
+    assert pieces("```\nnot closed") == [Piece("code", (("not closed", True),))]
     assert pieces("") == []
+    markup = '<script>alert(1)</script> [a](javascript:alert(1)) <img src="x">'
+    assert pieces(markup) == [Piece("paragraph", ((markup, False),))]
 
 
 @pytest.mark.parametrize(

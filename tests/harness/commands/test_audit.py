@@ -16,7 +16,7 @@ from harness.checker.audit.engine import Audited
 from harness.checker.audit.facts import Subject
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import Suspicion
-from harness.commands import audit, explain
+from harness.commands import audit
 from harness.errors import ExitStatus, InputError, RulesError, UsageError
 from harness.findings import Finding, Severity
 from harness.ruleset import catalog, load
@@ -50,16 +50,6 @@ def test_text_names_ten_things_first(odd: Path, capsys: pytest.CaptureFixture[st
     assert scores == sorted(scores, reverse=True)
     assert text.count(": 4 runs\n") == 12
     assert lines[-1].startswith("12 results, 0 with nothing suspicious; ")
-
-
-def test_html_is_one_page_with_the_worst(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the renderer that `tta check` has, too."""
-    audit.run([odd], "auto", "html", TODAY)
-
-    text = capsys.readouterr().out
-    assert text.lower().startswith("<!doctype html>")
-    assert "Audit of results" in text
-    assert "AUD010" in text
 
 
 def store_of(path: Path, runs: list[tuple[str, dict[str, str], dict[str, dict[int, float]]]]) -> Path:
@@ -169,30 +159,6 @@ def test_a_single_log_can_be_audited(odd: Path, capsys: pytest.CaptureFixture[st
     assert ": 1 run\n" in capsys.readouterr().out
 
 
-def test_logs_of_any_name_are_one_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """result_4951-240509_raw_06.txt: MLPerf lets logs be named so."""
-    runs = [foreign.rows(index) for index in range(5)]
-    foreign.write(foreign.result(tmp_path), runs, names=lambda index: f"result_4951-{index}_raw.txt")
-
-    audit.run([tmp_path], "auto", "text", TODAY)
-
-    assert "toy (toy): 5 runs, nothing suspicious" in capsys.readouterr().out
-
-
-def test_what_cannot_be_read_does_not_hide_the_rest(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The log is named, the others are audited."""
-    (odd / "Toy/results/box0/toy/result_9.txt").write_text("nothing of ours\n")
-
-    status = audit.run([odd / "Toy/results/box0"], "auto", "text", TODAY)
-
-    captured = capsys.readouterr()
-    assert status is ExitStatus.USAGE
-    assert "result_9.txt: not audited" in captured.err
-    assert "Not audited:\n    " in captured.out
-    assert "result_9.txt: no line has ':::MLLOG': not a run log" in captured.out
-    assert "AUD010" in captured.out
-
-
 def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A log of a result, and a result without a log that can be read, each with why."""
     bad = odd / "Toy/results/box0/toy/result_9.txt"
@@ -201,7 +167,7 @@ def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.Capt
     for log in lost.glob("result_*.txt"):
         log.write_text("")
     texts = {}
-    for form in ("json", "html", "sarif"):
+    for form in audit.FORMATS:
         with pytest.raises(InputError, match="no run log"):
             audit.run([odd], "auto", form, TODAY)
         texts[form] = capsys.readouterr().out
@@ -216,6 +182,8 @@ def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.Capt
     assert "<h2>Not audited</h2>" in texts["html"]
     assert f'<td class="any">{bad}</td>' in texts["html"]
     assert '<span class="chip invalid">6 not audited</span>' in texts["html"]
+    assert "Not audited:\n    " in texts["text"]
+    assert "AUD010" in texts["text"]
 
 
 def test_a_description_that_cannot_be_read_takes_nothing_from_the_audit(
@@ -298,7 +266,6 @@ def test_nothing_and_nonsense_are_refused(tmp_path: Path) -> None:
     [
         ("severity: warning, weight: 70, max_back_s", "severity: error, weight: 70, max_back_s", "severity"),
         ("AUD001: {severity: warning, weight: 70", "AUD001: {severity: warning, weight: 170", "weight is 170"),
-        ("AUD001:", "AUD999:", "unknown signal"),
         ("max_back_s: 0.1", "max_back: 0.1", "it takes max_back_s"),
         ("max_back_s: 0.1", "max_back_s: soon", "not a number"),
         ("signals:", "signal:", "unknown key"),
@@ -313,10 +280,3 @@ def test_audit_rules_that_cannot_be_are_refused(old: str, new: str, said: str, t
 
     with pytest.raises(RulesError, match=said):
         load_audit(tmp_path / "audit.yaml").refuse_unknown(registry.signals())
-
-
-def test_a_signal_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """`tta explain AUD001`."""
-    explain.run("aud001", False)
-
-    assert capsys.readouterr().out.startswith("AUD001 clock_goes_back (a signal of `tta audit`; looks at each log)")

@@ -9,20 +9,23 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.energy.limits import EnergyLimits
 from harness.errors import LogError
-from harness.log import run_log
+from harness.log import power_files, run_log
 from harness.log.run_log import RunLog
 from harness.ruleset.model import Timing
 from harness.scoring.run_result import RunResult, derive_ledger, run_result
 from harness.submission.result import read_result
+from harness.workload import Metric
 from tests import fabricate, mlperflog
-from tests.fabricate import Step, benchmark_rules
+from tests.fabricate import Step, benchmark_rules, find
 from tests.mlperflog import Entry
 
 UNCOUNTED = Timing(max_init_s={}, count_evaluation=False)
+TOY = benchmark_rules()
 RULES = benchmark_rules(reference_convergence=())
 
 
@@ -45,30 +48,87 @@ def stopped(at_s: float, status: str = "success") -> Step:
 START = Step(0.0, "run_start")
 
 
+def test_run_result_of_a_good_run(tmp_path: Path) -> None:
+    """The time is from run_start to run_stop, the samples are those of the evaluation that reached the target."""
+    result = run_result(log_of(tmp_path, *fabricate.events(seed=7)), TOY)
+
+    assert result.seconds == pytest.approx(7.7)
+    assert result.run_s == result.seconds
+    assert (result.samples, result.quality, result.seed) == (3000, 0.95, 7)
+    assert (result.status, result.reason, result.why_not) == ("success", "target", None)
+    assert [(item.samples, item.quality) for item in result.evaluations] == [(1000, 0.5), (2000, 0.8), (3000, 0.95)]
+    assert [item.seconds for item in result.evaluations] == pytest.approx([2.7, 5.2, 7.7])
+
+
+def test_success_without_reaching_the_target_is_not_believed(tmp_path: Path) -> None:
+    """A quality equal to the target reaches it; just below it, or after the end, the status alone is not enough."""
+    below = math.nextafter(0.9, 0)
+    equal = result_of(tmp_path, START, quality(1, 0.9), stopped(1))
+    missed = result_of(tmp_path, START, quality(1, 0.5), quality(2, below), stopped(2), quality(3, 0.95))
+
+    assert (equal.seconds, equal.samples) == (1.0, 1000)
+    assert (missed.seconds, missed.samples) == (None, None)
+    assert missed.why_not == "no evaluation up to 'run_stop' reached top1_accuracy 0.9"
+
+
+def test_a_lower_quality_is_better_where_the_metric_says_so(tmp_path: Path) -> None:
+    """Direction comes from the rules."""
+    rules = benchmark_rules(metric=Metric("error", "fraction", "min"), target=0.2)
+    result = run_result(log_of(tmp_path, *fabricate.events(rules=rules, qualities=(0.9, 0.2))), rules)
+    aborted = fabricate.events(rules=rules, qualities=(0.4, 0.3, 0.5), status="aborted")
+
+    assert (result.samples, result.quality) == (2000, 0.2)
+    assert run_result(log_of(tmp_path, *aborted), rules).quality == 0.3
+
+
+@pytest.mark.parametrize(
+    ("qualities", "samples"),
+    [((0.95, 0.95), 2000), ((0.95, 0.5, 0.95, 0.95), 4000), ((0.5, 0.95), None), ((0.95, 0.5, 0.95), None)],
+)
+def test_confirmation(tmp_path: Path, qualities: tuple[float, ...], samples: int | None) -> None:
+    """With one confirmation, the clock stops at the second evaluation in a row that reaches the target."""
+    rules = benchmark_rules(confirm_evaluations=1)
+
+    assert run_result(log_of(tmp_path, *fabricate.events(rules=rules, qualities=qualities)), rules).samples == samples
+
+
+@pytest.mark.parametrize("key", ["run_start", "run_stop"])
+def test_a_log_needs_one_start_and_one_stop(tmp_path: Path, key: str) -> None:
+    """Without one, the run did not finish; with two, its time is ambiguous."""
+    steps = fabricate.events()
+    without = run_result(log_of(tmp_path, *(step for step in steps if step.key != key)), TOY)
+    doubled = sorted([*steps, find(steps, key)], key=lambda step: step.at_s)
+    twice = run_result(log_of(tmp_path, *doubled), TOY)
+
+    assert (without.seconds, without.why_not) == (None, f"the log has no {key!r}; there must be one")
+    assert (twice.seconds, twice.why_not) == (None, f"the log has 2 {key!r}; there must be one")
+    if key == "run_stop":
+        assert (without.status, without.reason, without.run_s) == ("started", None, None)
+        assert without.ledger == {"init": pytest.approx(1.0)}
+
+
 def test_an_aborted_run_has_no_deciding_evaluation(tmp_path: Path) -> None:
-    """Its quality is the best, not the first that was good enough; it has no time, samples or price."""
+    """Its quality is the best, not the first that was good enough; it has no time, samples or price, and a reason."""
     steps = (START, quality(1, 0.92), quality(2, 0.95, 2000), quality(3, 0.5, 3000), stopped(4, "aborted"))
     found = result_of(tmp_path, *steps, usd_per_hour=Decimal(36))
+    budget = run_result(log_of(tmp_path, *fabricate.events(status="aborted", reason="budget")), TOY)
 
     assert (found.seconds, found.samples, found.quality, found.usd, found.run_s) == (None, None, 0.95, None, 4.0)
+    assert (budget.seconds, budget.why_not) == (None, "the run was aborted: budget")
 
 
-@pytest.mark.parametrize(("seed", "expected"), [(7, 7), (0, 0), (True, None), ("7", None), (7.0, None), (None, None)])
-def test_a_seed_is_a_whole_number(tmp_path: Path, seed: object, expected: int | None) -> None:
-    """Nothing that only looks like one is accepted."""
-    assert result_of(tmp_path, Step(0.0, "seed", seed), START).seed == expected
+@pytest.mark.parametrize(("number", "expected"), [(7, 7), (0, 0), (True, None), ("7", None), (7.0, None), (None, None)])
+def test_seeds_and_numbers_of_examples_are_whole_numbers(tmp_path: Path, number: object, expected: int | None) -> None:
+    """Anything that only looks like one is unknown."""
+    found = result_of(tmp_path, Step(0.0, "seed", number), START, quality(1, 0.5, num_examples=number))
+
+    assert (found.seed, found.evaluations[0].num_examples) == (expected, expected)
 
 
-@pytest.mark.parametrize(("number", "expected"), [(500, 500), (True, None), ("500", None), (500.0, None), (None, None)])
-def test_a_number_of_examples_is_a_whole_number(tmp_path: Path, number: object, expected: int | None) -> None:
-    """Otherwise it is not known."""
-    assert result_of(tmp_path, START, quality(1, 0.5, num_examples=number)).evaluations[0].num_examples == expected
-
-
-@pytest.mark.parametrize("samples", [0, 1, 10**15])
-def test_samples_may_be_zero_to_ten_to_the_fifteenth(tmp_path: Path, samples: int) -> None:
-    """Bounds included; `epoch_num` counts only without a `samples_count`."""
-    assert result_of(tmp_path, START, quality(1, 0.5, samples, epoch_num=3)).evaluations[0].samples == samples
+@pytest.mark.parametrize(("samples", "expected"), [(0, 0), (1, 1), (10**15, 10**15), (None, 1000)])
+def test_samples_may_be_zero_to_ten_to_the_fifteenth(tmp_path: Path, samples: int | None, expected: int) -> None:
+    """Bounds included; `epoch_num`, as in published logs, counts only without a `samples_count`."""
+    assert result_of(tmp_path, START, quality(1, 0.5, samples, epoch_num=0.2)).evaluations[0].samples == expected
 
 
 @pytest.mark.parametrize("samples", [-1, 10**15 + 1, None, "1000"])
@@ -78,9 +138,15 @@ def test_samples_beyond_that_are_an_error(tmp_path: Path, samples: object) -> No
         result_of(tmp_path, START, quality(1, 0.5, samples))
 
 
-def test_the_largest_number_is_a_quality(tmp_path: Path) -> None:
-    """It is finite."""
-    assert result_of(tmp_path, START, quality(1, sys.float_info.max)).evaluations[0].quality == sys.float_info.max
+@pytest.mark.parametrize("value", ["0.95", None, True, [0.95], math.nan, math.inf, 10**400])
+def test_a_quality_that_is_not_a_finite_number_is_an_error(tmp_path: Path, value: Any) -> None:
+    """It is neither missing nor zero nor the best, even if it gets past the reader; the largest number is finite."""
+    log = log_of(tmp_path, START, quality(1, sys.float_info.max))
+    assert run_result(log, RULES).evaluations[0].quality == sys.float_info.max
+
+    log._by_key["eval_accuracy"] = (msgspec.structs.replace(log.one("eval_accuracy"), value=value),)
+    with pytest.raises(LogError, match="the quality is not a finite number"):
+        run_result(log, RULES)
 
 
 def test_an_evaluation_before_the_start_does_not_belong_to_the_run(tmp_path: Path) -> None:
@@ -142,7 +208,8 @@ def test_time_without_evaluation_is_never_negative(tmp_path: Path) -> None:
     full += [quality(times[-1], 0.95), stopped(times[-1])]
     over = derive_ledger(log_of(tmp_path, *full))
 
-    assert result_of(tmp_path, *half, timing=UNCOUNTED).seconds == 0.5
+    without = result_of(tmp_path, *half, timing=UNCOUNTED)
+    assert (without.seconds, without.run_s) == (0.5, 1.5)
     assert over["eval"] > times[-1]
     assert result_of(tmp_path, *full, timing=UNCOUNTED).seconds == 0.0
 
@@ -211,3 +278,72 @@ def test_a_start_without_a_stop_of_its_own_claims_no_time(tmp_path: Path) -> Non
     found = result_of(tmp_path, START, *begun, stopped(2.0), timing=UNCOUNTED)
 
     assert (found.ledger["eval"], found.seconds) == (0.5, 1.5)
+
+
+def test_derived_ledger_agrees_with_the_referees(tmp_path: Path) -> None:
+    """The ledger derived from the intervals is the one that the log states."""
+    log = log_of(tmp_path, *fabricate.events())
+    claimed = log.value("tta_ledger")
+
+    assert derive_ledger(log) == pytest.approx(
+        {phase: claimed[f"{phase}_s"] for phase in ("init", "data", "train", "eval", "checkpoint", "other")}, abs=1e-6
+    )
+
+
+def test_ledger_sums_to_the_run_and_shows_unclaimed_time(tmp_path: Path) -> None:
+    """Ten seconds between two phases are `other`, and so is a block without an end, the last of a crashed run."""
+    steps = fabricate.events()
+    for step in steps[steps.index(find(steps, "block_start", 1)) :]:
+        step.at_s += 10.0
+    steps.remove(find(steps, "block_stop", 2))
+    ledger = derive_ledger(log_of(tmp_path, *steps))
+
+    assert ledger["other"] == pytest.approx(10.0 + 2.0)
+    assert math.fsum(ledger.values()) - ledger["init"] == pytest.approx(17.7)
+
+
+def test_waiting_is_no_longer_than_its_block(tmp_path: Path) -> None:
+    """A block of 2 s cannot have waited 99 s, nor a negative time."""
+    steps = fabricate.events()
+    find(steps, "tracked_stats", 0).value["data_wait_s"] = 99.0
+    find(steps, "tracked_stats", 1).value["data_wait_s"] = -5.0
+    ledger = derive_ledger(log_of(tmp_path, *steps))
+
+    assert ledger["data"] == pytest.approx(0.2 + 2.0 + 0.0 + 0.1)
+    assert ledger["train"] == pytest.approx(0.0 + 2.0 + 1.9)
+
+
+def metered(folder: Path, steps: list[Step], watts: float, name: str = "result_0.txt") -> RunLog:
+    """A run with the power log of one node that drew `watts` throughout; its own log states another energy."""
+    find(steps, "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "m"}
+    path = fabricate.write_log(folder / name, steps)
+    text = fabricate.power_text(
+        find(steps, "run_start").at_s,
+        find(steps, "run_stop").at_s,
+        fabricate.meters("node"),
+        run_id=find(steps, "tta_format").value["run_id"],
+        watts=lambda at_s: watts,
+    )
+    place = folder / "power" / path.stem / "node_0.txt"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return power_files.with_power(run_log.read(path))
+
+
+@pytest.mark.parametrize("watts", [300.0, 0.0])
+def test_energy_is_summed_from_the_power_logs_only(tmp_path: Path, watts: float) -> None:
+    """Of 7.7 s; a meter that reads 0 W throughout is a measurement; `tta_energy` is ignored, with power logs or not."""
+    steps = fabricate.events(mono_ns=fabricate.MONO_NS)
+    measured = run_result(metered(tmp_path, steps, watts), TOY)
+    claimed = run_result(log_of(tmp_path, *steps), TOY)
+
+    assert (measured.energy_j, measured.energy_source) == (pytest.approx(watts * 7.7), "measured")
+    assert (claimed.energy, claimed.energy_j, claimed.energy_source) == (None, None, "none")
+
+
+def test_cost_is_exact(tmp_path: Path) -> None:
+    """7.2 s at 36 USD an hour are 0.072 USD; without a rate there is no cost."""
+    log = log_of(tmp_path, *fabricate.events(block_s=2.0, eval_s=1.0 / 3))
+
+    assert run_result(log, TOY, Decimal(36)).usd == Decimal("0.072")
+    assert run_result(log, TOY).usd is None
