@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -303,22 +305,18 @@ def test_the_documents_of_score_summary_and_board_are_all_derived(
         assert found[name]["formula"]
 
 
-def test_a_valid_result_agrees_with_all_that_it_states(
-    folder: Path, rules: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Ledger, energy, samples, throughput, count of events and the digest in the claim, of five runs."""
-    found = derived(capsys, folder, rules=rules)
-
-    assert (found["status"], found["agrees"]) == (ExitStatus.OK, True)
-    names = {item["name"].split(": ")[-1] for item in found["typed"]}
-    assert {"tta_ledger.train_s", "tta_energy.energy_j", "run_stop.samples_count", "system_sha256"} < names
-    assert {item["agrees"] for item in found["typed"]} == {True}
-
-
 def test_the_numbers_by_hand(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three blocks of 2.02 s and three evaluations of 0.5 s after 0.2 s of opening; the target is that of the rules."""
-    found = by_name(derived(capsys, folder, rules=rules))
+    """Three blocks of 2.02 s and three evaluations of 0.5 s after 0.2 s of opening; the target is that of the rules.
 
+    A valid result agrees with all that it states: ledger, energy, samples, throughput, and the digest in the claim.
+    """
+    document = derived(capsys, folder, rules=rules)
+    found = by_name(document)
+
+    assert (document["status"], document["agrees"]) == (ExitStatus.OK, True)
+    names = {item["name"].split(": ")[-1] for item in document["typed"]}
+    assert {"tta_ledger.train_s", "tta_energy.energy_j", "run_stop.samples_count", "system_sha256"} < names
+    assert {item["agrees"] for item in document["typed"]} == {True}
     assert found["score.runs[2].seconds"]["value"] == pytest.approx(7.76)
     [place] = found["score.runs[2].seconds"]["places"]
     log = folder / "result_2.txt"
@@ -380,3 +378,43 @@ def test_a_number_without_a_formula_is_never_skipped() -> None:
     """It is in the output without a formula, and the command does not succeed."""
     assert formula_of("score.guess") is None
     assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_consistent  # type: ignore[arg-type]
+
+
+ROW_PATH: tuple[str | int, ...] = ("tables", 0, "rows", 0)
+CHANGES: list[tuple[tuple[str | int, ...], object, str]] = [
+    ((*ROW_PATH, "valid"), True, "board.valid"),
+    ((*ROW_PATH, "valid"), ..., "board.valid"),
+    (("ruleset_digest",), "0" * 64, "board.ruleset_digest"),
+    (("ruleset",), "v9", "board.ruleset"),
+    (("prices_digest",), None, "board.prices_digest"),
+    ((*ROW_PATH, "runs", 1, "status"), "aborted", "board.runs[1].status"),
+    ((*ROW_PATH, "why_not"), "too few runs", "board.why_not"),
+    ((*ROW_PATH, "files", 0, "sha256"), "0" * 64, "board.files[0].sha256"),
+    ((*ROW_PATH, "runs", 2, "seconds"), 1.0, "board.runs[2].seconds"),
+    (("tables",), [], "the row of this result"),
+]
+
+
+def test_any_change_to_a_published_board_is_found(
+    folder: Path, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validity, rules, files, numbers, the row itself; before the change, the two agree on everything."""
+    tree, published = tmp_path / "tree", tmp_path / "site" / "leaderboard.json"
+    board_command.build(tree, tmp_path / "site", rules, TODAY)
+    text = published.read_text()
+    capsys.readouterr()
+
+    for options in ({}, {"tree": tree}):
+        unchanged = derived(capsys, folder, rules=rules, against=published, **options)
+        assert [item for item in unchanged["typed"] if item["agrees"] is False] == []
+    for (*path, last), value, name in CHANGES:
+        document = json.loads(text)
+        part = functools.reduce(operator.getitem, path, document)
+        if value is ...:
+            del part[last]
+        else:
+            part[last] = value
+        published.write_text(json.dumps(document))
+        changed = derived(capsys, folder, rules=rules, against=published)
+        assert [item["name"] for item in changed["typed"] if item["agrees"] is False] == [name]
+        assert changed["status"] is ExitStatus.FINDINGS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
@@ -11,9 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from harness.base.files import sha256_of
 from harness.board import leaderboard
 from harness.board.index import Board, read_board
 from harness.board.leaderboard import Leaderboard, Row
@@ -21,7 +17,6 @@ from harness.cost.price_book import Electricity, Price, PriceBook, PriceBooks
 from harness.findings import Fault, Rule
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, RuleSet
-from harness.submission.layout import CLAIM_NAME
 from harness.submission.result import Result
 from harness.workload import Metric
 from tests import fabricate
@@ -148,10 +143,9 @@ def submit(
     description = {**fabricate.SYSTEM, "submitter": submitter, "system_name": system, "division": division}
     if sku is not None:
         description["tta_price_sku"] = sku
-    home = tree / (folder or submitter)
-    place = home / "results" / system / rules.name
-    place.mkdir(parents=True)
-    for index in range(num_runs):
+    runs: list[list[Step]] = []
+
+    def make(index: int, _: list[Step]) -> list[Step]:
         steps = fabricate.events(
             index,
             rules=rules,
@@ -163,10 +157,17 @@ def submit(
             batch_size=batch_size,
             mono_ns=None if power is None else fabricate.MONO_NS + 60_000_000_000 * index,
         )
-        steps = change(index, steps) if change else steps
-        path, wall_start_ms = place / f"result_{index}.txt", fabricate.WALL_START_MS + 60_000 * index
-        fabricate.write_log(path, steps, wall_start_ms)
-        if power is not None:
+        runs.append(change(index, steps) if change else steps)
+        return runs[-1]
+
+    claim = {"submitted": submitted, "notes": notes}
+    place = fabricate.write_submission(tree, num_runs, make, description, claim, rules, division=division)
+    if folder is not None:
+        home = (tree / submitter).rename(tree / folder)
+        place = home / "results" / system / rules.name
+    if power is not None:
+        for index, steps in enumerate(runs):
+            wall_start_ms = fabricate.WALL_START_MS + 60_000 * index
             text = fabricate.power_text(
                 fabricate.find(steps, "run_start").at_s,
                 fabricate.find(steps, "run_stop").at_s,
@@ -176,31 +177,15 @@ def submit(
                 wall_start_ms=wall_start_ms,
                 watts=power_curve(steps, watts * (1 + 0.01 * index)),
             )
-            log = place / "power" / path.stem / "node_0.txt"
+            log = place / "power" / f"result_{index}" / "node_0.txt"
             log.parent.mkdir(parents=True)
             log.write_text(damage(text) if damage else text)
-            fabricate.restate_energy(path, steps, wall_start_ms)
-    if power is not None:
+            fabricate.restate_energy(place / f"result_{index}.txt", steps, wall_start_ms)
         idle = fabricate.power_text(-70.0, -10.0, fabricate.meters(power), watts=lambda at_s: watts / 4)
         (place / "power" / "idle").mkdir()
         (place / "power" / "idle" / "node_0.txt").write_text(idle)
     if billing is not None:
         (place / "billing.yaml").write_text(billing)
-    (home / "systems").mkdir(parents=True, exist_ok=True)
-    system_path = home / "systems" / f"{system}.json"
-    system_path.write_text(json.dumps(description))
-    claim = {
-        "submitter": submitter,
-        "system": system,
-        "benchmark": rules.name,
-        "division": division,
-        "category": "available",
-        "ruleset": "v1",
-        "system_sha256": sha256_of(system_path),
-        "submitted": submitted,
-        "notes": notes,
-    }
-    (place / CLAIM_NAME).write_text(yaml.safe_dump(claim, allow_unicode=True))
     fabricate.reseal(place)
     return place
 

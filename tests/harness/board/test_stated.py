@@ -261,6 +261,7 @@ def test_a_scaling_factor_is_compared_with_the_derived_one(tmp_path: Path) -> No
 
 ROW = {"submitter": "acme", "system": "box1", "band": 1, "seconds": 7.5, "cost": {"rank": 2, "usd": "1.5"}}
 TABLE = {"benchmark": "toy_mini", "division": "closed", "target": 0.9, "num_runs": 5, "drop": 1, "other": 7}
+RUNS = {"board.runs[0].reason": ("a", "a", True), "board.runs[1]": ("b", "c", False)}
 DERIVED = {**ROW, "target": 0.9, "num_runs": 5, "drop": 1}
 
 
@@ -355,3 +356,45 @@ def test_a_claim_that_cannot_be_read_states_nothing(tmp_path: Path) -> None:
     assert totals(subject) == []
     (tmp_path / "submission.yaml").write_text("seconds: 1.5\n")
     assert totals(subject) == [("seconds", 1.5, None, 1)]
+
+
+def compared_words(
+    place: Path, row: dict[str, Any], board: dict[str, Any], **document: Any
+) -> dict[str, tuple[Any, Any, bool | None]]:
+    """For a board with this row: what is stated, what is derived, whether they agree."""
+    data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, **row}]}], **document}).encode()
+    typed = against_board(data, Path("b.json"), subject_of(place), {**DERIVED, **board}, is_tree_given=True)
+    return {item.name: (item.stated, item.derived, item.agrees) for item in typed if isinstance(item.stated, str)}
+
+
+@pytest.mark.parametrize(
+    ("row", "board", "expected"),
+    [
+        ({"valid": True}, {"valid": True}, {"board.valid": ("true", "true", True)}),
+        ({"valid": True}, {"valid": False}, {"board.valid": ("true", "false", False)}),
+        ({"why_not": None}, {"why_not": None}, {}),
+        ({"why_not": None}, {}, {}),
+        ({}, {"why_not": None}, {}),
+        ({"why_not": "x"}, {"why_not": None}, {"board.why_not": ("x", "nothing", False)}),
+        ({"why_not": None}, {"why_not": "x"}, {"board.why_not": ("nothing", "x", False)}),
+        ({}, {"why_not": "x"}, {"board.why_not": ("nothing", "x", False)}),
+        ({"is_valid": False}, {}, {"board.is_valid": ("false", None, None)}),
+        ({"runs": [{"reason": "a"}, "b"]}, {"runs": [{"reason": "a"}, "c"]}, RUNS),
+        ({"place": "a/b", "page": "x", "files": [{"path": "y"}]}, {"place": ".", "page": "z"}, {}),
+    ],
+)
+def test_words_are_compared_by_name(
+    row: dict[str, Any], board: dict[str, Any], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """Null states nothing; the place of a result depends on the tree; amounts of money are numbers."""
+    assert compared_words(tmp_path, row, board) == expected
+
+
+def test_the_rules_of_a_board_are_compared_with_those_given(tmp_path: Path) -> None:
+    """They are next to the tables."""
+    rules = {"ruleset": "v1", "ruleset_digest": "ab", "prices_digest": None}
+
+    assert compared_words(tmp_path, {}, rules, **{**rules, "ruleset_digest": "cd"}) == {
+        "board.ruleset": ("v1", "v1", True),
+        "board.ruleset_digest": ("cd", "ab", False),
+    }

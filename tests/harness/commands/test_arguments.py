@@ -30,12 +30,8 @@ def test_every_path_is_read_alike() -> None:
 
 
 def test_a_path_is_kept_as_it_is_typed() -> None:
-    """So that messages name what was asked for."""
+    """So that messages name it; an empty one, as in `tta check "$UNSET"`, is not the current folder."""
     assert [str(as_path(text)) for text in (".", "a/b", "/a/b", "a..b")] == [".", "a/b", "/a/b", "a..b"]
-
-
-def test_an_empty_path_is_refused() -> None:
-    """`tta check "$UNSET"` would judge the current folder."""
     with pytest.raises(argparse.ArgumentTypeError, match=r"the path is empty; the current folder is called \."):
         as_path("")
 

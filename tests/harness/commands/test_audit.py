@@ -1,4 +1,4 @@
-"""`tta audit`: the ten worst first, then every result; text and JSON; what cannot be read does not hide the rest."""
+"""`tta audit`: the ten worst first, then every result; what cannot be read does not hide the rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def odd(tmp_path: Path) -> Path:
 
 
 def test_text_names_ten_things_first(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten numbered lines by falling score, then a block a result, and a sum."""
+    """Ten numbered lines by falling score, then a block for each result, and a total."""
     status = audit.run([odd], "auto", "text", TODAY)
     text = capsys.readouterr().out
 
@@ -50,10 +50,11 @@ def test_text_names_ten_things_first(odd: Path, capsys: pytest.CaptureFixture[st
     assert scores == sorted(scores, reverse=True)
     assert text.count(": 4 runs\n") == 12
     assert lines[-1].startswith("12 results, 0 with nothing suspicious; ")
+    assert lines[-1].endswith("; no ruleset")
 
 
 def store_of(path: Path, runs: list[tuple[str, dict[str, str], dict[str, dict[int, float]]]]) -> Path:
-    """MLflow's two tables, with what is in them of ours."""
+    """MLflow's two tables, with the rows of `tta`."""
     with sqlite3.connect(path) as store:
         store.execute("CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT)")
         store.execute("CREATE TABLE metrics (key TEXT, value REAL, timestamp INT, run_uuid TEXT, step INT)")
@@ -66,9 +67,9 @@ def store_of(path: Path, runs: list[tuple[str, dict[str, str], dict[str, dict[in
 
 
 def test_the_mirror_is_read_from_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A quality that was another in MLflow, and what is no store at all."""
+    """A quality that differs in MLflow, and a file that is not a store."""
     folder = fabricate.write_submission(tmp_path / "tree")
-    tags = {"tta.run_id": f"{0:032x}", "tta.submission_id": "ab" * 16, "mlflow.user": "somebody"}
+    tags = {"tta.run_id": f"{0:032x}", "tta.submission_id": "ab" * 16, "mlflow.user": "user"}
     curve = {"eval/top1_accuracy": {1000: 0.5, 2000: 0.7, 3000: 0.95}}
     store = store_of(tmp_path / "mlflow.db", [("u1", tags, curve), ("u2", {"mlflow.user": "x"}, {})])
 
@@ -97,10 +98,13 @@ def test_a_published_round_is_known_by_its_log(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the rules' digest, the worst, and every finding with its evidence."""
+    """With the rules' digest, the worst, and every finding with its evidence; no log names a ruleset."""
     audit.run([odd / "Toy/results/box0"], "auto", "json", TODAY)
 
-    document = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert err == "tta: auditing by no ruleset; no log names one\n"
+    assert (document["ruleset"], document["ruleset_digest"]) == (None, None)
     assert document["audit_rules_digest"] == load_audit(registry.audit_file()).digest
     assert len(document["results"]) == 1
     found = document["results"][0]["findings"]
@@ -109,7 +113,7 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_suspicions_that_are_alike_are_one_with_the_highest_score() -> None:
-    """Where the worst of them stands; its lines are those of all."""
+    """It is where the worst of them is, with the lines of all."""
     rules = load_audit(registry.audit_file())
     found = [
         Suspicion(Finding("AUD001", "clock_goes_back", Severity.WARNING, "a.txt", line, f"back by {line} s"), score)
@@ -126,7 +130,7 @@ def test_suspicions_that_are_alike_are_one_with_the_highest_score() -> None:
     assert [item["score"] for item in document["most_suspicious"]] == [60.0, 55.5]
 
 
-def test_sarif_says_the_same(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_has_the_same_findings(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The findings of the JSON, in their order, by the signals in force; the score is the rank."""
     audit.run([odd], "auto", "json", TODAY)
     results = json.loads(capsys.readouterr().out)["results"]
@@ -142,7 +146,7 @@ def test_sarif_says_the_same(odd: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_sound_result_has_nothing_suspicious(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Which is said; under the ruleset that its logs name."""
+    """It is reported so, under the ruleset that its logs name."""
     folder = fabricate.write_submission(tmp_path)
 
     audit.run([folder], "auto", "text", TODAY)
@@ -153,7 +157,7 @@ def test_a_sound_result_has_nothing_suspicious(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_single_log_can_be_audited(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Alone: nothing is compared with logs beside it."""
+    """Nothing is compared with the logs next to it."""
     audit.run([odd / "Toy/results/box0/toy/result_0.txt"], "v1", "text", TODAY)
 
     assert ": 1 run\n" in capsys.readouterr().out
@@ -162,7 +166,7 @@ def test_a_single_log_can_be_audited(odd: Path, capsys: pytest.CaptureFixture[st
 def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A log of a result, and a result without a log that can be read, each with why."""
     bad = odd / "Toy/results/box0/toy/result_9.txt"
-    bad.write_text("nothing of ours\n")
+    bad.write_text("not a log\n")
     lost = odd / "Toy/results/box1/toy"
     for log in lost.glob("result_*.txt"):
         log.write_text("")
@@ -186,10 +190,8 @@ def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.Capt
     assert "AUD010" in texts["text"]
 
 
-def test_a_description_that_cannot_be_read_takes_nothing_from_the_audit(
-    odd: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is listed; every log was audited, and the status says so."""
+def test_an_unreadable_description_does_not_limit_the_audit(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is listed; every log was audited, and the status is 0."""
     place = odd / "Toy/results/box0/toy/system.json"
     place.write_text("[")
 
@@ -220,10 +222,10 @@ def test_a_log_that_is_gone_when_its_other_lines_are_read(
     assert [item["path"] for item in document["not_audited"]] == [str(lost)]
 
 
-def test_the_ruleset_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What targets and limits are taken from: on standard error, and in every document with its digest."""
+def test_the_ruleset_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The source of targets and limits: on standard error, and in every document with its digest."""
     folder = fabricate.write_submission(tmp_path)
-    law = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
+    ruleset = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
     texts = {}
     for form in audit.FORMATS:
         audit.run([folder], "auto", form, TODAY)
@@ -231,28 +233,16 @@ def test_the_ruleset_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert err == "tta: auditing by ruleset v1, which result_0.txt names\n"
 
     document = json.loads(texts["json"])
-    assert (document["ruleset"], document["ruleset_digest"], document["not_audited"]) == ("v1", law.digest, [])
+    assert (document["ruleset"], document["ruleset_digest"], document["not_audited"]) == ("v1", ruleset.digest, [])
     properties = json.loads(texts["sarif"])["runs"][0]["properties"]
-    assert (properties["ruleset"], properties["rulesetDigest"]) == ("v1", law.digest)
-    assert texts["text"].endswith(f"; ruleset v1 ({law.digest[:12]})\n")
-    assert f"<dt>Targets and limits</dt><dd>ruleset v1 ({law.digest[:12]})</dd>" in texts["html"]
+    assert (properties["ruleset"], properties["rulesetDigest"]) == ("v1", ruleset.digest)
+    assert texts["text"].endswith(f"; ruleset v1 ({ruleset.digest[:12]})\n")
+    assert f"<dt>Targets and limits</dt><dd>ruleset v1 ({ruleset.digest[:12]})</dd>" in texts["html"]
     assert "ot audited" not in texts["text"] + texts["html"]
 
 
-def test_where_nobody_names_a_ruleset_that_is_said(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Results of a benchmark that no round has: there is no target to hold them to."""
-    audit.run([odd], "auto", "json", TODAY)
-
-    out, err = capsys.readouterr()
-    document = json.loads(out)
-    assert (document["ruleset"], document["ruleset_digest"]) == (None, None)
-    assert err == "tta: auditing by no ruleset; no log names one\n"
-    audit.run([odd], "auto", "text", TODAY)
-    assert capsys.readouterr().out.endswith("; no ruleset\n")
-
-
-def test_nothing_and_nonsense_are_refused(tmp_path: Path) -> None:
-    """No path, a format that is none, a place without results."""
+def test_bad_arguments_are_refused(tmp_path: Path) -> None:
+    """No path, an unknown format, a place without results."""
     with pytest.raises(UsageError):
         audit.run([], "auto", "text", TODAY)
     with pytest.raises(UsageError):
@@ -272,8 +262,8 @@ def test_nothing_and_nonsense_are_refused(tmp_path: Path) -> None:
         ("  resnet: [", "  resnet: [9, ", "two numbers"),
     ],
 )
-def test_audit_rules_that_cannot_be_are_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
-    """By name; a signal is never an error."""
+def test_invalid_audit_rules_are_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
+    """With the name of what is wrong; a signal is never an error."""
     text = registry.audit_file().read_text()
     assert old in text
     (tmp_path / "audit.yaml").write_text(text.replace(old, new, 1))

@@ -32,21 +32,22 @@ def signals_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     signal.signal(signal.SIGTERM, before)
 
 
-def tta(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a process that runs this checkout."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def tta(*arguments: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(
         [sys.executable, "-m", "harness.cli", *arguments],
-        capture_output=True,
         text=True,
         errors="replace",
         timeout=60,
-        env=environment,
-        **options,
+        env=environment(**(env or {})),
+        **streams,
     )
-
-
-# Help and parsing
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)
@@ -88,22 +89,16 @@ BAD: list[tuple[list[str], str]] = [
     (["check", "/dev/zero"], "is not a regular file"),
     (["check", "noise"], "not a run log"),
     (["check", "x" * 5000], "File name too long"),
-    (["check", "nowhere/" + ESCAPE], r"nowhere/\x1b[31m: there is no such"),
     (["check", "[/etc/passwd]"], "[/etc/passwd]: there is no such"),
     (["check", "empty", "--format", "xml"], "invalid choice: 'xml'"),
     (["check", "empty", "--frmat", "json"], "unknown argument '--frmat'"),
     (["check", "log", "--ruleset", "v9"], "unknown ruleset 'v9'"),
     (["check", "log", "--ruleset", "x" * 5000], "too long"),
     (["check", "log", "--ruleset", "../../etc"], "unknown ruleset"),
-    (["score"], "required: PATH"),
-    (["score", "nowhere"], "nowhere: there is no such file"),
-    (["score", "noise"], "not a run log"),
     (["run"], "required: WORKLOAD, or --all"),
     (["run", "--suite", "mini"], "required: WORKLOAD, or --all"),
     (["run", "--all", "image_classification"], "name either 'image_classification' or --all"),
-    (["run", "image_classification", "--all"], "name either 'image_classification' or --all"),
     (["run", "--all", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload at once"),
-    (["run", "--all", "--runs", "2", "opt_momentum=0.8"], "opt_momentum=0.8 cannot be set for every workload"),
     (["run", "--all", "--division", "open", "--module", "part.py"], "--module part.py is for one workload"),
     (["run", "--all", "--source", "void"], "--source void is for one workload"),
     (["run", "--all", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
@@ -113,7 +108,6 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "image_classification", "--division", "opne", "--module", "part.py"], "unknown division 'opne'"),
     ([*OPEN, "nowhere.py"], "nowhere.py: cannot be read: No such file"),
     ([*OPEN, "void"], "void: the file's name must be a Python name"),
-    ([*OPEN, "/dev/null"], "must be a Python name"),
     ([*OPEN, "folder.py"], "folder.py: is not a file"),
     ([*OPEN, "part.py"], "line 2: unknown part of image_classification 'build_modle'; did you mean 'build_model' or"),
     ([*OPEN, "none.py"], "none.py: has none of the parts of image_classification: build_model, build_optimizer"),
@@ -121,23 +115,17 @@ BAD: list[tuple[list[str], str]] = [
     ([*OPEN, "nul.py"], "nul.py, line 1: not Python"),
     ([*OPEN, "x" * 5000 + ".py"], "at most 64 characters"),
     ([*OPEN, "fast" + ESCAPE + ".py"], r"fast\x1b[31m.py"),
-    (["summary"], "required: PATH"),
-    (["summary", "nowhere"], "nowhere: there is no such file"),
-    (["summary", "noise"], "not a run log"),
     (["summary", "run", "--format", "sarif"], "invalid choice: 'sarif'"),
-    (["summary", "run", "--ruleset", "v9"], "unknown ruleset 'v9'"),
     (["summary", "run"], "ruleset v1 has no such benchmark: toy_mini"),
     (["run", "image_clasification"], "unknown workload 'image_clasification'; did you mean 'image_classification'?"),
     (["run", "image_classification", "--suite", "mimi"], "unknown suite 'mimi'; did you mean 'mini'?"),
     (["run", "image_classification", "--rums", "3"], "unknown option '--rums'"),
-    (["run", "image_classification", "--run", "3"], "unknown option '--run'"),
     (["run", "image_classification", "--runs", "0"], "'0' is not a whole number of at least 1"),
     (["run", "image_classification", "--runs", "9" * 5000], "--runs"),
     (["run", "image_classification", "--runs", "١"], "not a whole number of at least 1"),
     (["run", "image_classification", "--seed", "-1"], "--seed"),
     (["run", "image_classification", "--seed", "2147483648"], "from 0 to 2147483647"),
     (["run", "image_classification", "--devices", "2.5"], "not a whole number"),
-    (["run", "image_classification", "--division", "opne"], "unknown division 'opne'"),
     (["run", "image_classification", "--precision", "fp64"], "precision 'fp64' is not permitted"),
     (["run", "image_classification", "--devices", "7"], "cannot be divided equally"),
     (["run", "image_classification", "--lr=1"], "without dashes: lr=VALUE"),
@@ -188,8 +176,6 @@ BAD: list[tuple[list[str], str]] = [
     (["submit", "void", "--to", "."], "no run log"),
     (["submit", "bare", "--to", "."], "has no system.json"),
     (["submit", "hostile", "--to", "."], "the system is called '../../etc'"),
-    (["explain"], "name a check"),
-    (["explain", "LOG999"], "unknown check 'LOG999'"),
     (["check", ""], "the path is empty; the current folder is called ."),
     (["submit", ".", "--to", ""], "argument --to: the path is empty"),
     (["run", "image_classification", "--out", ""], "argument --out: the path is empty"),
@@ -204,10 +190,7 @@ BAD: list[tuple[list[str], str]] = [
     (["prices", "refresh", "now"], "write `tta prices refresh`"),
     (["reference", "image_classification"], "required: --system"),
     (["reference", "image_clasification", "--system", "s.json"], "did you mean 'image_classification'"),
-    (
-        ["reference", "image_classification", "--system", "s.json", "--only", "x"],
-        "no reference_recipes with jobs named x",
-    ),
+    (["reference", "image_classification", "--system", "s.json", "--only", "x"], "no reference_recipes with jobs"),
     (["board", "build", "."], "--out SITE"),
     (["board", "build", "nowhere", "--out", "site"], "nowhere"),
     (["board", "serve", ".", "--port", "x"], "invalid int value"),
@@ -265,9 +248,6 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert [path.name for path in Path.cwd().iterdir() if path.name not in (*before, "data")] == []
 
 
-# Hostile logs
-
-
 def hostile_log(path: Path) -> Path:
     """A log whose texts would like to be markup, escapes and paths."""
     steps = events()
@@ -314,9 +294,6 @@ def test_check_of_damaged_logs_is_findings_not_a_crash(tmp_path: Path, capsys: p
     assert "Traceback" not in capsys.readouterr().err
 
 
-# As a process
-
-
 def test_import_of_the_command_line_is_light() -> None:
     """`tta --help` must not wait for libraries that the verb does not need."""
     code = "import sys; from harness import cli; cli.main(['--help']); print('\\n', *sys.modules)"
@@ -337,13 +314,7 @@ def test_judging_needs_no_machine_learning_library(tmp_path: Path) -> None:
         "cli.main(['explain', 'LOG001']); print('\\n', *sys.modules)"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
 
     names = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
     assert sorted(names & {"torch", "mlflow", "transformers", "accelerate", "datasets"}) == []
@@ -358,7 +329,7 @@ def test_status_reaches_the_shell() -> None:
     assert done.stdout == ""
 
 
-# Whether Python keeps what is written until it ends: then it tries again there, and what fails there is 120.
+# Python may buffer the output until it exits; an error there would be status 120.
 BUFFERING = pytest.mark.parametrize("unbuffered", ["", "1"])
 
 
@@ -372,62 +343,39 @@ BUFFERING = pytest.mark.parametrize("unbuffered", ["", "1"])
         (["check", "result", "--ruleset", "v1"], 1),
     ],
 )
-def test_reader_that_goes_away_is_no_error(arguments: list[str], status: int, unbuffered: str, tmp_path: Path) -> None:
-    """`tta explain --all | head -1`: nothing on standard error, and what was found stays the answer."""
+def test_reader_that_goes_away_is_not_an_error(
+    arguments: list[str], status: int, unbuffered: str, tmp_path: Path
+) -> None:
+    """`tta explain --all | head -1`: nothing on standard error, and the exit status is that of the answer."""
     (write_result(tmp_path / "result") / "result_0.txt").unlink()
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness.cli", *arguments],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
-            timeout=60,
-        )
+        done = tta(*arguments, env={"PYTHONUNBUFFERED": unbuffered}, stdout=writing)
     finally:
         os.close(writing)
 
-    assert (done.returncode, done.stderr) == (status, b"")
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 @BUFFERING
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_disk_that_is_full_under_the_output_is_status_2(unbuffered: str) -> None:
-    """What could not be written was not said."""
+def test_full_disk_under_the_output_is_status_2(unbuffered: str) -> None:
+    """The answer could not be written; on a closed output nothing crashes, either."""
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness.cli", "explain", "LOG001"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
-            text=True,
-            timeout=60,
-        )
+        done = tta("explain", "LOG001", env={"PYTHONUNBUFFERED": unbuffered}, stdout=full)
 
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_closed_output_is_no_bug_of_ours() -> None:
-    """`tta explain LOG001 >&-`."""
-    done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m harness.cli explain LOG001 >&-"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-    assert "Traceback" not in done.stderr
-    assert done.returncode in (0, 2)
+    shell = f"{sys.executable} -m harness.cli explain LOG001 >&-"
+    closed = subprocess.run(["sh", "-c", shell], env=environment(), capture_output=True, text=True, timeout=60)
+    assert closed.returncode in (0, 2)
+    assert "Traceback" not in done.stderr + closed.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_output_in_any_encoding_is_no_crash(tmp_path: Path, encoding: str) -> None:
-    """A file name that is no text, and our own typographic characters, in a terminal that has neither."""
+    """A file name that is not text, and typographic characters, in a terminal that has neither."""
     folder = tmp_path / os.fsdecode(b"res\xff\xe2\x89\xa5")
     write_result(folder, num_runs=1)
 
@@ -439,7 +387,7 @@ def test_output_in_any_encoding_is_no_crash(tmp_path: Path, encoding: str) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_during_a_command_is_130_and_one_sentence(tmp_path: Path, number: int) -> None:
-    """Ctrl-C while a pipe is waited for... or any long reading: no traceback."""
+    """Ctrl-C while a command is busy: no traceback."""
     code = (
         "import sys, time\n"
         "from harness import cli\nfrom harness.commands import explain\n"
@@ -450,11 +398,7 @@ def test_signal_during_a_command_is_130_and_one_sentence(tmp_path: Path, number:
         "sys.exit(cli.main(['explain', 'LOG001']))\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
+        [sys.executable, "-c", code], env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

@@ -1,4 +1,4 @@
-"""`tta power import`: a CSV of a meter beside the harness, laid over a run; and every kind of bad CSV by its line."""
+"""`tta power import`: the CSV of an external meter placed over a run; and every kind of bad CSV by its line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.commands import power
 from harness.energy.from_logs import energy_of
 from harness.energy.limits import EnergyLimits
 from harness.errors import LogError, OutputError, UsageError
@@ -42,12 +43,20 @@ def iso(at_s: float) -> str:
 
 
 def write_csv(path: Path, from_s: float, to_s: float, shown: Callable[[float], str], watts: float = 400.0) -> Path:
-    """A reading every half second, in a file with a column too many."""
+    """A reading every half second, in a file with one column too many."""
     lines = ["Outlet,When,Active Power"]
     for number in range(round((to_s - from_s) * 2) + 1):
         lines.append(f"7,{shown(from_s + number / 2)},{watts}")
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture
+def covered(tmp_path: Path) -> tuple[Path, Path]:
+    """A result, and a CSV from five seconds before its run to five seconds after it."""
+    folder = result(tmp_path / "run")
+    start_s, stop_s = edges(folder)
+    return folder, write_csv(tmp_path / "pdu.csv", start_s - 5, stop_s + 5, iso)
 
 
 def bring(folder: Path, csv: Path, *more: str) -> int:
@@ -57,7 +66,7 @@ def bring(folder: Path, csv: Path, *more: str) -> int:
 
 @pytest.mark.parametrize("shown", [iso, lambda at_s: f"{at_s:.3f}"], ids=["iso", "epoch"])
 def test_readings_become_the_energy_of_the_run(tmp_path: Path, shown: Callable[[float], str]) -> None:
-    """400 W over the run, by whoever reads the power log; class A, of the node that the log names."""
+    """400 W over the run, as read from the power log; class A, of the node that the log names."""
     folder = result(tmp_path / "run")
     start_s, stop_s = edges(folder)
     csv = write_csv(tmp_path / "pdu.csv", start_s - 30, stop_s + 30, shown)
@@ -85,11 +94,9 @@ def test_offset_brings_a_clock_that_is_wrong_onto_the_runs(tmp_path: Path) -> No
     assert bring(folder, csv, "--offset", "3600") == 0
 
 
-def test_log_that_is_there_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither one of ours nor one that was brought before."""
-    folder = result(tmp_path / "run")
-    start_s, stop_s = edges(folder)
-    csv = write_csv(tmp_path / "pdu.csv", start_s - 5, stop_s + 5, iso)
+def test_existing_log_is_never_overwritten(covered: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether it was measured or imported before."""
+    folder, csv = covered
     assert bring(folder, csv) == 0
     path = folder / "power/result_0/node_0.txt"
     before = path.read_bytes()
@@ -103,15 +110,13 @@ def test_log_that_is_there_is_never_written_over(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize("key", ["tta_clock", "run_start", "tta_world"])
 def test_log_without_a_place_for_readings_is_refused(
-    tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+    covered: tuple[Path, Path], key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No clock, no clock's zero, no host: nothing is guessed."""
-    folder = result(tmp_path / "run")
-    start_s, stop_s = edges(folder)
+    folder, csv = covered
     steps = events(mono_ns=MONO_NS)
     steps.remove(find(steps, key))
     write_log(folder / "result_0.txt", steps)
-    csv = write_csv(tmp_path / "pdu.csv", start_s - 5, stop_s + 5, iso)
 
     assert bring(folder, csv) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -161,21 +166,11 @@ def test_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, message: str)
     [("When;Active Power", "no column 'When'"), ("When,When,Active Power", "2 columns 'When'")],
 )
 def test_column_that_is_not_there_once_is_refused(tmp_path: Path, head: str, message: str) -> None:
-    """With the columns there are."""
+    """A column must occur exactly once."""
     path = tmp_path / "pdu.csv"
     path.write_text(head + "\n")
 
     with pytest.raises(UsageError, match=f"line 1: --time-column: {message}"):
-        read_csv(path, "When", "Active Power")
-
-
-@pytest.mark.parametrize("data", [b"When,Active Power\n\xff\xfe,5\n"])
-def test_file_that_is_no_text_is_refused(tmp_path: Path, data: bytes) -> None:
-    """UTF-8, with or without a byte order mark, and nothing else."""
-    path = tmp_path / "pdu.csv"
-    path.write_bytes(data)
-
-    with pytest.raises(LogError, match="is not UTF-8"):
         read_csv(path, "When", "Active Power")
 
 
@@ -190,35 +185,34 @@ def test_what_spreadsheets_add_is_taken(tmp_path: Path) -> None:
     assert trace.wall_ns[2] - trace.wall_ns[0] == 2_500_000_000
 
 
-def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_place_that_cannot_be_written_is_one_sentence(covered: tuple[Path, Path]) -> None:
     """The power folder is a file."""
-    from harness.commands import power
-
-    folder = result(tmp_path / "run")
-    start_s, stop_s = edges(folder)
-    csv = write_csv(tmp_path / "pdu.csv", start_s - 5, stop_s + 5, iso)
+    folder, csv = covered
     (folder / "power").write_text("")
 
     with pytest.raises(OutputError, match=r"cannot be written|exists already"):
         power.import_readings(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
 
 
-@pytest.mark.parametrize("place", ["folder", "nowhere.csv", "pipe"])
-def test_place_that_is_no_file_is_refused(tmp_path: Path, place: str) -> None:
-    """A pipe is not waited for."""
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("folder", "is not a file"),
+        ("nowhere.csv", "is not a file"),
+        ("pipe", "is not a file"),
+        ("latin", "is not UTF-8"),
+        ("damaged", "cannot be read: Input/output error"),
+    ],
+)
+def test_file_that_cannot_be_read_is_refused(tmp_path: Path, place: str, why: str) -> None:
+    """A pipe is not waited for; a bad block on the meter's memory stick is one sentence."""
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "latin").write_bytes(b"When,Active Power\n\xff\xfe,5\n")
+    (tmp_path / "damaged").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read
 
-    with pytest.raises(LogError, match=f"{place}: is not a file"):
+    with pytest.raises(LogError, match=f"{place}: {why}"):
         read_csv(tmp_path / place, "When", "Active Power")
-
-
-def test_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
-    """A bad block on the meter's stick."""
-    (tmp_path / "pdu.csv").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read
-
-    with pytest.raises(LogError, match=r"pdu\.csv: cannot be read: Input/output error"):
-        read_csv(tmp_path / "pdu.csv", "When", "Active Power")
 
 
 def test_file_larger_than_any_measurement_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,20 +231,14 @@ def test_file_larger_than_any_measurement_is_not_read(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "0001-01-01T00:00:00+23:59,5\n9999-12-31T23:59:59-23:59,5\n",
-            "begin before the machine of the run was booted",
-        ),
+        ("0001-01-01T00:00:00+23:59,5\n9999-12-31T23:59:59-23:59,5\n", "before the machine of the run was booted"),
         ("0,5\n999999999999,5\n", "before the machine of the run was booted"),
         ("0001-01-01T00:00:00+23:59,5\n0001-01-01T00:00:01+23:59,5\n", "they do not overlap"),
-        (
-            "999999999998,5\n999999999999,5\n",
-            "from a time beyond the calendar to a time beyond the calendar",
-        ),
+        ("999999999998,5\n999999999999,5\n", "from a time beyond the calendar to a time beyond the calendar"),
     ],
 )
-def test_times_out_of_all_reason_are_laid_over_no_run(tmp_path: Path, text: str, message: str) -> None:
-    """The first and the last that can be written: a sentence, and no power log with times that nobody had."""
+def test_impossible_times_are_placed_over_no_run(tmp_path: Path, text: str, message: str) -> None:
+    """The first and the last that can be written: an error, and no power log with impossible times."""
     log = run_log.read(result(tmp_path / "run") / "result_0.txt")
     path = tmp_path / "pdu.csv"
     path.write_text(HEAD + text)

@@ -35,7 +35,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) 
 
 
 def test_all_rows_are_shown_sorted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every row of the book in force, each with why it does not rank."""
+    """Every row of the book in force, each with why it does not rank; as JSON, with the price of the whole node."""
     lines = shown(capsys).splitlines()
 
     ids = [line.split("  ")[0] for line in lines[2:]]
@@ -47,6 +47,10 @@ def test_all_rows_are_shown_sorted(capsys: pytest.CaptureFixture[str]) -> None:
     assert words["aws/m7i.large/us-east-1/on_demand"] == "undated"
     assert words["aws/p5e.48xlarge/us-east-2/capacity_block"] == "unlisted"
     assert words["gcp/a100-40gb/us-central1/on_demand"] == "part of a node"
+    document = json.loads(shown(capsys, "search", "a2-highgpu-1g", "--format", "json"))
+    nodes = {price["id"]: price["node_usd_per_hour"] for price in document["prices"]}
+    assert nodes["gcp/a2-highgpu-1g/us-central1/on_demand"] == "3.67300"
+    assert nodes["gcp/a2-highgpu-1g/us-central1/spot"] is None
 
 
 @pytest.mark.parametrize(
@@ -61,25 +65,12 @@ def test_all_rows_are_shown_sorted(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_rows_are_filtered(arguments: list[str], count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """By provider, accelerator, region and words, as JSON."""
+    """By provider, accelerator, region and words, as JSON; a search that finds nothing has status 1 and no table."""
     document = json.loads(shown(capsys, *arguments, "--format", "json"))
 
     assert len(document["prices"]) == count
     assert all(isinstance(price["price"], str) for price in document["prices"])
-
-
-def test_a_search_that_finds_nothing_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
-    """And no table."""
     assert len(shown(capsys, "search", "nothing-like-it", status=1).splitlines()) == 1
-
-
-def test_host_and_accelerator_are_shown_added(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a node costs by all its parts, beside what the row says."""
-    document = json.loads(shown(capsys, "search", "a2-highgpu-1g", "--format", "json"))
-
-    by_id = {price["id"]: price for price in document["prices"]}
-    assert by_id["gcp/a2-highgpu-1g/us-central1/on_demand"]["node_usd_per_hour"] == "3.67300"
-    assert by_id["gcp/a2-highgpu-1g/us-central1/spot"]["node_usd_per_hour"] is None
 
 
 def test_validate_counts_what_can_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -143,12 +143,22 @@ def their_record(checker: Any, size: int) -> dict[str, float]:
     return record
 
 
-def test_larger_batches_than_the_reference_have_none() -> None:
-    """The verdict says what is needed."""
-    verdict = judge_convergence([99000] * 5, 257, EXAMPLE)
+@pytest.mark.parametrize(
+    ("batch_size", "how", "max_speedup"),
+    [
+        (128, "reference at batch size 128", 1.0656),
+        (192, "reference between the batch sizes 128 and 256", 1.0521),
+        (64, "reference at the larger batch size 128", 1.0656),
+        (257, "batch size 257 is larger than the reference's largest, 256", None),
+    ],
+)
+def test_the_verdict_says_which_reference_was_used(batch_size: int, how: str, max_speedup: float | None) -> None:
+    """Above the largest there is none; by the program, 6.56 % faster is the largest speed-up at 128."""
+    verdict = judge_convergence([99000] * 5, batch_size, EXAMPLE)
 
-    assert (verdict.status, verdict.factor) == ("missing", 1.0)
-    assert "batch size 257 is larger than the reference's largest, 256" in verdict.how
+    assert verdict.how.startswith(how)
+    assert verdict.max_speedup == (None if max_speedup is None else pytest.approx(max_speedup, abs=1e-4))
+    assert (verdict.status, verdict.factor) == ("missing" if max_speedup is None else "pass", 1.0)
 
 
 def test_two_entries_of_one_batch_size_are_one_point() -> None:
