@@ -55,6 +55,12 @@ def audit(
     return sorted(found, key=engine.order)
 
 
+def found(place: Path, code: str, standard: Standard | None = STANDARD, **changes: Any) -> list[Suspicion]:
+    """What one signal finds in the results at or below `place`. changes: to the standard."""
+    changed = None if standard is None else dataclasses.replace(standard, **changes)
+    return [item for item in audit(place, changed) if item.finding.code == code]
+
+
 def codes(found: list[Suspicion]) -> set[str]:
     return {item.finding.code for item in found}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +12,11 @@ import pytest
 from harness.checker.audit.signals import Suspicion
 from harness.mlperf import formula
 from tests import fabricate, foreign
-from tests.auditing import STANDARD, audit
+from tests.auditing import audit, found
 from tests.foreign import BATCH, EVERY, NUM_EVALUATIONS, Row, of
 
 LAST = EVERY * NUM_EVALUATIONS
-SCHEDULE = formula.parse("value == 5000")
-
-
-def found(place: Path, code: str, **standard: Any) -> list[Suspicion]:
-    """What one signal says of the result at `place`."""
-    return [item for item in audit(place, dataclasses.replace(STANDARD, **standard)) if item.finding.code == code]
+SCHEDULE, NEAR = formula.parse("value == 5000"), formula.parse("abs(value - 5000) <= 100")
 
 
 def write(place: Path, change: Callable[[list[Row]], None], num_runs: int = 1) -> Path:
@@ -43,119 +37,103 @@ def recounted(where: Callable[[int], int]) -> Callable[[list[Row]], None]:
     return change
 
 
-def only(num_evaluations: int, run: list[Row]) -> None:
-    """Takes the later evaluations away."""
-    for _ in range(NUM_EVALUATIONS - num_evaluations):
-        run.remove(of(run, "eval_accuracy", num_evaluations))
-
-
-@pytest.mark.parametrize(("more", "is_told"), [(-2_000, False), (0, False), (2, False), (3, True), (BATCH, True)])
+@pytest.mark.parametrize(("more", "is_found"), [(-2_000, False), (0, False), (2, False), (3, True), (BATCH, True)])
 @pytest.mark.parametrize("demand", [None, SCHEDULE])
-def test_a_last_evaluation_counted_farther_on_is_told(
-    more: int, is_told: bool, demand: formula.Formula | None, tmp_path: Path
+def test_a_last_evaluation_counted_farther_on_is_found(
+    more: int, is_found: bool, demand: formula.Formula | None, tmp_path: Path
 ) -> None:
     """AUD014: by a batch is enough; earlier is no fault, and half a thousandth of the distance is noise of counts."""
     place = write(tmp_path, recounted(lambda samples: samples + more if samples == LAST else samples))
 
-    told = found(place, "AUD014", distance=demand)
+    items = found(place, "AUD014", distance=demand)
 
-    assert len(told) == is_told
-    assert all(item.finding.evidence["distance"] == EVERY + more for item in told)
-
-
-def test_evaluations_that_are_counted_farther_and_farther_on_are_told(tmp_path: Path) -> None:
-    """AUD014: most distances are alike, so that three longer ones do not hide each other."""
-    place = write(tmp_path, recounted(lambda samples: samples + max(0, samples - 5 * EVERY) // EVERY * BATCH))
-
-    [told] = found(place, "AUD014")
-
-    assert told.finding.evidence["times"] == 3
+    assert len(items) == is_found
+    assert all(item.finding.evidence["distance"] == EVERY + more for item in items)
 
 
-@pytest.mark.parametrize(("more", "is_told"), [(200, False), (220, False), (230, True)])
-def test_distances_that_differ_leave_room_for_as_much(more: int, is_told: bool, tmp_path: Path) -> None:
-    """AUD014: samples that are counted after packing; the others are 4,940 to 5,070 apart, the last up to 5,200."""
-    wave = (0, 40, -10, 60, 10, 80, 20, 0)
-    place = write(
-        tmp_path,
-        recounted(lambda samples: samples + wave[samples // EVERY - 1] + more * (samples == LAST) if samples else 0),
-    )
-
-    assert len(found(place, "AUD014")) == is_told
-
-
-@pytest.mark.parametrize(("demand", "is_told"), [(None, False), (SCHEDULE, True)])
-def test_the_rules_are_enough_where_a_run_has_two_evaluations(
-    demand: formula.Formula | None, is_told: bool, tmp_path: Path
+@pytest.mark.parametrize(("from_nth", "times", "by_rules"), [(5, 3, 3), (4, None, 4)])
+def test_evaluations_that_are_counted_farther_and_farther_on_are_found(
+    from_nth: int, times: int | None, by_rules: int, tmp_path: Path
 ) -> None:
-    """AUD014: the first is at a distance of the rules, the second at a longer one; the run alone has no usual one."""
+    """AUD014: three of seven distances are a batch longer than the others; if it is four, only the rules show it."""
+    place = write(tmp_path, recounted(lambda samples: samples + max(0, samples - from_nth * EVERY) // EVERY * BATCH))
+
+    for schedule, expected in ((None, times), (SCHEDULE, by_rules)):
+        items = [item for item in found(place, "AUD014", distance=schedule) if "times" in item.finding.evidence]
+        assert [item.finding.evidence["times"] for item in items] == [expected] * (expected is not None)
+
+
+@pytest.mark.parametrize(
+    ("last", "every", "demand", "is_found"),
+    [
+        (200, 0, None, False),
+        (220, 0, None, False),
+        (230, 0, None, True),
+        (0, 60, NEAR, False),
+        (0, 100, NEAR, False),
+        (0, 200, NEAR, True),
+    ],
+)
+def test_distances_that_differ_leave_room_for_as_much(
+    last: int, every: int, demand: formula.Formula | None, is_found: bool, tmp_path: Path
+) -> None:
+    """AUD014: counted after packing, 4,940 to 5,070 apart; the last or the first may be as far off, by 100 at most."""
+    wave = (0, 40, -10, 60, 10, 80, 20, 0)
+
+    def where(samples: int) -> int:
+        return samples + wave[samples // EVERY - 1] + every + last * (samples == LAST) if samples else 0
+
+    assert len(found(write(tmp_path, recounted(where)), "AUD014", distance=demand)) == is_found
+
+
+def test_two_evaluations_have_no_usual_distance_or_length(tmp_path: Path) -> None:
+    """AUD014, AUD035: the rules may have a distance, in the same unit."""
 
     def change(run: list[Row]) -> None:
-        only(2, run)
+        lasting(lambda nth: 2.0 if nth else 40.0)(run)
+        for key in ("eval_start", "eval_accuracy", "eval_stop"):
+            for _ in range(NUM_EVALUATIONS - 2):
+                run.remove(of(run, key, 2))
         of(run, "eval_accuracy", 1).metadata["samples_count"] = 2 * EVERY + BATCH
 
     place = write(tmp_path, change)
 
-    assert len(found(place, "AUD014", distance=demand)) == is_told
-    assert found(place, "AUD014", distance=demand, reference_unit="epochs") == []
-
-
-def test_the_rules_are_enough_where_most_distances_are_longer(tmp_path: Path) -> None:
-    """AUD014: four of seven are a batch longer, which is the run's own schedule, and not that of the rules."""
-    place = write(tmp_path, recounted(lambda samples: samples + max(0, samples - 4 * EVERY) // EVERY * BATCH))
-
-    told = found(place, "AUD014", distance=SCHEDULE)
-
-    assert found(place, "AUD014") == []
-    assert [
-        item.finding.evidence.get("times") for item in told if "one evaluation to this one" in item.finding.message
-    ] == [4]
+    assert len(found(place, "AUD014", distance=SCHEDULE)) == 1
+    assert found(place, "AUD014", distance=SCHEDULE, reference_unit="epochs") == []
+    assert found(place, "AUD014") == found(place, "AUD035") == []
 
 
 @pytest.mark.parametrize(
-    ("more", "is_told"),
+    ("more", "is_found"),
     [(0, False), (2, False), (3, True), (2_500, True), (4_890, True), (4_910, False), (5_000, False), (-60_000, False)],
 )
-def test_evaluations_that_are_all_counted_farther_on_are_told(more: int, is_told: bool, tmp_path: Path) -> None:
+def test_evaluations_that_are_all_counted_farther_on_are_found(more: int, is_found: bool, tmp_path: Path) -> None:
     """AUD014: the first is at no multiple of the distance. Up to a batch before one is where some programs stop."""
     place = write(tmp_path, recounted(lambda samples: samples + more))
 
-    assert [item.score for item in found(place, "AUD014", distance=SCHEDULE)] == [50] * is_told
+    assert [item.score for item in found(place, "AUD014", distance=SCHEDULE)] == [50] * is_found
     assert found(place, "AUD014") == []
     assert found(place, "AUD014", distance=SCHEDULE, reference_unit="epochs") == []
 
 
-@pytest.mark.parametrize(("more", "is_told"), [(60, False), (100, False), (200, True)])
-def test_a_first_evaluation_has_the_room_that_distances_have(more: int, is_told: bool, tmp_path: Path) -> None:
-    """AUD014: distances from 4,940 to 5,070; the first is `more` than 5,000."""
-    wave = (0, 40, -10, 60, 10, 80, 20, 0)
-    place = write(tmp_path, recounted(lambda samples: samples + wave[samples // EVERY - 1] + more if samples else 0))
-    near = formula.parse("abs(value - 5000) <= 100")
+def test_a_first_evaluation_may_be_up_to_a_batch_early(tmp_path: Path) -> None:
+    """AUD014: 90 samples before a multiple; not in a log that states no batch size. Epochs may begin anywhere."""
 
-    assert len(found(place, "AUD014", distance=near)) == is_told
-
-
-def test_a_batch_before_needs_a_batch(tmp_path: Path) -> None:
-    """AUD014: 90 samples before a multiple, in a log that states no batch."""
-
-    def change(run: list[Row]) -> None:
-        recounted(lambda samples: samples - 90)(run)
-        run.remove(of(run, "global_batch_size"))
-
-    assert found(write(tmp_path / "with", recounted(lambda samples: samples - 90)), "AUD014", distance=SCHEDULE) == []
-    assert len(found(write(tmp_path / "without", change), "AUD014", distance=SCHEDULE)) == 1
-
-
-def test_epochs_may_begin_anywhere(tmp_path: Path) -> None:
-    """AUD014: ResNet is evaluated every four epochs, from the first, second, third or fourth on."""
-
-    def change(run: list[Row]) -> None:
+    def in_fours(run: list[Row]) -> None:
         for nth in range(NUM_EVALUATIONS):
             of(run, "eval_accuracy", nth).metadata = {"epoch_num": 2 + 4 * nth}
 
-    schedule = formula.parse("value == 4")
+    def early(run: list[Row]) -> None:
+        recounted(lambda samples: samples - 90)(run)
 
-    assert found(write(tmp_path, change), "AUD014", distance=schedule, reference=(), reference_unit="epochs") == []
+    def without_batch(run: list[Row]) -> None:
+        early(run)
+        run.remove(of(run, "global_batch_size"))
+
+    fours = {"distance": formula.parse("value == 4"), "reference": (), "reference_unit": "epochs"}
+    assert found(write(tmp_path / "early", early), "AUD014", distance=SCHEDULE) == []
+    assert len(found(write(tmp_path / "without", without_batch), "AUD014", distance=SCHEDULE)) == 1
+    assert found(write(tmp_path / "fours", in_fours), "AUD014", **fours) == []
 
 
 def stepped(name: str, key: str, more: int = 0, last: int = 0, num_steps: int = NUM_EVALUATIONS) -> Any:
@@ -170,19 +148,19 @@ def stepped(name: str, key: str, more: int = 0, last: int = 0, num_steps: int = 
 
 
 @pytest.mark.parametrize(("name", "key"), [("step", "tracked_stats"), ("curr_global_step", "block_stop")])
-@pytest.mark.parametrize(("last", "is_told"), [(0, False), (1, True), (3, True), (4, False)])
-def test_samples_that_contradict_the_step_are_told(
-    name: str, key: str, last: int, is_told: bool, tmp_path: Path
+@pytest.mark.parametrize(("last", "is_found"), [(0, False), (1, True), (3, True), (4, False)])
+def test_samples_that_contradict_the_step_are_found(
+    name: str, key: str, last: int, is_found: bool, tmp_path: Path
 ) -> None:
     """AUD033: one batch more in the last evaluations, as long as most say what a step is."""
-    told = found(write(tmp_path, stepped(name, key, last=last)), "AUD033")
+    items = found(write(tmp_path, stepped(name, key, last=last)), "AUD033")
 
-    assert len(told) == is_told
+    assert len(items) == is_found
     message = (
         f"{LAST + BATCH} samples after a line with {name} of {key} {LAST // BATCH}; at {BATCH} per step, "
         f"as in {NUM_EVALUATIONS - last} other evaluations, it would be {LAST}"
     )
-    assert all(item.finding.message == message for item in told)
+    assert all(item.finding.message == message for item in items)
 
 
 def test_steps_of_another_kind_are_not_compared(tmp_path: Path) -> None:
@@ -217,10 +195,10 @@ def in_epochs(run: list[Row]) -> None:
             row.metadata["epoch_num"] = samples / 1e6
 
 
-@pytest.mark.parametrize(("seconds", "is_told"), [(0.45, False), (0.38, True), (0.001, True), (0.0, True)])
+@pytest.mark.parametrize(("seconds", "is_found"), [(0.45, False), (0.38, True), (0.001, True), (0.0, True)])
 @pytest.mark.parametrize("count", [lambda run: None, in_epochs])
-def test_evaluations_that_are_too_fast_for_the_run_are_told(
-    seconds: float, is_told: bool, count: Callable[[list[Row]], None], tmp_path: Path
+def test_evaluations_that_are_too_fast_for_the_run_are_found(
+    seconds: float, is_found: bool, count: Callable[[list[Row]], None], tmp_path: Path
 ) -> None:
     """AUD035: 500 samples are evaluated, 250 are trained in a second; up to five times as fast is usual."""
 
@@ -228,11 +206,11 @@ def test_evaluations_that_are_too_fast_for_the_run_are_told(
         lasting(lambda nth: seconds)(run)
         count(run)
 
-    told = found(write(tmp_path, change), "AUD035")
+    items = found(write(tmp_path, change), "AUD035")
 
-    assert len(told) == is_told
-    assert all(item.finding.evidence["factor"] == pytest.approx(2 / max(seconds, 0.001), rel=0.02) for item in told)
-    assert all(item.score == pytest.approx(70 - 35 * 5 / item.finding.evidence["factor"], abs=0.1) for item in told)
+    assert len(items) == is_found
+    assert all(item.finding.evidence["factor"] == pytest.approx(2 / max(seconds, 0.001), rel=0.02) for item in items)
+    assert all(item.score == pytest.approx(70 - 35 * 5 / item.finding.evidence["factor"], abs=0.1) for item in items)
 
 
 def without(*keys: str) -> Callable[[list[Row]], None]:
@@ -288,20 +266,20 @@ def test_a_speed_that_cannot_be_counted_is_not_compared(change: Callable[[list[R
 
 
 @pytest.mark.parametrize(
-    ("usual", "short", "num_short", "is_told"),
+    ("usual", "short", "num_short", "is_found"),
     [(20.0, 6.0, 2, True), (20.0, 7.0, 2, False), (20.0, 1.0, 5, False), (1.0, 0.2, 1, False), (1.0, 0.2, 3, True)],
 )
-def test_evaluations_shorter_than_those_of_the_run_are_told(
-    usual: float, short: float, num_short: int, is_told: bool, tmp_path: Path
+def test_evaluations_shorter_than_those_of_the_run_are_found(
+    usual: float, short: float, num_short: int, is_found: bool, tmp_path: Path
 ) -> None:
     """AUD035: more than three times, and by a hundredth of the run's 160 s and more in all; most are no outliers."""
     place = write(tmp_path, lasting(lambda nth: short if nth < num_short else usual))
 
-    told = found(place, "AUD035")
+    items = found(place, "AUD035")
 
-    assert len(told) == is_told
-    assert all(f"({num_short} of 8 are too short" in item.finding.message for item in told)
-    assert [item.score for item in told] == [pytest.approx(35 + 35 * (1 - 3 * short / usual), abs=0.2)] * is_told
+    assert len(items) == is_found
+    assert all(f"({num_short} of 8 are too short" in item.finding.message for item in items)
+    assert [item.score for item in items] == [pytest.approx(35 + 35 * (1 - 3 * short / usual), abs=0.2)] * is_found
 
 
 @pytest.mark.parametrize("has_end", [True, False])
@@ -315,52 +293,41 @@ def test_the_shortest_evaluation_is_shown(has_end: bool, tmp_path: Path) -> None
         if not has_end:
             run.remove(of(run, "run_stop"))
 
-    [told] = found(write(tmp_path, change), "AUD035")
+    [item] = found(write(tmp_path, change), "AUD035")
 
-    assert told.finding.evidence["seconds"] == pytest.approx(3.0, abs=0.01)
-    assert "(2 of 8 are too short, by 31 s)" in told.finding.message
-
-
-def test_two_evaluations_have_no_usual_length(tmp_path: Path) -> None:
-    def change(run: list[Row]) -> None:
-        lasting(lambda nth: 2.0 if nth else 40.0)(run)
-        only(2, run)
-        for key in ("eval_start", "eval_stop"):
-            for _ in range(NUM_EVALUATIONS - 2):
-                run.remove(of(run, key, 2))
-
-    assert found(write(tmp_path, change), "AUD035") == []
+    assert item.finding.evidence["seconds"] == pytest.approx(3.0, abs=0.01)
+    assert "(2 of 8 are too short, by 31 s)" in item.finding.message
 
 
-@pytest.mark.parametrize(("num_runs", "short", "is_told"), [(2, 2.0, False), (3, 2.0, True), (3, 8.0, False)])
-def test_a_run_with_evaluations_shorter_than_the_others_is_told(
-    num_runs: int, short: float, is_told: bool, tmp_path: Path
+@pytest.mark.parametrize(("num_runs", "short", "is_found"), [(2, 2.0, False), (3, 2.0, True), (3, 8.0, False)])
+def test_a_run_with_evaluations_shorter_than_the_others_is_found(
+    num_runs: int, short: float, is_found: bool, tmp_path: Path
 ) -> None:
     """AUD035: all of one run's evaluations, between which nothing differs."""
     runs = [foreign.rows(index) for index in range(num_runs)]
     for index, run in enumerate(runs):
         lasting((lambda nth: 20.0) if index else (lambda nth: short))(run)
 
-    told = found(foreign.write(foreign.result(tmp_path), runs), "AUD035")
+    items = found(foreign.write(foreign.result(tmp_path), runs), "AUD035")
 
-    assert [Path(item.finding.path).name for item in told] == ["result_0.txt"] * is_told
-    assert all("the runs of this result" in item.finding.message for item in told)
+    assert [Path(item.finding.path).name for item in items] == ["result_0.txt"] * is_found
+    assert all("the runs of this result" in item.finding.message for item in items)
 
 
-@pytest.mark.parametrize(("eval_s", "is_told"), [(0.1, False), (0.08, True), (0.005, True)])
-def test_our_small_workloads_have_more_room(eval_s: float, is_told: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("eval_s", "is_found"), [(0.1, False), (0.08, True), (0.005, True)])
+def test_our_small_workloads_have_more_room(eval_s: float, is_found: bool, tmp_path: Path) -> None:
     """AUD035: twelve times, of 500 samples that are evaluated and 476 that are trained in a second."""
-    told = [
+    items = [
         item for item in audit(fabricate.write_submission(tmp_path, eval_s=eval_s)) if item.finding.code == "AUD035"
     ]
 
-    assert len(told) == 5 * is_told
+    assert len(items) == 5 * is_found
 
 
 def machine(
     place: Path, platform: Any, system: dict[str, Any] | None = None, folder: str = "toybox"
 ) -> list[Suspicion]:
-    """What AUD036 says of runs on `platform` in the folder of another name, with or without a description."""
+    """What AUD036 finds in runs on `platform` in a folder of another name, with or without a description."""
     runs = [foreign.rows(index) for index in range(2)]
     for run in runs:
         of(run, "submission_platform").value = platform
@@ -399,20 +366,12 @@ GAUDI = {"accelerator_model_name": "Gaudi 2", "number_of_nodes": "128", "acceler
         (["MI355X"], AMD, "toybox", ""),
     ],
 )
-def test_a_platform_of_another_model_is_told(
+def test_a_platform_of_another_model_is_found(
     platform: Any, system: dict[str, Any] | None, folder: str, missing: str, tmp_path: Path
 ) -> None:
     """AUD036: by each word with a digit, whatever stands between words; letters behind it and nodes are no model."""
-    told = machine(tmp_path, platform, system, folder)
+    items = machine(tmp_path, platform, system, folder)
 
-    assert len(told) == bool(missing)
-    assert all(f"{missing} is not in" in item.finding.message for item in told)
-    assert all("(in 2 of 2 runs)" in item.finding.message and item.score == 85 for item in told)
-
-
-def test_a_platform_without_a_place_is_compared_with_nothing(tmp_path: Path) -> None:
-    """AUD036: a folder that is nowhere in a submission names no system."""
-    runs = [foreign.rows(0)]
-    of(runs[0], "submission_platform").value = "1xMI355X"
-
-    assert found(foreign.write(tmp_path / "logs", runs), "AUD036") == []
+    assert len(items) == bool(missing)
+    assert all(f"{missing} is not in" in item.finding.message for item in items)
+    assert all("(in 2 of 2 runs)" in item.finding.message and item.score == 85 for item in items)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def logs(folder: Path, num: int) -> list[Path]:
-    """As many logs, each a result for itself."""
+    """Logs, each a result by itself."""
     return [fabricate.write_log(folder / f"log_{index}.txt", fabricate.events(index)) for index in range(num)]
 
 
@@ -29,7 +29,7 @@ def logs(folder: Path, num: int) -> list[Path]:
 def test_a_process_that_is_killed_costs_the_result_that_killed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by the system, for want of memory; the others are judged all the same, in their order."""
+    """As by the system when memory runs out; the others are judged anyway, in order."""
     paths = logs(tmp_path, 4)
     judged = parallel.Judge.judged
 
@@ -50,7 +50,7 @@ def test_a_process_that_is_killed_costs_the_result_that_killed_it(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 def test_ctrl_c_ends_every_process_and_the_command_with_130(tmp_path: Path) -> None:
-    """No process is left, and nothing is said of results that were under way."""
+    """No process is left, and nothing is shown of unfinished results."""
     os.mkfifo(tmp_path / "says")
     code = (
         "import os, sys, time\n"

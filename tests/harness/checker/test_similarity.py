@@ -1,4 +1,4 @@
-"""Runs that are nearly the same, come from elsewhere, or have another test set: what the audit compares."""
+"""Runs that are nearly the same, come from elsewhere, or have another test set, as the audit compares them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 
 from harness.checker import registry
 from harness.checker.audit import read, similarity
-from harness.checker.audit.facts import RunDigest, Tree
+from harness.checker.audit.facts import RunDigest, Standard, Tree
 from harness.checker.audit.signals import Evidence
 from tests import fabricate, foreign
-from tests.auditing import TODAY, audit, rules
+from tests.auditing import STANDARD, TODAY, found, rules
 from tests.fabricate import Step, find
 from tests.foreign import Row, of, rows
 
@@ -24,26 +24,23 @@ ROOT = Path(__file__).parents[3]
 Runs = list[list[Row]]
 
 
-def told(place: Path, code: str, **options: Any) -> list[str]:
-    return [item.finding.message for item in audit(place, **options) if item.finding.code == code]
+def messages_of(place: Path, code: str, standard: Standard | None = STANDARD) -> list[str]:
+    return [item.finding.message for item in found(place, code, standard)]
 
 
 def look(code: str, *runs: RunDigest) -> list[Evidence]:
     return list(registry.signals()[code].look(Tree(list(runs)), rules().signals[code]))
 
 
-# Nearness by itself
-
-
-def test_a_step_is_the_usual_distance_of_what_moves() -> None:
-    """A quality at chance for half of a run is no measure of how it moves; what never moves has no step."""
+def test_a_step_is_the_usual_distance_between_different_values() -> None:
+    """A quality at chance for half of a run does not count; values that never change have no step."""
     assert similarity.of_values([0.0, 0.0, 0.0, 0.0, 0.2, 0.3, 0.6]).step == pytest.approx(0.2)
     assert similarity.of_values([0.5, 0.5]).step == similarity.of_values([0.5]).step == 0.0
     assert similarity.of_values([1e308, -1e308, 1e308]).step == 0.0
 
 
 def test_a_step_of_times_is_to_the_next_of_its_kind() -> None:
-    """Blocks of 1,000 and 1,100 ms among evaluations of 200 and 230 ms; what takes 20 ms is no measure."""
+    """Blocks of 1,000 and 1,100 ms among evaluations of 200 and 230 ms; an interval of 20 ms does not count."""
     course = [("block", 1000.0), ("evaluation", 200.0), ("block", 1100.0), ("evaluation", 230.0), ("line", 20.0)]
 
     assert similarity.of_intervals(course).step == 65.0
@@ -53,74 +50,50 @@ def test_a_step_of_times_is_to_the_next_of_its_kind() -> None:
 
 
 def test_the_beginning_of_a_run_is_compared() -> None:
-    """No log makes a comparison long."""
+    """However long the log is."""
     assert len(similarity.of_values(range(1000)).numbers) == similarity.MAX_NUMBERS
     assert len(similarity.of_intervals([("block", 1.0)] * 1000).numbers) == similarity.MAX_NUMBERS
 
 
 CURVE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+CHANCE = (0.0, 0.0, 0.0, 0.0, 0.3)
+NEAR_CHANCE = (1e-5, 1e-5, 1e-5, 1e-5, 0.3)
 
 
 @pytest.mark.parametrize(
-    ("other", "num"),
+    ("mine", "other", "num", "off_steps"),
     [
-        (CURVE, 6),
-        ((0.1005, 0.2, 0.3, 0.4005, 0.5, 0.6), 6),
-        ((0.102, 0.202, 0.3, 0.4, 0.5, 0.6), 4),
-        ((0.102, 0.202, 0.302, 0.4, 0.5, 0.6), None),
-        (CURVE[:4], 4),
-        (CURVE[:3], None),
-        ((), None),
+        (CURVE, CURVE, 6, 0.0),
+        (CURVE, (0.1005, 0.2, 0.3, 0.4005, 0.5, 0.6), 6, 0.005),
+        (CURVE, (0.1, 0.2005, 0.3001, 0.4, 0.5, 0.9), 5, 0.005),
+        (CURVE, (0.102, 0.202, 0.3, 0.4, 0.5, 0.6), 4, 0.0),
+        (CURVE, (0.102, 0.202, 0.302, 0.4, 0.5, 0.6), None, 0.0),
+        (CURVE, CURVE[:4], 4, 0.0),
+        (CURVE, CURVE[:3], None, 0.0),
+        (CURVE, (), None, 0.0),
+        ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), None, 0.0),
+        ((*CHANCE, 0.5, 0.7), (*NEAR_CHANCE, 0.55, 0.75), None, 0.0),
+        ((0.0, 0.0, 0.1, 0.1, 0.3, 0.5, 0.7), (1e-5, 1e-5, 0.1, 0.1, 0.3, 0.55, 0.75), 5, 5e-5),
+        ((1e308, -1e308, 0.0), (1e308, -1e308, 0.0), 3, 0.0),
+        ((1e308, -1e308, 0.0), (1e308, -1e308, 1.0), None, 0.0),
     ],
 )
-def test_two_thirds_of_a_run_have_to_be_anothers(other: tuple[float, ...], num: int | None) -> None:
-    """But for a hundredth of a step of 0.1; of what the other has not, none is."""
-    found = similarity.alike(similarity.of_values(CURVE), similarity.of_values(other), 0.01)
+def test_two_thirds_of_a_run_with_three_different_values_are_those_of_another(
+    mine: tuple[float, ...], other: tuple[float, ...], num: int | None, off_steps: float
+) -> None:
+    """To within a hundredth of a step; without a step, exactly. All runs begin at chance."""
+    alike = similarity.alike(similarity.of_values(mine), similarity.of_values(other), 0.01)
 
-    assert (None if found is None else found.num) == num
+    assert (None if alike is None else alike.num) == num
+    assert alike is None or alike.off_steps == pytest.approx(off_steps, abs=1e-6)
 
 
 def test_the_smaller_step_of_two_runs_counts() -> None:
-    """What is a hundredth of a step for the one may be a tenth for the other, whichever comes first."""
+    """A hundredth of a step of the one may be a tenth of a step of the other, whichever comes first."""
     calm, restless = similarity.Fingerprint((0.1, 0.2, 0.3), 0.1), similarity.Fingerprint((0.105, 0.205, 0.305), 1.0)
 
     assert similarity.alike(calm, restless, 0.01) is similarity.alike(restless, calm, 0.01) is None
     assert similarity.alike(calm, restless, 0.1) is not None
-
-
-def test_a_constant_curve_is_nobodys() -> None:
-    """Not even its own: three equal values are one."""
-    flat = similarity.of_values((0.5, 0.5, 0.5))
-
-    assert similarity.alike(flat, flat, 0.01) is None
-
-
-def test_how_far_the_worst_is_off_is_in_steps() -> None:
-    """Of those that are near."""
-    found = similarity.alike(
-        similarity.of_values(CURVE), similarity.of_values((0.1, 0.2005, 0.3001, 0.4, 0.5, 0.9)), 0.01
-    )
-
-    assert found is not None
-    assert found.off_steps == pytest.approx(0.005)
-
-
-@pytest.mark.parametrize(
-    ("levels", "is_alike"), [((0.0, 0.0, 0.0, 0.0, 0.3), False), ((0.0, 0.0, 0.1, 0.1, 0.3), True)]
-)
-def test_three_different_values_have_to_be_anothers(levels: tuple[float, ...], is_alike: bool) -> None:
-    """All runs begin at chance; what is a thousandth of a step beside it is no other value."""
-    mine, theirs = (*levels, 0.5, 0.7), (*(level + 1e-5 * (level == 0) for level in levels), 0.55, 0.75)
-
-    assert (similarity.alike(similarity.of_values(mine), similarity.of_values(theirs), 0.01) is not None) == is_alike
-
-
-def test_curves_without_a_step_are_compared_exactly() -> None:
-    """Values that nobody can subtract."""
-    huge = similarity.of_values((1e308, -1e308, 0.0))
-
-    assert similarity.alike(huge, huge, 0.01) == similarity.Alike(3, 0.0)
-    assert similarity.alike(huge, similarity.of_values((1e308, -1e308, 1.0)), 0.01) is None
 
 
 def intervals(*, count: int = 8, factor: float = 1.0, shake_ms: float = 0.0) -> similarity.Fingerprint:
@@ -130,18 +103,18 @@ def intervals(*, count: int = 8, factor: float = 1.0, shake_ms: float = 0.0) -> 
     return similarity.of_intervals(("block", block) for block in shaken)
 
 
-def test_a_course_at_another_pace_is_the_same_course() -> None:
-    """All times 3 % shorter; another 10 ms on each is another course, and seven intervals are too few."""
-    found = similarity.of_one_pace(intervals(), intervals(factor=0.97), 0.01)
+def test_a_timeline_at_another_pace_is_the_same_timeline() -> None:
+    """All times 3 % shorter; another 10 ms on each makes another timeline, and seven intervals are too few."""
+    same = similarity.of_one_pace(intervals(), intervals(factor=0.97), 0.01)
 
-    assert found is not None
-    assert found[1] == pytest.approx(1 / 0.97)
+    assert same is not None
+    assert same[1] == pytest.approx(1 / 0.97)
     assert similarity.of_one_pace(intervals(), intervals(shake_ms=10), 0.01) is None
     assert similarity.of_one_pace(intervals(count=7), intervals(count=7), 0.01) is None
 
 
-def test_what_is_written_in_a_moment_is_no_course() -> None:
-    """Intervals of 20 ms and less, of either run, are left out."""
+def test_intervals_of_a_moment_are_not_compared() -> None:
+    """20 ms and less, in either run."""
     short = similarity.Fingerprint((20.0,) * 4 + intervals().numbers[4:], 1.0)
 
     assert similarity.of_one_pace(short, intervals(), 0.01) is None
@@ -149,9 +122,6 @@ def test_what_is_written_in_a_moment_is_no_course() -> None:
 
     more = similarity.Fingerprint((*intervals().numbers, *(20.0,) * 5), 1.0)
     assert similarity.of_one_pace(more, intervals(count=13), 0.01) is not None
-
-
-# AUD021
 
 
 def shaken(run: list[Row], seed: int, values: float = 0.0, pace: float = 1.0) -> list[Row]:
@@ -167,30 +137,19 @@ def shaken(run: list[Row], seed: int, values: float = 0.0, pace: float = 1.0) ->
     return made
 
 
-@pytest.mark.parametrize("values", [1e-9, 1e-6])
-def test_copies_with_shaken_values_are_told(values: float, tmp_path: Path) -> None:
-    """AUD021: four of five runs are the first, with times up to half a percent longer or shorter."""
-    runs = [rows()] + [shaken(rows(), seed, values, 1 + 0.001 * (seed - 3)) for seed in (1, 2, 4, 5)]
-    messages = told(foreign.write(foreign.result(tmp_path), runs), "AUD021")
-
-    assert len(messages) == 4
-    assert all("the values of 8 of its 8 evaluations are those of" in text for text in messages)
-    assert all("result_0.txt to within " in text for text in messages)
-
-
 def test_values_that_are_an_eighth_of_a_step_off_are_another_run(tmp_path: Path) -> None:
-    """No signal takes a run for a copy that is as far from it as runs with other seeds are."""
+    """AUD021: runs with different seeds are as far apart."""
     runs = [rows(index) for index in range(5)]
     runs[1] = shaken(runs[0], 1)
     for nth in range(foreign.NUM_EVALUATIONS):
         of(runs[1], "eval_accuracy", nth).value += 0.005 * (-1) ** nth
         of(runs[1], "eval_stop", nth).at_s += 0.08 * (nth % 3)
 
-    assert told(foreign.write(foreign.result(tmp_path), runs), "AUD021") == []
+    assert messages_of(foreign.write(foreign.result(tmp_path), runs), "AUD021") == []
 
 
-def test_a_course_at_another_pace_is_told(tmp_path: Path) -> None:
-    """AUD021: a curve of its own, and another run's times but for 2 %."""
+def test_a_timeline_at_another_pace_is_found(tmp_path: Path) -> None:
+    """AUD021: a curve of its own, and another run's times, 2 % shorter."""
     runs = [rows(index) for index in range(5)]
     for index, run in enumerate(runs):
         rnd = random.Random(index)
@@ -201,24 +160,24 @@ def test_a_course_at_another_pace_is_told(tmp_path: Path) -> None:
                     row.at_s += late_s
     for row, first in zip(runs[3], runs[1], strict=True):
         row.at_s = 0.98 * first.at_s
-    [message] = told(foreign.write(foreign.result(tmp_path), runs), "AUD021")
+    [message] = messages_of(foreign.write(foreign.result(tmp_path), runs), "AUD021")
 
     assert "are 0.98 times those of" in message
     assert "result_1.txt to within 0.0" in message
 
 
-def test_a_copy_in_another_result_is_told(tmp_path: Path) -> None:
-    """AUD021: the runs of one system, shaken, as those of another; the same seed gives the same curve rightly."""
+def test_a_copy_in_another_result_is_found(tmp_path: Path) -> None:
+    """AUD021: the runs of one system, slightly changed, as those of another; with equal seeds curves may be equal."""
     runs = [rows(index) for index in range(5)]
     foreign.write(tmp_path / "Toy" / "results" / "box1" / "toy", runs)
     copies = [shaken(run, seed, 1e-9, 0.9) for seed, run in enumerate(runs)]
     other = foreign.write(tmp_path / "Toy" / "results" / "box2" / "toy", copies)
-    assert len(told(tmp_path, "AUD021")) == 5
+    assert len(messages_of(tmp_path, "AUD021")) == 5
 
     for mine, run in zip(copies, runs, strict=True):
         of(mine, "seed").value = of(run, "seed").value
     foreign.write(other, copies)
-    assert told(tmp_path, "AUD021") == []
+    assert messages_of(tmp_path, "AUD021") == []
 
 
 def digest(number: int, values: tuple[float, ...] = CURVE, result: str = "r", **fields: Any) -> RunDigest:
@@ -239,8 +198,8 @@ def digest(number: int, values: tuple[float, ...] = CURVE, result: str = "r", **
     )
 
 
-def test_a_run_is_held_against_the_first_fifty(tmp_path: Path) -> None:
-    """AUD021: within a result; of ten thousand runs each is compared with so many."""
+def test_a_run_is_compared_with_the_first_fifty() -> None:
+    """AUD021: within a result, however many runs it has."""
     apart = [digest(number, tuple(value + number for value in CURVE)) for number in range(51)]
     fiftieth = digest(60, tuple(value + 49 for value in CURVE))
     beyond = digest(61, tuple(value + 50 for value in CURVE))
@@ -249,7 +208,7 @@ def test_a_run_is_held_against_the_first_fifty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_told"),
+    ("changes", "is_found"),
     [
         ({}, True),
         ({"seeds": ()}, True),
@@ -258,14 +217,14 @@ def test_a_run_is_held_against_the_first_fifty(tmp_path: Path) -> None:
         ({"sha256": "r7"}, False),
     ],
 )
-def test_results_are_compared_by_benchmark_and_seed(changes: dict[str, Any], is_told: bool) -> None:
-    """AUD021: a file that stands twice is AUD020's; runs without a seed have no reason to be alike."""
+def test_results_are_compared_by_benchmark_and_seed(changes: dict[str, Any], is_found: bool) -> None:
+    """AUD021: a repeated file is for AUD020; runs without a seed have no reason to be alike."""
     first, other = (
         digest(7, seeds=changes.get("seeds", (7,)) and (7,)),
         digest(8, (*CURVE[:5], 0.9), "other", **changes),
     )
 
-    assert bool(look("AUD021", first, other)) == is_told
+    assert bool(look("AUD021", first, other)) == is_found
 
 
 LONG = tuple(0.1 * nth for nth in range(9))
@@ -273,19 +232,19 @@ LONG = tuple(0.1 * nth for nth in range(9))
 
 @pytest.mark.parametrize("place", range(4))
 def test_one_of_the_first_three_values_brings_two_results_together(place: int) -> None:
-    """AUD021: the others of the first three are no more what they were, and lie far among those of other results."""
+    """AUD021: the others of the first three were changed, and are far off, among those of other results."""
     others = [digest(nth, tuple(value + 3 + nth for value in LONG), f"o{nth}") for nth in range(20)]
     copied = tuple(value + 90 * (nth < 3 and nth != place) for nth, value in enumerate(LONG))
 
-    found = look("AUD021", digest(20, LONG), *others, digest(21, copied, "copy"))
+    items = look("AUD021", digest(20, LONG), *others, digest(21, copied, "copy"))
 
-    assert [item.fault.path for item in found] == (["copy/result_21.txt"] if place < 3 else [])
+    assert [item.fault.path for item in items] == (["copy/result_21.txt"] if place < 3 else [])
 
 
-@pytest.mark.parametrize(("num_between", "is_told"), [(7, True), (8, False)])
+@pytest.mark.parametrize(("num_between", "is_found"), [(7, True), (8, False)])
 @pytest.mark.parametrize("is_above", [True, False])
-def test_the_eight_nearest_of_other_results_are_compared(num_between: int, is_told: bool, is_above: bool) -> None:
-    """AUD021: by a value; of two that are alike the later one is told, be it above or below the other."""
+def test_the_eight_nearest_of_other_results_are_compared(num_between: int, is_found: bool, is_above: bool) -> None:
+    """AUD021: by a value; of two that are alike the later one is found, above or below the other."""
     sign = 1 if is_above else -1
     first = digest(20, (0.0, *LONG), "first")
     copy_ = digest(21, (1e-5 * sign, *(90 + value for value in LONG[:2]), *LONG[2:]), "copy")
@@ -294,11 +253,11 @@ def test_the_eight_nearest_of_other_results_are_compared(num_between: int, is_to
         for nth in range(num_between)
     ]
 
-    assert [item.fault.path for item in look("AUD021", first, *between, copy_)] == ["copy/result_21.txt"] * is_told
+    assert [item.fault.path for item in look("AUD021", first, *between, copy_)] == ["copy/result_21.txt"] * is_found
 
 
 def test_the_times_of_other_results_are_not_compared() -> None:
-    """AUD021: nor are times that differ by less than 10 ms from one to the next, nor runs told already."""
+    """AUD021: nor are times that differ by less than 10 ms from one to the next, nor runs already found."""
     trail, slow = intervals(), dataclasses.replace(intervals(), step=9.9)
     one, other = digest(1, intervals=trail), digest(2, (0.7,), intervals=trail)
 
@@ -308,9 +267,6 @@ def test_the_times_of_other_results_are_not_compared() -> None:
     assert look("AUD021", one, digest(2, (0.7,), intervals=slow)) == []
     assert look("AUD021", digest(1, intervals=slow), other) == []
     assert look("AUD021", one, digest(2, (0.7,), intervals=intervals(shake_ms=10))) == []
-
-
-# AUD043
 
 
 def world(change: Callable[[int, dict[str, Any]], None], description: dict[str, Any] | None = None) -> Any:
@@ -332,28 +288,28 @@ def world(change: Callable[[int, dict[str, Any]], None], description: dict[str, 
         ("device_name", "aarch64", "the device of the ranks: cpu aarch64; in 4 other runs: cpu x86_64"),
     ],
 )
-def test_a_run_that_was_made_elsewhere_is_told(name: str, value: Any, text: str, tmp_path: Path) -> None:
-    """AUD043: by what its rank says of itself."""
+def test_a_run_that_was_made_elsewhere_is_found(name: str, value: Any, text: str, tmp_path: Path) -> None:
+    """AUD043: by what its rank states."""
     options = world(lambda index, rank: rank.update({name: value} if index == 2 else {}))
     made = fabricate.write_submission(tmp_path, **options)
-    [message] = told(made, "AUD043", standard=None)
+    [message] = messages_of(made, "AUD043", None)
 
     assert message.startswith(text)
 
 
 def test_ranks_of_one_kind_are_one(tmp_path: Path) -> None:
-    """AUD043: all runs alike are of one origin; a world that has not its form says nothing."""
+    """AUD043: equal runs are of one origin; a malformed world states nothing."""
 
     def silent(index: int, steps: list[Step]) -> list[Step]:
         find(steps, "tta_world").value = (None, [7], [{}], 3, [])[index]
         return steps
 
-    assert told(fabricate.write_submission(tmp_path / "a", **world(lambda *_: None)), "AUD043", standard=None) == []
-    assert told(fabricate.write_submission(tmp_path / "b", change=silent), "AUD043", standard=None) == []
+    assert messages_of(fabricate.write_submission(tmp_path / "a", **world(lambda *_: None)), "AUD043", None) == []
+    assert messages_of(fabricate.write_submission(tmp_path / "b", change=silent), "AUD043", None) == []
 
 
 @pytest.mark.parametrize(
-    ("description", "threads", "is_told"),
+    ("description", "threads", "is_found"),
     [
         ({}, 64, True),
         ({}, 2, False),
@@ -367,20 +323,17 @@ def test_ranks_of_one_kind_are_one(tmp_path: Path) -> None:
         ({}, "64", False),
     ],
 )
-def test_threads_are_held_against_the_description(
-    description: dict[str, Any], threads: Any, is_told: bool, tmp_path: Path
+def test_threads_are_compared_with_the_description(
+    description: dict[str, Any], threads: Any, is_found: bool, tmp_path: Path
 ) -> None:
-    """AUD043: where it has a number of cores or of virtual processors."""
+    """AUD043: if it states a number of cores or of virtual processors."""
     options = world(lambda _, rank: rank.update(num_threads=threads), description)
-    messages = told(fabricate.write_submission(tmp_path, **options), "AUD043", standard=None)
+    messages = messages_of(fabricate.write_submission(tmp_path, **options), "AUD043", None)
 
-    assert len(messages) == is_told
-    if threads == 64 and is_told:
+    assert len(messages) == is_found
+    if threads == 64 and is_found:
         text = "a rank uses 64 threads; the description has 2 processors per node (5 of 5 runs do)"
         assert messages == [text]
-
-
-# AUD047
 
 
 def stating(*numbers: float | None, **fields: Any) -> list[RunDigest]:
@@ -404,21 +357,21 @@ def stating(*numbers: float | None, **fields: Any) -> list[RunDigest]:
         ((173, 173, 173, None, 17), []),
     ],
 )
-def test_another_test_set_than_all_others_is_told(numbers: tuple[float | None, ...], which: list[str]) -> None:
-    """AUD047: where at least four others are, and four in five of them agree."""
-    found = look("AUD047", *stating(*numbers))
+def test_another_test_set_than_all_others_is_found(numbers: tuple[float | None, ...], which: list[str]) -> None:
+    """AUD047: if there are at least four others, and four in five of them agree."""
+    items = look("AUD047", *stating(*numbers))
 
-    assert sorted(Path(item.fault.path).parent.name for item in found) == which
+    assert sorted(Path(item.fault.path).parent.name for item in items) == which
 
 
 def test_the_test_set_is_compared_within_a_round() -> None:
-    """AUD047: results of one benchmark, at most 180 days apart, each by its first run; no time is no round."""
+    """AUD047: results of one benchmark, at most 180 days apart, each by its first run; without a time, with none."""
     day_ms = 86_400_000
     others = stating(173, 173, 173, 173)
-    for days, is_told in ((180, True), (-180, True), (181, False), (-181, False)):
+    for days, is_found in ((180, True), (-180, True), (181, False), (-181, False)):
         start_ms = foreign.START_MS + days * day_ms
         run = digest(1, result="x", eval_samples=17, span_ms=(start_ms, start_ms))
-        assert bool(look("AUD047", *others, run)) == is_told
+        assert bool(look("AUD047", *others, run)) == is_found
     assert look("AUD047", *others, digest(1, result="x", eval_samples=17, span_ms=None)) == []
     assert look("AUD047", *others, digest(1, result="x", eval_samples=17, benchmark="other")) == []
     assert look("AUD047", *others, digest(1, result="x"), digest(2, result="x", eval_samples=17)) != []  # 5,000
@@ -427,29 +380,26 @@ def test_the_test_set_is_compared_within_a_round() -> None:
     assert item.fault.path == "x/result_1.txt"
 
 
-def test_a_result_of_another_test_set_is_told_in_a_tree(tmp_path: Path) -> None:
+def test_a_result_of_another_test_set_is_found_in_a_tree(tmp_path: Path) -> None:
     """AUD047: five results in folders of their own."""
     for nth in range(5):
         runs = [rows(5 * nth + index) for index in range(5)]
         for run in runs:
             of(run, "eval_samples").value = 500 if nth == 3 else 5_000
         foreign.write(tmp_path / f"org{nth}" / "results" / "box" / "toy", runs)
-    [item] = [item for item in audit(tmp_path) if item.finding.code == "AUD047"]
+    [item] = found(tmp_path, "AUD047")
 
     assert "org3" in item.finding.path
 
 
-# Where nothing may be told
-
-
-def test_our_reference_runs_are_nowhere_taken_for_copies() -> None:
-    """AUD021, AUD043, AUD047: machines that compute alike, equal seeds in two results, and nothing to tell."""
+def test_reference_runs_are_not_taken_for_copies() -> None:
+    """AUD021, AUD043, AUD047: machines that compute alike, equal seeds in two results, and nothing to find."""
     folders = sorted({path.parent for path in (ROOT / "submissions" / "reference").rglob("result_0.txt")})
-    tree, found = Tree(), []
+    tree, items = Tree(), []
     for path, logs in read.find(folders):
         subject = read.subject(read.read(path, logs), None, {}, TODAY)
         tree.add(subject)
-        found += list(registry.signals()["AUD043"].look(subject, rules().signals["AUD043"]))
+        items += list(registry.signals()["AUD043"].look(subject, rules().signals["AUD043"]))
 
     assert len(tree.runs) > 200
-    assert [*found, *look("AUD021", *tree.runs), *look("AUD047", *tree.runs)] == []
+    assert [*items, *look("AUD021", *tree.runs), *look("AUD047", *tree.runs)] == []
