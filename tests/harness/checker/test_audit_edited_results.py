@@ -130,7 +130,7 @@ def test_a_first_evaluation_may_be_up_to_a_batch_early(tmp_path: Path) -> None:
         early(run)
         run.remove(of(run, "global_batch_size"))
 
-    fours = {"distance": formula.parse("value == 4"), "reference": (), "reference_unit": "epochs"}
+    fours: dict[str, Any] = {"distance": formula.parse("value == 4"), "reference": (), "reference_unit": "epochs"}
     assert found(write(tmp_path / "early", early), "AUD014", distance=SCHEDULE) == []
     assert len(found(write(tmp_path / "without", without_batch), "AUD014", distance=SCHEDULE)) == 1
     assert found(write(tmp_path / "fours", in_fours), "AUD014", **fours) == []

@@ -104,23 +104,16 @@ def test_lines_that_break_one_demand_are_one_fault(tmp_path: Path) -> None:
     assert "cannot be evaluated: 'one' is not a number" in fault.message
 
 
-def test_an_order_that_many_lines_break_is_one_fault(tmp_path: Path) -> None:
-    """Two init_start after init_stop."""
-    log = retinanet()
-    for _ in range(2):
-        put_after(log, find(log, "init_stop"), Entry(60.0, "init_start", None, START))
-
-    assert messages(read(tmp_path, log), "order") == [
-        "init_start: comes after init_stop; it must come before, on 2 lines"
-    ]
-
-
-def test_the_earliest_start_counts(tmp_path: Path) -> None:
-    """Initialisation is counted from the earliest init_start before init_stop, not from the first line."""
+def test_a_start_after_the_stop_is_one_fault_and_the_earliest_start_counts(tmp_path: Path) -> None:
+    """Two init_start after init_stop; initialisation takes until then, even from a line that is not the first."""
     log = retinanet()
     put_after(log, find(log, "init_start"), Entry(-1740.0, "init_start", None, START))
+    for _ in range(2):
+        put_after(log, find(log, "init_stop"), Entry(60.0, "init_start", None, START))
+    found = read(tmp_path, log)
 
-    assert messages(read(tmp_path, log), "init") == ["initialisation took 1800.0 s; it must be below 1800 s"]
+    assert messages(found, "order") == ["init_start: comes after init_stop; it must come before, on 2 lines"]
+    assert messages(found, "init") == ["initialisation took 1800.0 s; it must be below 1800 s"]
 
 
 def test_many_lines_of_bounds_and_lists_cost_little(tmp_path: Path) -> None:
@@ -141,6 +134,12 @@ def test_a_log_is_held_to_the_page_that_its_lines_name(tmp_path: Path) -> None:
     assert compliance.rules_of(found, round_of()) is round_of().divisions["closed"]
     assert messages(found, "init") == []  # that there is no start is a fault of its own
     assert "init_start must occur once or more; it does not occur" in messages(found, "missing")
+
+    for strange in (["closed"], {"closed": 1}, 5, True):
+        find(log, "submission_division").value = strange
+        found = read(tmp_path, log)
+        assert compliance.benchmark_of(found, round_of())[0] is None
+        assert len(messages(found, "name")) == 1
 
     log = retinanet()
     drop(log, "submission_division")
@@ -295,29 +294,6 @@ def test_a_demand_on_metadata_is_put_into_words(tmp_path: Path) -> None:
     ]
 
 
-def test_the_earliest_line_in_time_reaches_the_target(tmp_path: Path) -> None:
-    """Of three that do, the second has the earliest time: the clock would have stopped there."""
-    log = retinanet()
-    for place, at_s in enumerate((900.0, 500.0, 700.0)):
-        entry = find(log, "eval_accuracy", place + 2)
-        entry.value, entry.at_s = 0.35, at_s
-    found = compliance.first_reached(read(tmp_path, log), round_of())
-
-    assert found is not None
-    assert found.lineno == log.index(find(log, "eval_accuracy", 3)) + 1
-
-
-@pytest.mark.parametrize("strange", [["closed"], {"closed": 1}, 5, True])
-def test_a_division_that_is_not_a_text_is_unknown(strange: Any, tmp_path: Path) -> None:
-    """A list, a mapping, a number: found as such, and no crash."""
-    log = retinanet()
-    find(log, "submission_division").value = strange
-    found = read(tmp_path, log)
-
-    assert compliance.benchmark_of(found, round_of())[0] is None
-    assert len(messages(found, "name")) == 1
-
-
 @pytest.mark.parametrize(
     ("named", "wrong"),
     [
@@ -341,8 +317,16 @@ def test_tensors_are_listed_once_each(named: list[Any], wrong: str | None, tmp_p
     ]
 
 
-def test_of_two_targets_the_first_that_is_met_counts(tmp_path: Path) -> None:
-    """By time, whatever their order in the log."""
+def test_the_earliest_line_in_time_reaches_the_target(tmp_path: Path) -> None:
+    """Whatever the order of the lines, and of two keys with targets: the clock would have stopped there."""
+    log = retinanet()
+    for place, at_s in enumerate((900.0, 500.0, 700.0)):
+        entry = find(log, "eval_accuracy", place + 2)
+        entry.value, entry.at_s = 0.35, at_s
+    first = compliance.first_reached(read(tmp_path, log), round_of())
+
+    assert first is not None
+    assert first.lineno == log.index(find(log, "eval_accuracy", 3)) + 1
     log = [*retinanet(), Entry(100.0, "other", 0.9)]
     rules = [KeyRule(key, target=parse("value > 0.3")) for key in ("eval_accuracy", "other")]
     found = compliance.first_reached(read(tmp_path, log), asking(*rules))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from harness.ruleset.model import Waiver
 from harness.ruleset.waivers import read_waivers
 from tests import fabricate
 from tests.rules.box import TODAY
-from tests.rules.roundbox import RoundBox
 from tests.rules_folder import write_ruleset
 
 PLACE = "acme/results/box1/toy_mini"
@@ -274,21 +272,3 @@ def test_each_waiver_is_accounted_for() -> None:
     uses = engine.waiver_uses(fabricate.ruleset({"LOG001": "error"}, waivers=waivers), judged, TODAY)
 
     assert [(use.num_findings, use.is_expired) for use in uses] == [(1, False), (2, True), (0, False)]
-
-
-def test_a_waiver_excuses_a_result_of_a_round(tmp_path: Path) -> None:
-    """The finding stays, with who, why and until when, and does not count; a waiver that excuses nothing is found."""
-    box = RoundBox(tmp_path)
-    box.system_path.parent.mkdir(parents=True)
-    box.write()
-    box.system_path.unlink()
-    assert "SYS001" in {item.code for item in box.judge()}
-    useless = Waiver("MLP001", "Toymaker/results/toybox/retinanet", "J. Doe", "nothing of the kind", "2099-12-31")
-    waiver = Waiver("SYS001", "Toymaker/systems/toybox.json", "J. Doe", "the file is lost", "2099-12-31")
-    box.ruleset = dataclasses.replace(box.ruleset, waivers=(waiver, useless))
-
-    findings = {item.code: item for item in box.judge()}
-
-    assert findings["SYS001"].waived == "the file is lost (J. Doe, until 2099-12-31)"
-    assert not findings["SYS001"].counts
-    assert "excuses nothing: there is no MLP001 there" in findings["RUL001"].message
