@@ -201,20 +201,7 @@ _FORMULAS = (
     "metadata.epoch_num in [1, 2, 3] or has(metadata.a) and not is_integer(value)",
     "abs(value ** 2) <= inf if value != none else len(value) == 3",
 )
-_JSON = (
-    b"null",
-    b"NaN",
-    b"1e999",
-    b"-1",
-    b"{}",
-    b"[[[[",
-    b'"\\ud800"',
-    b"\xff",
-    b"\x00",
-    b"\x1b[2J",
-    b"9" * 400,
-    b"\n",
-)
+_JSON = (*b'null NaN 1e999 -1 {} [[[[ "\\ud800" \xff \x00 \x1b[2J'.split(), b"9" * 400, b"\n")
 _YAML = (
     b"&a ",
     b"*a",

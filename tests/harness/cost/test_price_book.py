@@ -238,11 +238,11 @@ def test_bad_head_of_a_book_is_refused(tmp_path: Path, head: str, message: str) 
 
 
 def test_books_of_a_ruleset_are_ordered_by_date(tmp_path: Path) -> None:
-    """prices.yaml is the oldest; those in prices/ are newer, and the newest is in force."""
+    """By the dates in the files, whatever their names; the newest is in force."""
     book_file(tmp_path, row())
     (tmp_path / "prices").mkdir()
-    for day, amount in (("2027-02-01", '"4"'), ("2027-01-01", '"5"')):
-        (tmp_path / "prices" / f"{day}.yaml").write_text(f'date: "{day}"\nprices:\n{row(amount)}')
+    for name, day, amount in (("a", "2027-02-01", '"4"'), ("b", "2027-01-01", '"5"')):
+        (tmp_path / "prices" / f"{name}.yaml").write_text(f'date: "{day}"\nprices:\n{row(amount)}')
     books = load_books(tmp_path)
 
     assert [book.date for book in books.books] == ["2026-11-21", "2027-01-01", "2027-02-01"]
