@@ -49,9 +49,6 @@ def losses(session: Any, num_steps: int) -> list[float]:
     return [session.train_block(1).mean_loss for _ in range(num_steps)]
 
 
-# ---- golden files
-
-
 def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
@@ -75,8 +72,6 @@ def assert_golden_curve(name: str, curve: list[float], first: dict[str, float], 
     assert curve[:5] == pytest.approx(expected[:5], **first)
     assert curve == pytest.approx(expected, **tolerance)
 
-
-# ---- two processes
 
 BEFORE = """
 import json, sys

@@ -1,6 +1,6 @@
 """What every workload must do: its data, its session, and the real referee at its smallest size.
 
-Workloads are found by their folders, so a new one is held to all of this without a change here.
+Workloads are found by their folders, so a new one is held to all of this; only ANNOUNCED needs a line for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.rules_folder import write_ruleset
 from tests.workloads import sessions
 from tests.workloads.sessions import ROOT, RULESET, rules_of
 
-pytest.importorskip("torch")
+numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 NAMES = workloads.workload_names()
@@ -38,11 +38,23 @@ BELOW_ONE = ("opt_momentum", "label_smoothing", "dropout", "focal_alpha")  # and
 MAX_LOG_BYTES = 100_000
 MAX_VARIATION = 0.15
 
+# What other data than a workload's own would announce.
+ANNOUNCED = {
+    "detection": {"image_shape": [64, 64, 1]},
+    "image_classification": {"image_shape": [30, 30, 1]},
+    "recommendation": {"num_users": 11_999},
+    "reinforcement_learning": {"num_test": 99},
+    "speech_recognition": {"max_words": 3},
+    "translation": {"max_length": 8},
+}
+Prepared = Callable[[str], data_cache.DataSet]
+Opened = Callable[..., Session]
+
 every_workload = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture
-def opened(prepared: Callable[[str], data_cache.DataSet]) -> Iterator[Callable[..., Session]]:
+def opened(prepared: Prepared) -> Iterator[Opened]:
     """Sessions of a workload with the reference's hyperparameters, closed afterwards."""
     given: list[Session] = []
 
@@ -62,10 +74,17 @@ def config(name: str, data: data_cache.DataSet, seed: int = 3, **changed: Any) -
     return dataclasses.replace(run, **{k: v for k, v in changed.items() if k in fields})
 
 
-def started(session: Session, data: data_cache.DataSet) -> Any:
-    session.prepare()
-    session.start(data.path)
-    return session
+@pytest.fixture
+def started(prepared: Prepared, opened: Opened) -> Callable[..., Any]:
+    """Sessions that have been prepared and started."""
+
+    def start_session(name: str, **changed: Any) -> Session:
+        session = opened(name, **changed)
+        session.prepare()
+        session.start(prepared(name).path)
+        return session
+
+    return start_session
 
 
 def batch_of(name: str) -> int:
@@ -74,9 +93,6 @@ def batch_of(name: str) -> int:
 
 def recipe_of(name: str) -> Any:
     return importlib.import_module(f"workloads.{name}.recipe").Recipe
-
-
-# ---- its description
 
 
 @every_workload
@@ -152,11 +168,8 @@ def test_reference_points_match_the_committed_runs(name: str) -> None:
     assert statistics.stdev(reference) / statistics.mean(reference) <= MAX_VARIATION
 
 
-# ---- its data
-
-
 @every_workload
-def test_mini_data_have_the_golden_digests(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
+def test_mini_data_have_the_golden_digests(name: str, prepared: Prepared) -> None:
     """Every byte is the same on every machine: file by file, and as the rules have it."""
     data = prepared(name)
     found = sessions.digests(data.path)
@@ -187,12 +200,10 @@ def test_standard_refuses_a_source_without_its_data(name: str, tmp_path: Path) -
 
 
 @every_workload
-def test_missing_or_damaged_file_is_named(
-    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_missing_or_damaged_file_is_named(name: str, prepared: Prepared, opened: Opened, tmp_path: Path) -> None:
     """A file that is missing, cut in half or empty is a DataError that names it, before any training.
 
-    A run does not open the files for tuning, so it does not miss them either.
+    So is an array of another type or with a row too few. A run does not open the files for tuning.
     """
     data = prepared(name)
     files = [path for path in sorted(data.path.iterdir()) if path.name != data_cache.METADATA_NAME]
@@ -211,6 +222,14 @@ def test_missing_or_damaged_file_is_named(
             (copy / path.name).write_bytes(path.read_bytes()[:left])
             with pytest.raises(DataError, match=path.name):
                 session.start(copy)
+    arrays = [file for file in messages if file.endswith(".npy")]
+    # Test arrays are read as those for training. Of arrays that differ in length, any may be the wrong one.
+    for file in [file for file in arrays if not file.startswith("test")] or arrays:
+        array = numpy.load(data.path / file)
+        for wrong, named in ((array.astype(numpy.complex64), file), (array[:-1], str(tmp_path / file))):
+            numpy.save(tmp_path / file / file, wrong)
+            with pytest.raises(DataError, match=named):
+                session.start(tmp_path / file)
 
     assert {file: text for file, text in messages.items() if file not in text} == {}
     assert not [file for file in messages if file.startswith("validation")], "a run reads what recipes are tuned on"
@@ -218,7 +237,29 @@ def test_missing_or_damaged_file_is_named(
 
 
 @every_workload
-def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
+def test_start_refuses_data_that_are_not_as_announced(name: str, prepared: Prepared, opened: Opened) -> None:
+    """The network was built for other data."""
+    metadata = {**config(name, prepared(name)).metadata, **ANNOUNCED[name]}
+    session = opened(name, metadata=metadata)
+    session.prepare()
+
+    with pytest.raises(DataError, match=r"metadata\.json says|expected float64 of \(99, 4\)"):
+        session.start(prepared(name).path)
+
+
+@pytest.mark.parametrize("name", ["detection", "image_classification"])
+def test_moments_in_the_metadata_are_those_of_the_training_images(name: str, prepared: Prepared) -> None:
+    """The pixels are normalised with them."""
+    metadata = config(name, prepared(name)).metadata
+
+    images = numpy.load(prepared(name).path / "train_images.npy")
+
+    assert metadata["channel_mean"] == pytest.approx([images.mean()], abs=1e-4)
+    assert metadata["channel_std"] == pytest.approx([images.std()], abs=1e-4)
+
+
+@every_workload
+def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Prepared) -> None:
     """Old or foreign data are refused before the clock starts, naming the first key that is missing."""
     run = config(name, prepared(name))
     messages = {}
@@ -236,14 +277,9 @@ def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Callable[[str
         workloads.workload(name).open(dataclasses.replace(run, metadata={}))
 
 
-# ---- its hyperparameters
-
-
 @every_workload
 @pytest.mark.parametrize("suite", ["mini", "standard"])
-def test_recipes_of_the_rules_are_accepted(
-    name: str, suite: str, prepared: Callable[[str], data_cache.DataSet]
-) -> None:
+def test_recipes_of_the_rules_are_accepted(name: str, suite: str, prepared: Prepared) -> None:
     """The defaults, and every reference recipe."""
     rules = rules_of(name, suite)
     recipes = [{**r.hyperparameters, "global_batch_size": r.global_batch_size} for r in rules.reference_recipes]
@@ -256,7 +292,7 @@ def test_recipes_of_the_rules_are_accepted(
 
 
 @every_workload
-def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
+def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Prepared) -> None:
     """A name that is misspelt or missing, another type, a number out of range, a schedule that never falls."""
     run = config(name, prepared(name))
     values = dict(run.hyperparameters)
@@ -290,7 +326,7 @@ def test_wrong_hyperparameters_are_one_sentence(name: str, prepared: Callable[[s
 
 
 @every_workload
-def test_optimiser_of_a_submission_may_have_any_name(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
+def test_optimiser_of_a_submission_may_have_any_name(name: str, prepared: Prepared) -> None:
     """With its own optimiser `opt_name` is a label in the log; with the workload's it must be that one's."""
     run = config(name, prepared(name), division="open", opt_name="unheard_of")
     parts = {part: lambda *_: None for part in ("build_model", "build_optimizer")}
@@ -302,12 +338,8 @@ def test_optimiser_of_a_submission_may_have_any_name(name: str, prepared: Callab
 
 
 @every_workload
-def test_wrong_configuration_is_one_sentence(
-    name: str, opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_configuration_is_one_sentence(name: str, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown suite or precision, devices that cannot share a batch, another world than declared, fp16 on a CPU."""
-    import torch
-
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     for changed, message in (
         ({"suite": "full"}, "unknown suite"),
@@ -336,22 +368,16 @@ def test_learning_rate_rises_falls_and_stays(name: str) -> None:
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.301, 0.202, 0.103, 0.004, 0.004])
 
 
-# ---- its session
-
-
 @every_workload
 def test_only_the_seed_decides_a_run(
-    name: str,
-    prepared: Callable[[str], data_cache.DataSet],
-    opened: Callable[..., Session],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, opened: Opened, started: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the last bit, also with dropout: neither warm-up nor evaluation changes the losses, another seed does."""
-    rules, batch, data = rules_of(name), batch_of(name), prepared(name)
+    rules, batch = rules_of(name), batch_of(name)
     dropout = {"dropout": 0.1} if "dropout" in rules.defaults() else {}
 
     def run(seed: int, is_evaluated: bool) -> tuple[list[float], Quality]:
-        session = started(opened(name, seed=seed, **dropout), data)
+        session = started(name, seed=seed, **dropout)
         losses = []
         for _ in range(3):
             block = session.train_block(batch)
@@ -374,10 +400,8 @@ def test_only_the_seed_decides_a_run(
 
 
 @every_workload
-def test_card_has_the_number_of_parameters_that_the_model_has(name: str, opened: Callable[..., Session]) -> None:
+def test_card_has_the_number_of_parameters_that_the_model_has(name: str, opened: Opened) -> None:
     """A figure that is not checked goes stale."""
-    import torch
-
     session = opened(name)
     session.prepare()
     held = [thing for thing in vars(session).values() if isinstance(thing, torch.nn.Module)]
@@ -388,24 +412,18 @@ def test_card_has_the_number_of_parameters_that_the_model_has(name: str, opened:
 
 
 @every_workload
-def test_samples_are_counted_in_whole_batches(
-    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
-) -> None:
+def test_samples_are_counted_in_whole_batches(name: str, started: Callable[..., Any]) -> None:
     """A block ends with the first batch at or past the number requested."""
-    session, batch = started(opened(name), prepared(name)), batch_of(name)
+    session, batch = started(name), batch_of(name)
 
     assert [session.train_block(n).num_samples for n in (1, batch, batch + 1, 0)] == [batch, batch, 2 * batch, 0]
     assert session.step == 4
 
 
 @every_workload
-def test_diverged_run_ends_in_numbers(
-    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
-) -> None:
+def test_diverged_run_ends_in_numbers(name: str, started: Callable[..., Any]) -> None:
     """The session does not judge: it reports a loss that is not finite, and neither training nor evaluation fails."""
-    import torch
-
-    session, rules = started(opened(name, opt_base_learning_rate=1e8), prepared(name)), rules_of(name)
+    session, rules = started(name, opt_base_learning_rate=1e8), rules_of(name)
 
     losses = sessions.losses(session, 4)
     diverged = session.evaluate()
@@ -427,12 +445,8 @@ def test_diverged_run_ends_in_numbers(
 
 
 @every_workload
-def test_parts_of_the_open_division_are_used(
-    name: str, prepared: Callable[[str], data_cache.DataSet], opened: Callable[..., Session]
-) -> None:
+def test_parts_of_the_open_division_are_used(name: str, started: Callable[..., Any]) -> None:
     """The submission's model and optimiser are built, and its schedule sets the rate: at 0 no weight moves."""
-    import torch
-
     called: list[object] = []
     own_model = importlib.import_module(f"workloads.{name}.model").build_model
 
@@ -449,7 +463,7 @@ def test_parts_of_the_open_division_are_used(
         return 0.0
 
     parts = {"build_model": build_model, "build_optimizer": build_optimizer, "learning_rate": learning_rate}
-    session = started(opened(name, division="open", parts=parts), prepared(name))
+    session = started(name, division="open", parts=parts)
     before = [parameter.detach().clone() for parameter in session.network.parameters()]
 
     session.train_block(2 * batch_of(name))
@@ -461,21 +475,27 @@ def test_parts_of_the_open_division_are_used(
 
 
 @every_workload
-def test_session_can_be_closed_early_and_twice(name: str, opened: Callable[..., Session]) -> None:
+def test_session_can_be_closed_early_and_twice(name: str, opened: Opened) -> None:
     """A run that failed is closed too, whatever it reached."""
     session = opened(name)
     session.close()
     session.close()
 
 
-# ---- the real program
-
-
-def run_cli(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "harness.cli", *arguments]
-    environment["PYTHONPATH"] = str(ROOT)
+def tta(cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "harness.cli", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
+def one_run(folder: Path, name: str, data: data_cache.DataSet, *options: object, status: int = 0) -> run_log.RunLog:
+    """The log of a run of seed 1 on the mini data, in `result`."""
+    fixed = ("--out", "result", "--seed", 1, "--no-mlflow", "--data", data.path.parents[1])
+
+    done = tta(folder, "run", name, *fixed, *options)
+
+    assert done.returncode == status, done.stderr
+    return run_log.read(folder / "result" / "result_0.txt")
 
 
 def small_rules(name: str, folder: Path, is_easy: bool) -> Path:
@@ -499,38 +519,27 @@ def small_rules(name: str, folder: Path, is_easy: bool) -> Path:
 
 @every_workload
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_real_referee_runs_it_to_a_target(
-    name: str, devices: int, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
-) -> None:
+def test_real_referee_runs_it_to_a_target(name: str, devices: int, prepared: Prepared, tmp_path: Path) -> None:
     """From the command line to a log that the checks accept."""
-    data = prepared(name)
     rules = small_rules(name, tmp_path / "rules", is_easy=True)
-    arguments = ["run", name, "--ruleset", str(rules), "--out", "result", "--seed", "1", "--no-mlflow"]
 
-    done = run_cli([*arguments, "--data", str(data.path.parents[1]), "--devices", str(devices)], tmp_path)
+    log = one_run(tmp_path, name, prepared(name), "--ruleset", rules, "--devices", devices)
 
-    assert done.returncode == 0, done.stderr
-    log = run_log.read(tmp_path / "result" / "result_0.txt")
     assert [event.samples_count for event, _ in timeline.qualities(log)] == [batch_of(name)]
     assert log.value(keys.TTA_DATA_TOUCHED_EARLY) == []
-    checked = run_cli(["check", "result", "--ruleset", str(rules), "--format", "json"], tmp_path)
+    checked = tta(tmp_path, "check", "result", "--ruleset", rules, "--format", "json")
     found = [finding for result in json.loads(checked.stdout)["results"] for finding in result["findings"]]
     assert [finding for finding in found if finding["severity"] == "error"] == []
 
 
 @every_workload
 @pytest.mark.slow
-def test_two_processes_reach_the_target_of_the_rules(
-    name: str, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
-) -> None:
+def test_two_processes_reach_the_target_of_the_rules(name: str, prepared: Prepared, tmp_path: Path) -> None:
     """The unchanged rules on two ranks over gloo: the same global batch, sample count and target as on one."""
-    data, rules = prepared(name), rules_of(name)
-    arguments = ["run", name, "--out", "result", "--seed", "1", "--runs", "1", "--no-mlflow", "--devices", "2"]
+    rules = rules_of(name)
 
-    done = run_cli([*arguments, "--data", str(data.path.parents[1])], tmp_path)
+    log = one_run(tmp_path, name, prepared(name), "--runs", 1, "--devices", 2)
 
-    assert done.returncode == 0, done.stderr
-    log = run_log.read(tmp_path / "result" / "result_0.txt")
     reached = timeline.samples_to_target(log, rules)
     assert reached is not None
     assert reached % batch_of(name) == 0
@@ -546,7 +555,7 @@ def test_two_processes_reach_the_target_of_the_rules(
 
 @every_workload
 @pytest.mark.slow
-def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callable[[str], data_cache.DataSet]) -> None:
+def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Prepared) -> None:
     """`tta baseline` reproduces what the rules publish; the tolerance is for other versions of the libraries."""
     rules = rules_of(name)
 
@@ -557,18 +566,12 @@ def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Callab
 
 @every_workload
 @pytest.mark.slow
-def test_real_referee_ends_it_at_the_budget(
-    name: str, prepared: Callable[[str], data_cache.DataSet], tmp_path: Path
-) -> None:
+def test_real_referee_ends_it_at_the_budget(name: str, prepared: Prepared, tmp_path: Path) -> None:
     """No run is perfect after two batches: aborted, exit status 1."""
-    data = prepared(name)
     rules = small_rules(name, tmp_path / "rules", is_easy=False)
-    arguments = ["run", name, "--ruleset", str(rules), "--out", "result", "--seed", "1", "--no-mlflow"]
 
-    done = run_cli([*arguments, "--data", str(data.path.parents[1])], tmp_path)
+    log = one_run(tmp_path, name, prepared(name), "--ruleset", rules, status=1)
 
-    assert done.returncode == 1, done.stderr
-    log = run_log.read(tmp_path / "result" / "result_0.txt")
     stop = log.one(keys.RUN_STOP)
     assert stop.metadata["status"] == "aborted"
     assert stop.metadata["reason"] == "budget"

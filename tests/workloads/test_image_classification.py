@@ -9,16 +9,18 @@ import json
 import math
 import pickle
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.base.files import sha256_of
 from harness.errors import DataError, UsageError
-from tests.shared_files import unpack
+from tests.shared_files import shared, unpack
 from tests.workloads import sessions
-from tests.workloads.sessions import ROOT, losses, on_two_processes
+from tests.workloads.sessions import losses, on_two_processes
 from workloads.image_classification import WORKLOAD
 
 pytest.importorskip("torch")
@@ -32,39 +34,21 @@ from workloads.image_classification import cifar10, data, dataset
 from workloads.image_classification.model import ResNet9, Whitening
 from workloads.image_classification.workload import TrainingSession, _mirrored
 
-CIFAR10_JPEG = ROOT.parent / "shared" / "data" / "cifar10_jpeg.tar"
 config = functools.partial(sessions.config, WORKLOAD.name)
 started = functools.partial(sessions.started, WORKLOAD.name)
 
 
-def ramp_dir(folder: Path, num_train: int = 250, num_test: int = 37, size: int = 28, channels: int = 1) -> Path:
-    """A data folder whose training image i has grey level i everywhere, so that a batch reveals its indices."""
+def ramp_dir(folder: Path) -> Path:
+    """250 images for training and test; image i has grey level i everywhere, so that a batch reveals its indices."""
     folder.mkdir(exist_ok=True)
-    random = np.random.RandomState(0)
-    train = np.repeat(np.arange(num_train, dtype=np.uint8), size * size * channels)
-    test = random.randint(0, 256, (num_test, size, size, channels), dtype=np.uint8)
-    splits = {"train": (train.reshape(-1, size, size, channels), num_train), "test": (test, num_test)}
-    data._write(folder, "mini", {k: (x, np.arange(n, dtype=np.int64) % 10) for k, (x, n) in splits.items()}, "ramp")
+    ramp = np.repeat(np.arange(250, dtype=np.uint8), 28 * 28).reshape(-1, 28, 28, 1), np.arange(250) % 10
+    data._write(folder, "mini", {"train": ramp, "test": ramp}, "ramp")
     return folder
 
 
 def indices(session: TrainingSession, images: torch.Tensor) -> list[int]:
     """The images of a ramp that a batch consists of."""
     return (images[:, 0, 0, 0] * session.std_C + session.mean_C).round().int().tolist()
-
-
-# ---- the mini data
-
-
-def test_mini_data_twice_are_the_same(mini_dir: Path) -> None:
-    """Only the seed matters, not the random state of the process."""
-    np.random.seed(99)
-
-    again = data.render_mini()
-
-    for split, (images, labels) in again.items():
-        assert np.array_equal(images, np.load(mini_dir / f"{split}_images.npy"))
-        assert np.array_equal(labels, np.load(mini_dir / f"{split}_labels.npy"))
 
 
 def test_mini_source_digits_are_disjoint() -> None:
@@ -93,21 +77,6 @@ def test_placed_picture_is_where_it_was_put() -> None:
     assert opacity.sum() == 64 * 4096
 
 
-def test_metadata_moments_are_those_of_the_training_images(mini_dir: Path) -> None:
-    """What a session knows before the clock starts is right."""
-    metadata = json.loads((mini_dir / "metadata.json").read_text())
-    images = np.load(mini_dir / "train_images.npy")
-
-    assert metadata["num_train"] == 30000
-    assert metadata["num_test"] == 5040
-    assert metadata["image_shape"] == [28, 28, 1]
-    assert metadata["channel_mean"] == pytest.approx([images.mean()], abs=1e-4)
-    assert metadata["channel_std"] == pytest.approx([images.std()], abs=1e-4)
-
-
-# ---- hyperparameters and configuration
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [({"global_batch_size": 1}, "at least 2"), ({"data_translation": 28}, "smaller than the image")],
@@ -116,9 +85,6 @@ def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str
     """Batch statistics need two images, and a shift must leave something of the image."""
     with pytest.raises(UsageError, match=message):
         WORKLOAD.open(config(mini_dir, **changed))
-
-
-# ---- one run
 
 
 def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
@@ -181,29 +147,6 @@ def test_accuracy_agrees_with_scikit_learn_with_a_partial_last_batch(mini_dir: P
     assert 0.02 < quality.value < 0.98
 
 
-def test_start_refuses_data_that_are_not_as_announced(tmp_path: Path) -> None:
-    """Images whose size differs from the metadata's."""
-    ramp_dir(tmp_path)
-    session = WORKLOAD.open(config(tmp_path))
-    session.prepare()
-    ramp_dir(tmp_path, size=30)
-
-    with pytest.raises(DataError, match=r"train_images\.npy"):
-        session.start(tmp_path)
-
-
-@pytest.mark.parametrize("labels", [np.zeros(250), np.zeros(249, np.int64)], ids=["dtype", "count"])
-def test_damaged_array_is_named(tmp_path: Path, labels: np.ndarray) -> None:
-    """Labels of another type, and fewer than images."""
-    np.save(ramp_dir(tmp_path) / "train_labels.npy", labels)
-
-    with pytest.raises(DataError, match="train"):
-        data.read_split(tmp_path, "train")
-
-
-# ---- baselines
-
-
 def test_baselines_know_a_majority_and_an_easy_set(tmp_path: Path) -> None:
     """On two grey levels of which 60 % are bright, neighbours are perfect and the majority is 60 %."""
     random = np.random.RandomState(0)
@@ -219,9 +162,8 @@ def test_baselines_know_a_majority_and_an_easy_set(tmp_path: Path) -> None:
     assert all(0.0 <= score <= 1.0 for score in scores.values())
 
 
-# ---- CIFAR-10's layouts, small
-
 PER_CLASS = {"train": 5, "test": 1}
+BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 
 
 def small_cifar() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -233,9 +175,8 @@ def small_cifar() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def binary_dir(folder: Path) -> Path:
     folder.mkdir()
-    small = small_cifar()
-    for split, names in (("train", [f"data_batch_{i}" for i in range(1, 6)]), ("test", ["test_batch"])):
-        planes, labels = small[split]
+    for split, (planes, labels) in small_cifar().items():
+        names = BATCHES[split]
         records = np.concatenate([labels[:, None].astype(np.uint8), planes.reshape(len(planes), -1)], axis=1)
         for name, part in zip(names, np.split(records, len(names)), strict=True):
             (folder / f"{name}.bin").write_bytes(part.tobytes())
@@ -245,10 +186,10 @@ def binary_dir(folder: Path) -> Path:
 def python_dir(folder: Path) -> dict[str, str]:
     """Write the pickles; return their MD5 by name."""
     folder.mkdir()
-    small = small_cifar()
     md5 = {}
-    for split, names in (("train", [f"data_batch_{i}" for i in range(1, 6)]), ("test", ["test_batch"])):
-        planes, labels = (np.split(part, len(names)) for part in small[split])
+    for split, whole in small_cifar().items():
+        names = BATCHES[split]
+        planes, labels = (np.split(part, len(names)) for part in whole)
         for name, part, numbers in zip(names, planes, labels, strict=True):
             content = pickle.dumps({"data": part.reshape(len(part), -1), "labels": numbers.tolist()}, protocol=2)
             (folder / name).write_bytes(content)
@@ -256,11 +197,11 @@ def python_dir(folder: Path) -> dict[str, str]:
     return md5
 
 
-def folders_dir(folder: Path, suffix: str = ".png") -> Path:
+def folders_dir(folder: Path) -> Path:
     for split, (planes, labels) in small_cifar().items():
         for i, (pixels, label) in enumerate(zip(planes, labels, strict=True)):
             (folder / split / f"class{label}").mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels.transpose(1, 2, 0)).save(folder / split / f"class{label}" / f"{i:04d}{suffix}")
+            Image.fromarray(pixels.transpose(1, 2, 0)).save(folder / split / f"class{label}" / f"{i:04d}.png")
     return folder
 
 
@@ -310,43 +251,37 @@ def test_damaged_binary_file_is_named(tmp_path: Path, damage: str) -> None:
         cifar10.read_binary_batches(folder, PER_CLASS)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_damaged_python_batch_is_named_and_not_unpickled(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])], ids=["missing", "cut"]
+)
+def test_damaged_python_batch_is_named_and_not_unpickled(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     """A pickle with another digest is never opened."""
     folder = tmp_path / "python"
     md5 = python_dir(folder)
-    path = folder / "test_batch"
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-1])
-    else:
-        path.unlink()
+    damage(folder / "test_batch")
 
     with pytest.raises(DataError, match="test_batch"):
         cifar10.read_python_batches(folder, md5, PER_CLASS)
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "size", "missing", "class", "split"])
-def test_damaged_image_folder_is_named(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "damage", "named"),
+    [
+        ("train/class4/0024.png", lambda path: path.write_bytes(path.read_bytes()[:600]), r"0024\.png"),
+        ("train/class4/0024.png", lambda path: path.write_text("no picture"), r"0024\.png"),
+        ("train/class4/0024.png", Image.new("RGB", (31, 32)).save, r"0024\.png"),
+        ("train/class4/0024.png", Path.unlink, "class4: 4 images, expected 5"),
+        ("test/class4", lambda path: path.rename(path.with_name("classy")), "test: expected 10 classes, the same as"),
+        ("test", lambda path: path.rename(path.with_name("exam")), "test: expected 10 classes"),
+    ],
+    ids=["cut", "text", "size", "missing", "class", "split"],
+)
+def test_damaged_image_folder_is_named(
+    tmp_path: Path, place: str, damage: Callable[[Path], object], named: str
+) -> None:
     """A damaged picture is named by its path, a missing picture or class by its folder."""
     folder = folders_dir(tmp_path / "png")
-    path = folder / "train" / "class4" / "0024.png"
-    named = "0024.png"
-    match damage:
-        case "cut":
-            path.write_bytes(path.read_bytes()[:600])
-        case "text":
-            path.write_text("no picture")
-        case "size":
-            Image.new("RGB", (31, 32)).save(path)
-        case "missing":
-            path.unlink()
-            named = "class4: 4 images, expected 5"
-        case "class":
-            (folder / "test" / "class4").rename(folder / "test" / "classy")
-            named = "test: expected 10 classes, the same as in train"
-        case "split":
-            (folder / "test").rename(folder / "exam")
-            named = "test: expected 10 classes"
+    damage(folder / place)
 
     with pytest.raises(DataError, match=named):
         cifar10.read_class_folders(folder, PER_CLASS)
@@ -366,16 +301,16 @@ def test_archive_is_read_by_the_names_of_its_members(tmp_path: Path, held: dict[
             members.addfile(info, io.BytesIO(content))
 
     with pytest.raises(DataError, match=named):
-        cifar10.download(tmp_path / "downloads", archive.as_uri(), hashlib.sha256(archive.read_bytes()).hexdigest())
+        cifar10.download(tmp_path / "downloads", archive.as_uri(), sha256_of(archive))
 
     assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["cifar-10-python.tar.gz"]
 
 
-# ---- the standard suite
-
-
 def test_whitened_patches_are_uncorrelated() -> None:
-    """On the images it was fitted to, the first layer's outputs have nearly the identity as covariance."""
+    """On the images it was fitted to, the first layer's outputs have nearly the identity as covariance.
+
+    The layer is saved with the weights, and out of the optimiser's reach.
+    """
     images = torch.rand(64, 3, 16, 16, generator=torch.Generator().manual_seed(0)) * 3
     images -= images.mean()
     whitening = Whitening(3, 3)
@@ -384,14 +319,8 @@ def test_whitened_patches_are_uncorrelated() -> None:
 
     flat = torch.nn.functional.conv2d(images, whitening.weight).transpose(0, 1).flatten(1)
     assert torch.allclose(flat @ flat.T / flat.shape[1], torch.eye(27), atol=1e-4)
-
-
-def test_whitening_is_part_of_the_state_and_not_trained() -> None:
-    """A buffer: saved with the weights, and out of the optimiser's reach."""
-    network = ResNet9(3, 10)
-
-    assert "whitening.weight" in network.state_dict()
-    assert "whitening.weight" not in dict(network.named_parameters())
+    assert "whitening.weight" in ResNet9(3, 10).state_dict()
+    assert "whitening.weight" not in dict(ResNet9(3, 10).named_parameters())
 
 
 @pytest.mark.slow
@@ -413,10 +342,9 @@ def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CIFAR10_JPEG.is_file(), reason="no copy of CIFAR-10 in JPEG next to the repository")
 def test_real_cifar_in_folders_is_converted(tmp_path: Path) -> None:
     """Sixty thousand JPEG files become the same four arrays as any other layout."""
-    unpack(CIFAR10_JPEG, tmp_path / "source")
+    unpack(shared("data/cifar10_jpeg.tar"), tmp_path / "source")
     (tmp_path / "out").mkdir()
 
     WORKLOAD.prepare_data("standard", tmp_path / "out", tmp_path / "source")
@@ -428,8 +356,6 @@ def test_real_cifar_in_folders_is_converted(tmp_path: Path) -> None:
     # The published moments of CIFAR-10 are 0.4914, 0.4822, 0.4465; JPEG moves them little.
     assert metadata["channel_mean"] == pytest.approx([255 * m for m in (0.4914, 0.4822, 0.4465)], abs=0.5)
 
-
-# ---- two processes
 
 SCRIPT = """
 from tests.workloads.test_image_classification import data, indices, started

@@ -57,9 +57,6 @@ def cart_pole() -> CartPoleEnv:
     return env
 
 
-# ---- the environments
-
-
 def test_swing_up_moves_as_gymnasiums_cart_pole(mini_dir: Path) -> None:
     """Twenty starts, every step of every episode: state, reward and end are those of a single `CartPoleEnv`."""
     starts = np.load(mini_dir / "test_starts.npy")[:20]
@@ -165,23 +162,11 @@ def test_training_never_meets_the_episodes_of_an_evaluation(mini_dir: Path, stan
     assert len({tuple(s) for s in [*training, *states["test"], *states["validation"]]}) == 4096 + 200
 
 
-# ---- what the data folder holds
-
-
 def test_standard_data_have_the_golden_digests(standard_dir: Path) -> None:
     """Every byte is the same on every machine."""
     found = sessions.digests(standard_dir)
 
     assert found == sessions.golden(WORKLOAD.name, "standard_sha256", found)
-
-
-def test_data_twice_are_the_same(mini_dir: Path, tmp_path: Path) -> None:
-    """Only the fixed seeds matter, not the random state of the process."""
-    np.random.seed(99)
-
-    WORKLOAD.prepare_data("mini", tmp_path, None)
-
-    assert sessions.digests(tmp_path) == sessions.digests(mini_dir)
 
 
 def test_starts_are_on_the_track_at_any_angle(mini_dir: Path) -> None:
@@ -194,19 +179,16 @@ def test_starts_are_on_the_track_at_any_angle(mini_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "starts",
-    [np.zeros((100, 4), np.float32), np.zeros((99, 4)), np.full((100, 4), math.nan)],
-    ids=["dtype", "count", "nan"],
+    ("suite", "starts"),
+    [("mini", np.full((100, 4), math.nan)), ("standard", np.full(100, -1))],
+    ids=["nan", "negative"],
 )
-def test_damaged_starts_are_named(tmp_path: Path, starts: np.ndarray) -> None:
-    """Another type, too few starts, or a start that is not a state."""
+def test_impossible_start_is_refused(tmp_path: Path, suite: str, starts: np.ndarray) -> None:
+    """A state that is not finite, and a seed below zero."""
     np.save(tmp_path / "test_starts.npy", starts)
 
-    with pytest.raises(DataError, match=r"test_starts\.npy"):
-        data.read_starts(tmp_path, "mini", "test", 100)
-
-
-# ---- hyperparameters and configuration
+    with pytest.raises(DataError, match=r"test_starts\.npy: a start that is not"):
+        data.read_starts(tmp_path, suite, "test", 100)
 
 
 @pytest.mark.parametrize(
@@ -226,44 +208,32 @@ def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str
         WORKLOAD.open(config(mini_dir, **changed))
 
 
-# ---- PPO's arithmetic
-
-
 def column(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)[:, None]
 
 
-def test_advantage_bootstraps_what_was_cut_off_and_not_what_ended() -> None:
-    """One step of reward 1, values 10 then 20, discount 0.5: 1 + 10 - 10, or 1 - 10."""
-    flags = torch.tensor([[[True]], [[False]]])
-    no, yes = flags[1], flags[0]
+@pytest.mark.parametrize(
+    ("rewards", "values", "has_ended", "is_over", "is_step", "factors", "expected"),
+    [
+        ([1], [10, 20], [0], [1], [1], (0.5, 0.9), [1 + 10 - 10]),
+        ([1], [10, 20], [1], [1], [1], (0.5, 0.9), [1 - 10]),
+        # 2 - 2 = 0 at the end; 1 + 2 - 1 + 0 = 2 before it; nothing for the reset; 100 + 5 - 4 = 101 after it.
+        ([1, 2, 0, 100], [1, 2, 3, 4, 5], [0, 1, 0, 0], [0, 1, 0, 0], [1, 1, 0, 1], (1.0, 1.0), [2, 0, 0, 101]),
+        # Surprises of 1 + 1 - 0 = 2, 1 + 2 - 2 = 1, 1 + 4 - 4 = 1, each plus 0.5 * 0.8 of the next estimate.
+        ([1, 1, 1], [0, 2, 4, 8], [0, 0, 0], [0, 0, 0], [1, 1, 1], (0.5, 0.8), [2 + 0.4 * 1.4, 1 + 0.4, 1]),
+    ],
+    ids=["cut off", "ended", "two episodes", "three steps"],
+)
+def test_advantage_is_the_discounted_sum_of_surprises(
+    rewards: list[float], values: list[float], has_ended: list[int], is_over: list[int], is_step: list[int],
+    factors: tuple[float, float], expected: list[float],
+) -> None:  # fmt: skip
+    """Within an episode: what was cut off is continued by the next value, what ended is not."""
+    flags = (column(*flag) > 0 for flag in (has_ended, is_over, is_step))
 
-    cut_off = advantages(column(1), column(10, 20), no, yes, yes, 0.5, 0.9)
-    ended = advantages(column(1), column(10, 20), yes, yes, yes, 0.5, 0.9)
+    found = advantages(column(*rewards), column(*values), *flags, *factors)
 
-    assert cut_off.item() == 1
-    assert ended.item() == -9
-
-
-def test_advantage_does_not_reach_over_the_end_of_an_episode() -> None:
-    """Two steps, the end, the reset, a step of the next episode; discount and lambda are 1."""
-    is_over = column(0, 1, 0, 0) > 0
-    is_step = column(1, 1, 0, 1) > 0
-
-    found = advantages(column(1, 2, 0, 100), column(1, 2, 3, 4, 5), is_over, is_over, is_step, 1.0, 1.0)
-
-    # 2 - 2 = 0 at the end; 1 + 2 - 1 + 0 = 2 before it; nothing for the reset; 100 + 5 - 4 = 101 after it.
-    assert found.flatten().tolist() == [2, 0, 0, 101]
-
-
-def test_advantage_is_the_discounted_sum_of_surprises() -> None:
-    """Three steps without an end: delta + 0.5 * 0.8 * the next estimate."""
-    none, all_steps = torch.zeros(3, 1, dtype=torch.bool), torch.ones(3, 1, dtype=torch.bool)
-
-    found = advantages(column(1, 1, 1), column(0, 2, 4, 8), none, none, all_steps, 0.5, 0.8)
-
-    # deltas: 1 + 1 - 0 = 2, 1 + 2 - 2 = 1, 1 + 4 - 4 = 1
-    assert found.flatten().tolist() == pytest.approx([2 + 0.4 * 1.4, 1 + 0.4, 1])
+    assert found.flatten().tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +292,6 @@ def test_sampled_actions_are_as_likely_as_the_logits_say() -> None:
     assert sample_actions(torch.full((4, 3), math.nan), torch.rand(4)).tolist() == [0, 0, 0, 0]
 
 
-# ---- one run
-
-
 def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
     """Fifty global batches from seed 3. Learning from one's own actions is chaotic, so only the start is close."""
     curve = losses(started(mini_dir), 50)
@@ -333,18 +300,14 @@ def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
 
 
 def test_block_counts_every_environment_step(mini_dir: Path) -> None:
-    """Sixteen environments of 32 steps are a batch of 512; a block ends with the first batch at or past its size."""
+    """Sixteen environments of 32 steps are a batch of 512; what is counted is what was stepped."""
     session = started(mini_dir)
     calls = []
     step = session.envs.step
     session.envs.step = lambda actions: calls.append(len(actions)) or step(actions)  # type: ignore[method-assign,func-returns-value]
 
-    counts = [session.train_block(n) for n in (1, 512, 513, 0)]
-
-    assert [block.num_samples for block in counts] == [512, 512, 1024, 0]
-    assert sum(calls) == 2048
-    assert all(block.data_wait_s > 0 for block in counts[:3])
-    assert session.step == 4
+    assert session.train_block(513).num_samples == sum(calls) == 1024
+    assert calls == [16] * 64
 
 
 def test_resets_are_counted_and_not_trained_on(mini_dir: Path) -> None:
@@ -425,9 +388,6 @@ def test_evaluated_weights_are_the_running_mean(mini_dir: Path) -> None:
     assert all(map(torch.equal, plain.network.parameters(), plain.averaged.parameters()))
 
 
-# ---- baselines
-
-
 def test_rules_by_hand_do_what_their_names_say(mini_dir: Path) -> None:
     """Pushed one way, the cart runs off the track in under half a second; the linear law holds an upright pole."""
     standing = np.zeros((10, 4))
@@ -440,9 +400,6 @@ def test_rules_by_hand_do_what_their_names_say(mini_dir: Path) -> None:
 
     assert off.max() < 20
     assert held.min() > 450
-
-
-# ---- the standard suite
 
 
 def test_lander_is_evaluated_by_the_returns_of_single_episodes() -> None:
@@ -479,8 +436,6 @@ def test_standard_session_trains_and_evaluates(standard_dir: Path) -> None:
     assert -1000 < quality.value < 0
     session.close()
 
-
-# ---- two processes
 
 SCRIPT = """
 from tests.workloads.test_reinforcement_learning import started
