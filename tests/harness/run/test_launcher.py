@@ -114,20 +114,20 @@ def test_worker_that_refuses_its_input_is_the_callers_error(
     assert message in running.errors
 
 
-MOMENTS = {
-    "starting": lambda running, log: running.find("worker"),
-    "header": lambda running, log: has_event(log, "cache_clear"),
-    "init": lambda running, log: has_event(log, "init_start"),
-    "opening": lambda running, log: has_event(log, "tta_data_open_start"),
-    "block": lambda running, log: has_event(log, "block_start", 2),
-    "evaluation": lambda running, log: has_event(log, "eval_start", 2),
-}
+MOMENTS = {"header": "cache_clear", "init": "init_start", "opening": "tta_data_open_start", "block": "block_start"}
+MOMENTS["evaluation"] = "eval_start"
+
+
+def reaches(running: Running, moment: str, times: int = 1) -> bool:
+    """Wait until a worker exists ("starting"), or the log has the moment's event."""
+    log = running.folder / "out" / "result_0.txt"
+    return until(lambda: running.find("worker") if moment == "starting" else has_event(log, MOMENTS[moment], times))
 
 
 @pytest.mark.parametrize(
     ("moment", "victim"),
     [
-        *((moment, "worker") for moment in MOMENTS),
+        *((moment, "worker") for moment in ("starting", *MOMENTS)),
         ("starting", "launcher"),
         ("init", "launcher"),
         ("block", "launcher"),
@@ -138,8 +138,7 @@ def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
 ) -> None:
     """SIGKILL at any moment: 1, aborted, crashed, every line complete, no process left."""
     running = start("none", "pause_s=0.5")
-    log_path = running.folder / "out" / "result_0.txt"
-    assert until(lambda: MOMENTS[moment](running, log_path))
+    assert reaches(running, moment, 2 if moment in ("block", "evaluation") else 1)
     assert until(lambda: kill(running.find(victim)), 10)
 
     status, log, stop = ended(running)
@@ -153,8 +152,7 @@ def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
 def test_killed_referee_leaves_a_log_without_an_end_and_no_process(start: Callable[..., Running], moment: str) -> None:
     """The log keeps its lines without an end, and the workers die with the referee."""
     running = start("none", "pause_s=0.5")
-    log_path = running.folder / "out" / "result_0.txt"
-    assert until(lambda: MOMENTS[moment](running, log_path))
+    assert reaches(running, moment)
     running.process.kill()
 
     status, log, stop = ended(running)
@@ -177,9 +175,7 @@ def test_killed_referee_leaves_a_log_without_an_end_and_no_process(start: Callab
 def test_interrupted_referee_closes_the_log(start: Callable[..., Running], moment: str, number: int) -> None:
     """130, aborted, interrupted, no process left; also during a block that does not end."""
     running = start("train:hang" if moment == "block" else "none", "pause_s=0.5")
-    log_path = running.folder / "out" / "result_0.txt"
-    condition = MOMENTS[moment] if moment != "block" else lambda running, log: has_event(log, "block_start")
-    assert until(lambda: condition(running, log_path))
+    assert reaches(running, moment)
     running.process.send_signal(number)
 
     status, log, stop = ended(running)
@@ -191,7 +187,7 @@ def test_interrupted_referee_closes_the_log(start: Callable[..., Running], momen
 def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]) -> None:
     """--resume moves the unfinished log aside, deletes nothing, and repeats the run."""
     running = start("none", "pause_s=0.5")
-    assert until(lambda: has_event(running.folder / "out" / "result_0.txt", "block_start"))
+    assert reaches(running, "block")
     running.process.kill()
     ended(running)
 

@@ -77,9 +77,12 @@ def test_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, is_resumed
 
 
 def test_finished_runs_are_kept_and_the_others_put_aside(tmp_path: Path) -> None:
-    """Run 1 was killed and run 2 has an invalid log: neither counts, and neither is deleted."""
+    """Run 1 was killed and run 2 has an invalid log: neither counts or is deleted; copies under other names stay."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
     kept = (folder / "result_0.txt").read_bytes()
+    copies = {"result_0 (copy).txt", "result_00.txt", "result_old.txt"}
+    for name in copies:
+        (folder / name).write_bytes(kept)
     killed = broken_off(folder, 1).read_bytes()
     (folder / "result_2.txt").write_bytes(b"Segmentation fault\n")
 
@@ -88,21 +91,9 @@ def test_finished_runs_are_kept_and_the_others_put_aside(tmp_path: Path) -> None
     assert list(done) == [0]
     assert done[0].value("seed") == 100
     assert (folder / "result_0.txt").read_bytes() == kept
-    assert [path.name for path in folder.glob("result_*.txt")] == ["result_0.txt"]
+    assert {path.name for path in folder.glob("result_*.txt")} == {"result_0.txt", *copies}
     aside = {path.name.split(".")[0]: path.read_bytes() for path in (folder / "unfinished").iterdir()}
     assert aside == {"result_1": killed, "result_2": b"Segmentation fault\n"}
-
-
-def test_copy_of_a_log_is_no_run_and_stays(tmp_path: Path) -> None:
-    """Resuming ignores a copy under another name."""
-    folder = fabricate.write_result(tmp_path / "out", num_runs=2)
-    log = (folder / "result_0.txt").read_bytes()
-    for name in ("result_0 (copy).txt", "result_00.txt", "result_old.txt"):
-        (folder / name).write_bytes(log)
-
-    assert list(open_folder(folder, plan(), b"", is_resumed=True)) == [0, 1]
-
-    assert {"result_0 (copy).txt", "result_00.txt", "result_old.txt"} <= names(folder)
 
 
 def test_two_attempts_at_one_run_are_both_kept(tmp_path: Path) -> None:

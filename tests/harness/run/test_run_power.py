@@ -19,6 +19,7 @@ from tests.fabricate import SYSTEM
 from tests.killing import Running, has_event, toy_runs, toy_tree, until
 
 pytestmark = pytest.mark.slow
+ESTIMATE = ("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_machine_without_meters_runs_and_measures_nothing(start: Callable[..., R
 
 def test_estimate_is_written_and_called_one(start: Callable[..., Running], tmp_path: Path) -> None:
     """Class E, from readings of the agent that span the run; a judge computes the same joules; no idle baseline."""
-    running = start("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json")
+    running = start(*ESTIMATE)
     status = running.wait()
 
     log = with_power(run_log.read(tmp_path / "out/result_0.txt"))
@@ -84,8 +85,7 @@ def test_estimate_is_written_and_called_one(start: Callable[..., Running], tmp_p
 
 def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., Running], tmp_path: Path) -> None:
     """Ctrl-C: 130, a last reading, a closed log, no agent left. An interrupted baseline is measured again, once."""
-    arguments = ("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "--idle", "1")
-    running = start(*arguments, "pause_s=1")
+    running = start(*ESTIMATE, "--idle", "1", "pause_s=1")
     assert until(lambda: has_event(tmp_path / "out/result_0.txt", "block_start"))
     running.process.send_signal(signal.SIGINT)
     assert running.wait() == 130
@@ -96,7 +96,7 @@ def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., 
     assert running.errors.count("power: idle, ") == 1
     assert running.relatives() == []
 
-    again = start(*arguments, "--resume", "--runs", "2")
+    again = start(*ESTIMATE, "--idle", "1", "--resume", "--runs", "2")
     assert again.wait() == 1, again.errors
     assert "power: idle" not in again.errors
     assert (tmp_path / "out/power/result_1/node_0.txt").exists()
@@ -104,9 +104,7 @@ def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., 
 
 def test_agent_that_is_killed_voids_the_energy_and_not_the_run(start: Callable[..., Running], tmp_path: Path) -> None:
     """Time, status and exit status are the same as without a meter; one line on standard error."""
-    running = start(
-        "--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "pause_s=0.5", "--quiet"
-    )
+    running = start(*ESTIMATE, "pause_s=0.5", "--quiet")
     assert until(lambda: has_event(tmp_path / "out/result_0.txt", "block_start", 2))
     (agent,) = agents(running)
     agent.kill()
@@ -122,7 +120,7 @@ def test_agent_that_is_killed_voids_the_energy_and_not_the_run(start: Callable[.
 
 def test_nobody_is_left_when_the_referee_is_killed(start: Callable[..., Running], tmp_path: Path) -> None:
     """SIGKILL: the agent ends by itself, and its log has complete lines."""
-    running = start("--meter", "estimate", "--meter-period", "0.1", "--system", "declared.json", "pause_s=1")
+    running = start(*ESTIMATE, "pause_s=1")
     assert until(lambda: has_event(tmp_path / "out/result_0.txt", "block_start"))
     assert len(agents(running)) == 1
     running.process.kill()

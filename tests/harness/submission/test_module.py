@@ -337,21 +337,6 @@ def test_module_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resume_needs_the_same_module(run: Callable[..., Running], tmp_path: Path) -> None:
-    """With another text nothing is touched; with the same one the second run is added."""
-    assert run(MODULE).process.returncode == 0
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-
-    refused = run(MODULE + "# faster\n", "--resume", "--runs", "2")
-
-    assert refused.process.returncode == 2
-    assert "out/result_0.txt: was run with the module fast.py (" in refused.errors
-    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
-    assert run(MODULE, "--resume", "--runs", "2").process.returncode == 0
-    assert len(read_result(tmp_path / "out").runs) == 2
-
-
-@pytest.mark.slow
 def test_run_with_a_module_can_be_checked(run: Callable[..., Running], tmp_path: Path) -> None:
     """The log of a real run with a module has everything that the checks look for."""
     assert run(MODULE).process.returncode == 0

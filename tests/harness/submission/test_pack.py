@@ -106,14 +106,6 @@ def test_whatever_is_at_the_place_stays(tree: Path, result: Result, make: Callab
     assert [path.name for path in tree.iterdir()] == ["acme"]
 
 
-def test_same_system_may_have_several_results(tree: Path, result: Result) -> None:
-    """They share one description."""
-    submit(tree, result)
-    submit(tree, result, benchmark="other_mini")
-
-    assert len(find_results(tree)) == 2
-
-
 @pytest.mark.parametrize("is_link", [False, True])
 def test_other_description_of_the_same_name_is_refused(
     tree: Path, result: Result, tmp_path: Path, is_link: bool
@@ -144,33 +136,28 @@ def test_name_that_cannot_be_a_folders_is_refused(tree: Path, result: Result, wh
     assert list(tree.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", ["missing", "file", "broken link"])
-def test_tree_that_is_not_a_folder_is_refused(tmp_path: Path, result: Result, kind: str) -> None:
-    """It is not created: a typing error would make a second leaderboard."""
-    tree = tmp_path / "nowhere"
-    if kind == "file":
-        tree.touch()
-    elif kind == "broken link":
-        tree.symlink_to("elsewhere")
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("missing", "is not a folder"),  # a typing error must not make a second leaderboard
+        ("file", "is not a folder"),
+        ("link", "is not a folder"),
+        ("/proc", "^/proc: cannot be written: [A-Z]"),
+        ("full", "full/acme.*: Not a directory; nothing was submitted"),
+    ],
+)
+def test_tree_that_cannot_take_a_result_is_one_sentence(tmp_path: Path, result: Result, place: str, why: str) -> None:
+    """It is not created, and what is there stays as it is."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("elsewhere")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "acme").write_text("precious")
+    before = content(tmp_path)
 
-    with pytest.raises(OutputError, match="is not a folder"):
-        submit(tree, result)
+    with pytest.raises(OutputError, match=why):
+        submit(tmp_path / place, result)
 
-
-def test_tree_that_cannot_be_written_is_one_sentence(result: Result) -> None:
-    """In /proc not even root can create a folder."""
-    with pytest.raises(OutputError, match=r"^/proc: cannot be written: [A-Z]"):
-        submit(Path("/proc"), result)
-
-
-def test_folder_in_the_tree_that_is_a_file_is_one_sentence(tree: Path, result: Result) -> None:
-    """A file in the place of the submitter's folder stays as it is."""
-    (tree / "acme").write_text("precious")
-
-    with pytest.raises(OutputError, match="nothing was submitted"):
-        submit(tree, result)
-
-    assert content(tree) == {"acme": b"precious"}
+    assert content(tmp_path) == before
 
 
 def append(path: Path) -> None:

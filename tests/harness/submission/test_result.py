@@ -213,8 +213,8 @@ def test_a_result_near_the_root_has_no_submitter(tmp_path: Path) -> None:
 
     assert result._code_path(Path("/a/b"), claim) == Path("/a/b/code")
     assert result._code_path(Path("/a/b/c"), claim) == Path("/benchmarks") / claim.benchmark
-    assert result._system_path(Path("/a/b"), claim, []) is None
-    assert result._system_path(Path("/a/b/c"), claim, []) == Path(f"/systems/{claim.system}.json")
+    assert result._system_path(Path("/a/b"), claim, False) is None
+    assert result._system_path(Path("/a/b/c"), claim, False) == Path(f"/systems/{claim.system}.json")
     assert result._num_nodes(Path("/a/b"), None) is None
 
 
@@ -227,6 +227,10 @@ def test_a_claim_of_a_path_leads_nowhere(tmp_path: Path, field: str) -> None:
 
     assert (found.system_path == folder / "system.json") is (field == "system")
     assert (found.code_path == folder / "code") is (field == "benchmark")
+    (folder / "system.json").unlink()
+    assert (read_result(folder).system_path is None) is (field == "system")
+    put(folder / "submission.yaml", "[")  # an unreadable claim: the description is looked for by the folders
+    assert read_result(folder).system_path == folder.parents[2] / "systems" / f"{folder.parent.name}.json"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,10 @@ from harness.tracking import __main__
 from harness.tracking.__main__ import Orders, Sender
 from harness.tracking.mirror import Mirror, start_mirror, tracking_uri
 from tests import fabricate
+from tests.harness.tracking.test_store import WARNINGS, content
+from tests.killing import until
 
+pytestmark = WARNINGS
 ROOT = Path(__file__).parents[3]
 
 
@@ -45,23 +47,8 @@ def dead_server() -> Iterator[str]:
 
 
 def counts(uri: str) -> dict[str, tuple[str, int]]:
-    """Status and number of metric values of every run in a store, by `tta.run_id`."""
-    program = """
-import sys, json
-from mlflow import MlflowClient
-client = MlflowClient(tracking_uri=sys.argv[1])
-found = client.get_experiment_by_name("tta-toy_mini-closed")
-runs = client.search_runs([found.experiment_id]) if found else []
-print(json.dumps([[run.data.tags["tta.run_id"], run.info.status,
-    sum(len(client.get_metric_history(run.info.run_id, name)) for name in run.data.metrics)] for run in runs]))
-"""
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, uri], capture_output=True, check=True, text=True, env=environment
-    )
-    rows = json.loads(done.stdout.splitlines()[-1])
-    assert len({row[0] for row in rows}) == len(rows), "the same run twice"
-    return {row[0]: (row[1], row[2]) for row in rows}
+    """Return status and number of metric values of every run in a store, by `tta.run_id`."""
+    return {run_id: (run["status"], len(run["points"])) for run_id, run in content(uri).items()}
 
 
 # 3 evaluations x 5 curves without a target (no ruleset has toy_mini), 4 totals, 7 phases.
@@ -86,43 +73,25 @@ def test_follows_runs_that_grow_line_by_line(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_ends_by_itself_when_the_run_is_gone(folder: Path, tmp_path: Path) -> None:
-    """The lines of a run whose referee was killed are sent, as a killed run."""
+def test_ends_when_the_parent_is_killed(folder: Path, tmp_path: Path) -> None:
+    """The parent dies by SIGKILL: no process is left behind, and its lines are sent, as a killed run."""
     fabricate.write_log(folder / "result_0.txt", fabricate.events()[:-6])
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    mirror = start_mirror(folder, uri)
-    assert mirror.process is not None
-    assert mirror.process.stdin is not None
-    mirror.process.stdin.close()
-
-    assert mirror.process.wait(150) == 0
-    ((status, num_points),) = counts(uri).values()
-    assert status == "KILLED"
-    assert num_points > 10
-
-
-@pytest.mark.slow
-def test_ends_when_the_parent_is_killed(folder: Path, tmp_path: Path) -> None:
-    """No process is left behind by a parent that died by SIGKILL."""
     program = (
         "import sys, time; from pathlib import Path; from harness.tracking.mirror import start_mirror;"
         "print(start_mirror(Path(sys.argv[1]), sys.argv[2]).process.pid, flush=True); time.sleep(60)"
     )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), f"sqlite:///{tmp_path / 'mlflow.db'}"],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(folder), uri], stdout=subprocess.PIPE, cwd=ROOT)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    give_up = time.monotonic() + 180  # it imports MLflow first, however busy the machine
-    while _is_running(pid) and time.monotonic() < give_up:
-        time.sleep(0.1)
 
-    assert not _is_running(pid)
+    assert until(lambda: not _is_running(pid), 180, 0.1)  # it imports MLflow first, however busy the machine
+    ((status, num_points),) = counts(uri).values()
+    assert status == "KILLED"
+    assert num_points > 10
 
 
 def _is_running(pid: int) -> bool:
@@ -188,22 +157,16 @@ def _serve(tmp_path: Path, uri: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_mirror_that_was_killed_is_not_waited_for(folder: Path, tmp_path: Path) -> None:
-    """Waiting for it reports immediately that something is missing."""
-    mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
-    assert mirror.process is not None
-    mirror.process.kill()
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_mirror_never_takes_longer_than_its_limit(is_dead: bool) -> None:
+    """One that was killed is not waited for; one that does not end is killed."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
+    if is_dead:
+        process.kill()
     begin = time.monotonic()
 
-    assert not mirror.finish(30)
+    assert not Mirror(process).finish(30 if is_dead else 0.2)
     assert time.monotonic() - begin < 5
-
-
-def test_a_mirror_that_does_not_end_is_killed() -> None:
-    """It never takes longer than its limit."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
-
-    assert not Mirror(process).finish(0.2)
     assert process.returncode == -signal.SIGKILL
 
 
@@ -211,15 +174,14 @@ def test_it_takes_only_idle_time(folder: Path, tmp_path: Path) -> None:
     """The process has the idle scheduling policy, or the highest niceness, before any slow import."""
     mirror = start_mirror(folder, f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert mirror.process is not None
+    place = Path(f"/proc/{mirror.process.pid}/stat")
+
+    def is_idle() -> bool:
+        fields = place.read_text().rpartition(")")[2].split()
+        return int(fields[38]) == os.SCHED_IDLE or int(fields[16]) == 19
+
     try:
-        give_up = time.monotonic() + 10
-        while time.monotonic() < give_up:
-            fields = Path(f"/proc/{mirror.process.pid}/stat").read_text().rpartition(")")[2].split()
-            nice, policy = int(fields[16]), int(fields[38])
-            if policy == os.SCHED_IDLE or nice == 19:
-                break
-            time.sleep(0.01)
-        assert policy == os.SCHED_IDLE or nice == 19
+        assert until(is_idle, 10)
     finally:
         mirror.process.kill()
         mirror.finish(5)

@@ -113,6 +113,7 @@ def test_totals_are_of_runs_that_have_ended() -> None:
 
     assert points_of(record, "result/cost_list") == [(1.5, 0)]
     assert points_of(record, "result/cost_billed") == [(60.01, 0)]
+    record.take(event("tta_energy", {"energy_j": 7.0, "method": "tta-1"}))  # computed from power logs, or not at all
     record.take(event("tta_energy", {"energy_j": 1234.5}))  # older than power logs: the log states the total
     assert points_of(record, "result/energy_j") == [(1234.5, 0)]
     assert record.tags["tta.price"] == "aws/x/us/on_demand as of an unknown date"

@@ -32,12 +32,13 @@ from tests import fabricate
 from tests.harness.board.test_index import BILL, SKU, prices
 
 mlflow = pytest.importorskip("mlflow")
-pytestmark = [
+WARNINGS = [
     # SQLAlchemy's pool keeps connections until the process ends; MLflow offers no way to close them.
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
     # MLflow 3.17 under SQLAlchemy 2.1.
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),
 ]
+pytestmark = WARNINGS
 EXPERIMENT = "tta-toy_mini-closed"
 RULES = fabricate.ruleset({}, prices=PriceBooks((prices(),)))
 
@@ -389,29 +390,6 @@ def test_power_logs_that_grow_make_the_same_run(uri: str, tmp_path: Path) -> Non
     points = [(point.value, point.time_ms, point.step) for point in expected.points if point.name == "power/watts"]
     assert watts(run) == points
     assert len(points) == 10
-
-
-def test_a_power_folder_that_is_lost_costs_nothing(uri: str, tmp_path: Path) -> None:
-    """The run arrives without watts and energy; earlier points stay."""
-    result = fabricate.write_result(tmp_path / "result", num_runs=1, power="node")
-    shutil.rmtree(result / "power")
-
-    assert sync.run([result], uri) is ExitStatus.OK
-    run = only_run(uri)
-    assert run["status"] == "FINISHED"
-    assert not {"power/watts", "result/energy_j", "result/coverage"} & set(run["metrics"])
-
-
-def test_several_nodes_have_a_curve_each_and_one_sum(uri: str, tmp_path: Path) -> None:
-    """Clocks that are seconds apart are aligned; the sum is over the same seconds."""
-    sync.run([fabricate.write_result(tmp_path / "result", num_runs=1, power="node", num_nodes=2)], uri)
-
-    run = only_run(uri)
-    parts = [watts(run, f"power/watts_node_{number}") for number in (0, 1)]
-    together = watts(run)
-    assert [step for _, _, step in parts[0]] == [step for _, _, step in parts[1]] == [step for *_, step in together]
-    for one, other, total in zip(*parts, together, strict=True):
-        assert total[0] == pytest.approx(one[0] + other[0], abs=0.002)
 
 
 def test_the_price_and_the_bill(uri: str, tmp_path: Path) -> None:
