@@ -83,32 +83,60 @@ def test_without_ssh_keygen_nothing_is_valid(tmp_path: Path, monkeypatch: pytest
         signature.sign(result.path / "MANIFEST.sha256", tmp_path / "key")
 
 
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
-        ("echo 'No user exists for uid 4711' >&2; exit 255", "No user exists for uid 4711"),
-        ("echo 'unknown option -- Y' >&2; exit 1", "unknown option -- Y"),
-        ("kill -9 $$", "-9"),
-        ("exec sleep 60", "TimeoutExpired"),
-    ],
-)
-def test_a_broken_ssh_keygen_accuses_no_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
-) -> None:
-    """Its failure says nothing about the signature; and it is not waited for."""
-    result = signed(tmp_path)
-    program = tmp_path / "bin/ssh-keygen"
+def play(place: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a script in the place of ssh-keygen."""
+    program = place / "bin/ssh-keygen"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setattr(signature, "_VERIFY_S", 1)
     signature._verdict.cache_clear()
 
-    verdict = signature.verdict(result, b"", "v1")
 
-    assert verdict.state == "unverifiable"
+SOUND = 'case "$2" in check-novalidate) exit 0;; *) {};; esac'
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "why"),
+    [
+        ("echo 'No user exists for uid 4711' >&2; exit 255", "unverifiable", "No user exists for uid 4711"),
+        ("echo 'unknown option -- Y' >&2; exit 1", "unverifiable", "unknown option -- Y"),
+        ("kill -9 $$", "unverifiable", "-9"),
+        ("exec sleep 60", "unverifiable", "TimeoutExpired"),
+        (SOUND.format("exit 0"), "valid", ""),
+        (SOUND.format("echo 'Could not verify signature.' >&2; exit 255"), "not_allowed", ""),
+        (SOUND.format("echo 'No user exists for uid 4711' >&2; exit 255"), "unverifiable", "No user exists"),
+        (SOUND.format("echo 'usage: ssh-keygen [-q]' >&2; exit 1"), "unverifiable", "usage"),
+        (SOUND.format("kill -9 $$"), "unverifiable", "-9"),
+    ],
+)
+def test_a_broken_ssh_keygen_accuses_no_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state: str, why: str
+) -> None:
+    """If it fails at the signature or at the list of keys, nothing is said of either; and it is not waited for."""
+    result, allowed = signed(tmp_path), signing.allowed("acme", "acme")
+    monkeypatch.setattr(signature, "_VERIFY_S", 1)
+    play(tmp_path, script, monkeypatch)
+
+    verdict = signature.verdict(result, allowed, "v1")
+
+    assert verdict.state == state
+    assert (verdict.signer is not None) == (state == "valid")
     assert why in verdict.why
+
+
+def test_a_key_that_waits_for_its_owner_signs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a touch or a passphrase, signing ends after its limit in one sentence; the old signature stays."""
+    manifest = signed(tmp_path).path / "MANIFEST.sha256"
+    before = manifest.with_name("MANIFEST.sha256.sig").read_bytes()
+    (tmp_path / "key").write_text("a key")
+    play(tmp_path, "exec sleep 60", monkeypatch)
+    monkeypatch.setattr(signature, "_SIGN_S", 0.3)
+
+    with pytest.raises(SubmissionError, match=r"key: ssh-keygen did not sign within 0\.3 s"):
+        signature.sign(manifest, tmp_path / "key")
+
+    assert manifest.with_name("MANIFEST.sha256.sig").read_bytes() == before
 
 
 def armoured(blob: bytes) -> bytes:

@@ -142,13 +142,20 @@ def test_everything_in_a_result_is_an_entry(tmp_path: Path) -> None:
     put(tmp_path / "result_1.txt", "")
     put(tmp_path / "notes", "abc")
     put(tmp_path / "sub" / "result_2.txt", "abc")
+    (tmp_path / "sub" / "deeper").mkdir()
     (tmp_path / "result_3.txt").symlink_to("result_0.txt")
     os.mkfifo(tmp_path / "pipe")
     found = read_result(tmp_path)
     abc = FileEntry("file", 3, hashlib.sha256(b"abc").hexdigest())
 
     assert [log.path.name for log in found.runs] == ["result_0.txt"]
-    assert [(part.path.name, part.message) for part in found.unreadable] == [("result_1.txt", "is empty")]
+    assert [(part.path.name, part.message) for part in result.unreadable_parts(found)] == [
+        ("result_1.txt", "is empty"),
+        ("result_3.txt", "is a symbolic link"),
+    ]
+    result.require_runs(found)
+    with pytest.raises(SubmissionError, match="no run log"):
+        result.require_runs(read_result(tmp_path / "sub" / "deeper"))
     assert list(found.files) == ["notes", "pipe", "result_0.txt", "result_1.txt", "result_3.txt", "sub/result_2.txt"]
     assert (found.files["notes"], found.files["sub/result_2.txt"]) == (abc, abc)
     assert found.files["result_1.txt"] == FileEntry("file", 0, hashlib.sha256(b"").hexdigest())
