@@ -198,7 +198,8 @@ def test_traffic_may_be_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", ["granularity_s", "minimum_s"])
 def test_unknown_granularity_gives_no_bill(tmp_path: Path, unknown: str) -> None:
     """If the book does not say how a provider rounds, there is no price, and the reason is given."""
-    row = price("36", **{unknown: None})
+    changes: dict[str, Any] = {unknown: None}
+    row = price("36", **changes)
     found = billed(tmp_path, f"attempts:\n{NODE}", PriceBooks((PriceBook((row,), "1" * 64, "2025-01-01"),)))
 
     assert (found.usd, found.compute_usd, found.paid_usd) == (None, None, None)

@@ -17,6 +17,8 @@ from harness.submission.claim import (
     Envelope,
     FileEntry,
     Unreadable,
+    claimed_factor,
+    excerpt,
     manifest_text,
     read_claim,
     read_envelope,
@@ -264,3 +266,45 @@ def test_a_manifest_lists_all_but_itself_by_name() -> None:
     files = {name: FileEntry("file", 1, digest * 64) for name, digest in (("b", "2"), ("a/c", "1"))}
 
     assert manifest_text({**files, MANIFEST_NAME: FILE, SIGNATURE_NAME: FILE}) == f"{'1' * 64}  a/c\n{'2' * 64}  b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "why"),
+    [
+        ('{"scaling_factor": 1.5}', 1.5, ""),
+        ('{"scaling_factor": 2, "more": []}', 2.0, ""),
+        ('{"scaling_factor": true}', None, "scaling_factor is not a number"),
+        ('{"scaling_factor": "1.5"}', None, "scaling_factor is not a number"),
+        ('{"factor": 1.5}', None, "scaling_factor is not a number"),
+        ("[1.5]", None, "scaling_factor is not a number"),
+        ('{"scaling_factor": NaN}', None, "NaN is not a JSON number"),
+        ('{"scaling_factor": 1.5, "scaling_factor": 1}', None, "the key 'scaling_factor' occurs twice"),
+        ("", None, "not JSON: Expecting value at column 1"),
+    ],
+)
+def test_a_factor_is_one_number(tmp_path: Path, text: str, factor: float | None, why: str) -> None:
+    """Anything else is not a factor, and neither is a folder; the reason is given."""
+    (tmp_path / "scaling.json").write_text(text)
+
+    assert claimed_factor(tmp_path / "scaling.json") == (factor, why)
+    assert claimed_factor(tmp_path) == (None, f"{tmp_path}: is not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b" --rcp_bypass \n", "--rcp_bypass"),
+        (b"--a\n--b\x1b[2J\xff", "--a\\n--b\\x1b[2J\ufffd"),
+        (b"x" * 60, "x" * 60),
+        (b"x" * 61, "x" * 59 + "…"),
+        (b" \n", "empty"),
+        (b"", "empty"),
+        (b"x" * ((1 << 20) + 1), "not readable"),
+    ],
+)
+def test_the_first_words_of_a_file_fit_into_a_message(tmp_path: Path, data: bytes, words: str) -> None:
+    """They are on one line, at most 60, without control characters; a folder has none."""
+    (tmp_path / "f").write_bytes(data)
+
+    assert excerpt(tmp_path / "f") == words
+    assert excerpt(tmp_path) == "not readable"

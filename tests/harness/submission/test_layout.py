@@ -1,4 +1,4 @@
-"""Where MLPerf has a result, and what its control files claim."""
+"""Where MLPerf has a result and its logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.submission import claim, layout
+from harness.submission import layout
 
 
 @pytest.mark.parametrize(
@@ -56,45 +56,3 @@ def test_a_result_without_logs_is_one_where_systems_are_described(
         (tmp_path / "systems").mkdir()
 
     assert layout.is_result_without_logs(tmp_path / place, names) is is_bare
-
-
-@pytest.mark.parametrize(
-    ("text", "factor", "why"),
-    [
-        ('{"scaling_factor": 1.5}', 1.5, ""),
-        ('{"scaling_factor": 2, "more": []}', 2.0, ""),
-        ('{"scaling_factor": true}', None, "scaling_factor is not a number"),
-        ('{"scaling_factor": "1.5"}', None, "scaling_factor is not a number"),
-        ('{"factor": 1.5}', None, "scaling_factor is not a number"),
-        ("[1.5]", None, "scaling_factor is not a number"),
-        ('{"scaling_factor": NaN}', None, "NaN is not a JSON number"),
-        ('{"scaling_factor": 1.5, "scaling_factor": 1}', None, "the key 'scaling_factor' occurs twice"),
-        ("", None, "not JSON: Expecting value at column 1"),
-    ],
-)
-def test_a_factor_is_one_number(tmp_path: Path, text: str, factor: float | None, why: str) -> None:
-    """Anything else is not a factor, and neither is a folder; the reason is given."""
-    (tmp_path / "scaling.json").write_text(text)
-
-    assert claim.claimed_factor(tmp_path / "scaling.json") == (factor, why)
-    assert claim.claimed_factor(tmp_path) == (None, f"{tmp_path}: is not a regular file")
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b" --rcp_bypass \n", "--rcp_bypass"),
-        (b"--a\n--b\x1b[2J\xff", "--a\\n--b\\x1b[2J\ufffd"),
-        (b"x" * 60, "x" * 60),
-        (b"x" * 61, "x" * 59 + "…"),
-        (b" \n", "empty"),
-        (b"", "empty"),
-        (b"x" * ((1 << 20) + 1), "not readable"),
-    ],
-)
-def test_the_first_words_of_a_file_fit_into_a_message(tmp_path: Path, data: bytes, words: str) -> None:
-    """They are on one line, at most 60, without control characters; a folder has none."""
-    (tmp_path / "f").write_bytes(data)
-
-    assert claim.excerpt(tmp_path / "f") == words
-    assert claim.excerpt(tmp_path) == "not readable"

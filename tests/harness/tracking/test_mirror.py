@@ -211,15 +211,16 @@ def test_orders_come_by_standard_input() -> None:
     adopted.wait(0)
     orders = Orders(reader, os.getppid())
     orders.wait(0)
-    assert orders.limit_s is None
+    limits_s = [orders.limit_s]
     os.write(writer, b"done 60\n")
     orders.wait(0)
-    assert orders.limit_s == 59.0
+    limits_s.append(orders.limit_s)
     os.close(writer)
     orphan = Orders(reader, os.getppid())
     orphan.wait(0)
     os.close(reader)
 
+    assert limits_s == [None, 59.0]
     assert adopted.limit_s == orphan.limit_s == __main__.ORPHAN_LIMIT_S
 
 

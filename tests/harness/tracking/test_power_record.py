@@ -186,12 +186,12 @@ def test_power_log_that_becomes_shorter_is_left_and_the_others_go_on(result: Pat
     other.write_text("".join(lines))
     following.finish(record)
 
-    one, other, total = (
+    one, two, total = (
         {point.step: point.value for point in record.points if point.name == f"power/watts{name}"}
         for name in ("_node_0", "_node_1", "")
     )
-    assert sorted(one) == sorted(other) == sorted(total) == list(range(1, 11))
-    assert total == pytest.approx({second: one[second] + other[second] for second in total}, abs=0.002)
+    assert sorted(one) == sorted(two) == sorted(total) == list(range(1, 11))
+    assert total == pytest.approx({second: one[second] + two[second] for second in total}, abs=0.002)
 
 
 def test_nothing_is_followed_before_the_runs_clock_is_known(result: Path) -> None:
