@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,37 +139,27 @@ def placed(subject: Subject, name: str) -> list[tuple[str, tuple[int, ...], str]
 
 
 @pytest.mark.parametrize(
-    ("name", "keys"),
+    ("name", "runs", "keys"),
     [
-        ("score.runs[1].seconds", WINDOW),
-        ("score.runs[4].run_s", WINDOW),
-        ("score.runs[1].seed", ("seed",)),
-        ("score.runs[2].ledger.init", ("init_start", "init_stop")),
-        ("score.runs[0].ledger.data", ("tta_data_open_start", "tta_data_open_stop", "tracked_stats")),
-        ("score.runs[1].ledger.train", BLOCKS),
-        ("score.runs[1].ledger.eval", ("eval_start", "eval_stop")),
-        ("score.runs[3].quality", ("eval_accuracy",)),
+        ("score.runs[1].seconds", (1,), WINDOW),
+        ("score.runs[4].run_s", (4,), WINDOW),
+        ("score.runs[1].seed", (1,), ("seed",)),
+        ("score.runs[2].ledger.init", (2,), ("init_start", "init_stop")),
+        ("score.runs[0].ledger.data", (0,), ("tta_data_open_start", "tta_data_open_stop", "tracked_stats")),
+        ("score.runs[1].ledger.train", (1,), BLOCKS),
+        ("score.runs[1].ledger.eval", (1,), ("eval_start", "eval_stop")),
+        ("score.runs[3].quality", (3,), ("eval_accuracy",)),
+        ("score.seconds", range(5), WINDOW),
+        ("score.interval[1]", range(5), WINDOW),
+        ("score.dropped[1]", range(5), WINDOW),
+        ("summary.data_wait_fraction", range(5), BLOCKS),
     ],
 )
-def test_a_number_of_one_run_comes_from_that_run(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
-    """From all its lines with these keys; for a run that missed its target, from every evaluation."""
-    log = f"result_{name[11]}.txt"
-
-    assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys))]
-
-
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("score.seconds", WINDOW),
-        ("score.interval[1]", WINDOW),
-        ("score.dropped[1]", WINDOW),
-        ("summary.data_wait_fraction", BLOCKS),
-    ],
-)
-def test_a_number_of_a_result_comes_from_all_its_runs(subject: Subject, name: str, keys: tuple[str, ...]) -> None:
-    """Whatever its own index means."""
-    logs = [f"result_{index}.txt" for index in range(5)]
+def test_a_number_comes_from_its_run_or_all_of_them(
+    subject: Subject, name: str, runs: Sequence[int], keys: tuple[str, ...]
+) -> None:
+    """From all lines with these keys; for a run that missed its target, from every evaluation."""
+    logs = [f"result_{index}.txt" for index in runs]
 
     assert placed(subject, name) == [(log, numbered(subject.result.path / log, *keys), ", ".join(keys)) for log in logs]
 

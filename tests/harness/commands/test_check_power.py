@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +115,6 @@ def test_links_are_not_followed(tmp_path: Path, place: str) -> None:
     (folder / place).symlink_to(tmp_path / "elsewhere")
 
     assert not any(node.specs for node in results.read_result(folder).runs[0].nodes)
-
-
-def test_a_pipe_is_reported_and_not_waited_for(tmp_path: Path) -> None:
-    """In the place of a power log."""
-    folder = fabricate.write_result(tmp_path / "out", power="node")
-    (folder / "power" / "result_0" / "node_0.txt").unlink()
-    os.mkfifo(folder / "power" / "result_0" / "node_0.txt")
-
-    (node,) = results.read_result(folder).runs[0].nodes
-
-    assert node.defect_counts == {"unreadable": 1}
 
 
 def test_too_much_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

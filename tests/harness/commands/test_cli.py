@@ -1,8 +1,7 @@
-"""The command line as a contract: one sentence and the right status for whatever is typed; never a traceback."""
+"""The command line as a contract: one sentence and the right status for any input, never a traceback."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness import cli
-from tests.fabricate import SYSTEM, events, text_of, write_log, write_result
+from tests.fabricate import SYSTEM, events, write_log, write_result
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("torch", "mlflow", "transformers", "accelerate", "omegaconf", "numpy", "scipy", "datasets", "rich", "jinja2")
@@ -203,7 +202,7 @@ BAD: list[tuple[list[str], str]] = [
 
 @pytest.fixture
 def things(tmp_path: Path) -> None:
-    """What the bad commands are pointed at."""
+    """The files that the bad commands name."""
     (tmp_path / "empty").touch()
     (tmp_path / "void").mkdir()
     (tmp_path / "noise").write_bytes(bytes(range(256)))
@@ -232,7 +231,7 @@ def things(tmp_path: Path) -> None:
 def test_bad_input_is_one_sentence_and_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Said on standard error, printable, without a traceback; and nothing was made."""
+    """On standard error, printable, without a traceback; and nothing was created."""
     before = sorted(path.name for path in Path.cwd().iterdir())
 
     status = cli.main(arguments)
@@ -246,52 +245,6 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert errors.rstrip("\n").isprintable()
     assert len(errors) < 3000
     assert [path.name for path in Path.cwd().iterdir() if path.name not in (*before, "data")] == []
-
-
-def hostile_log(path: Path) -> Path:
-    """A log whose texts would like to be markup, escapes and paths."""
-    steps = events()
-    for step in steps:
-        if step.key in ("submission_org", "submission_platform", "submission_status"):
-            step.value = f"[/etc/passwd] [bold]x[/bold] {ESCAPE}\x1b]0;title\x07 \ud800 \u202e"
-    steps[-4].metadata["evidence"] = ESCAPE
-    return write_log(path, steps)
-
-
-@pytest.mark.parametrize("verb", [["check"], ["check", "--format", "json"], ["check", "--format", "sarif"], ["score"]])
-def test_texts_of_a_log_are_never_interpreted(
-    tmp_path: Path, verb: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Escapes do not reach the terminal, markup is text, a lone surrogate is no crash, JSON stays JSON."""
-    folder = tmp_path / f"res{ESCAPE}ult [red]"
-    write_result(folder, num_runs=1)
-    hostile_log(folder / "result_0.txt")
-
-    status = cli.main([verb[0], str(folder), *verb[1:]])
-
-    shown, errors = capsys.readouterr()
-    assert status in (0, 1), errors
-    assert "\x1b" not in shown + errors
-    assert "Traceback" not in errors
-    if len(verb) > 1:
-        json.loads(shown)
-
-
-def test_check_of_damaged_logs_is_findings_not_a_crash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every line cut in half, every second line gone, every number a text: status 1."""
-    lines = text_of(events()).splitlines()
-    damages = {
-        "half": "\n".join(line[: len(line) // 2] for line in lines) + "\n",
-        "second": "\n".join(lines[::2]) + "\n",
-        "texts": text_of(events()).replace(": 0,", ': "0",'),
-        "reversed": "\n".join(reversed(lines)) + "\n",
-        "null": text_of(events()).replace('"value": {', '"value": [{').replace("}, ", "}], ", 1),
-    }
-    for name, text in damages.items():
-        (tmp_path / name).write_text(text)
-        assert cli.main(["check", str(tmp_path / name)]) == 1, name
-
-    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_import_of_the_command_line_is_light() -> None:
@@ -374,7 +327,7 @@ def test_full_disk_under_the_output_is_status_2(unbuffered: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_output_in_any_encoding_is_no_crash(tmp_path: Path, encoding: str) -> None:
+def test_output_in_any_encoding_does_not_crash(tmp_path: Path, encoding: str) -> None:
     """A file name that is not text, and typographic characters, in a terminal that has neither."""
     folder = tmp_path / os.fsdecode(b"res\xff\xe2\x89\xa5")
     write_result(folder, num_runs=1)

@@ -1,4 +1,4 @@
-"""`tta explain`: what is asked for is found, or said how to find it."""
+"""`tta explain`: finds checks, signals and benchmarks, or names the nearest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUND = ("--ruleset", "mlperf_training/5.1.0")
 
 
 def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """The status, and what was said: on standard error where the status is not 0."""
+    """The status and the output, which is on standard error if the status is not 0."""
     status = cli.main(["explain", *arguments])
     said = capsys.readouterr()
     assert not (said.err if status == 0 else said.out)
@@ -36,7 +36,7 @@ def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 def test_a_check_a_signal_and_a_benchmark_are_explained(
     capsys: pytest.CaptureFixture[str], code: str, ruleset: tuple[str, ...], head: str
 ) -> None:
-    """Under every ruleset, in capitals or not."""
+    """Under every ruleset, in upper or lower case."""
     status, said = explain(capsys, code, *ruleset)
 
     assert (status, said[: len(head)]) == (0, head)
@@ -62,10 +62,10 @@ def test_a_check_a_signal_and_a_benchmark_are_explained(
         ([], "explain: name a check"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_nearest_and_how_to_list_all(
+def test_an_unknown_name_is_reported_with_the_nearest(
     capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    """One sentence, not two hundred names."""
+    """In one sentence, with how to list all, and not with two hundred names."""
     status, said = explain(capsys, *arguments)
 
     assert status == 2
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_told_with_the_nearest_and_how_to_list_all(
 
 
 def test_all_checks_and_signals_are_explained_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each as it is explained alone; a round's are those that it has in force."""
+    """Each as it is explained alone; for a round, those that it has in force."""
     _, said = explain(capsys, "--all")
     _, alone = explain(capsys, "LOG001")
     _, of_round = explain(capsys, "--all", *ROUND)
@@ -85,7 +85,7 @@ def test_all_checks_and_signals_are_explained_one_after_the_other(capsys: pytest
 
 
 def test_the_rulebook_is_written_as_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An index and a page for each family, over pages of before."""
+    """An index and a page for each family; earlier pages are replaced."""
     for _ in range(2):
         status, said = explain(capsys, "--all", "--out", str(tmp_path / "rules"))
 

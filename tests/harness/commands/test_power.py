@@ -83,8 +83,8 @@ def test_readings_become_the_energy_of_the_run(tmp_path: Path, shown: Callable[[
     assert log.nodes[0].specs["csv:pdu.csv"].period_s == 0.5
 
 
-def test_offset_brings_a_clock_that_is_wrong_onto_the_runs(tmp_path: Path) -> None:
-    """The meter's clock is an hour behind: without the offset it touches no part of the run, and says so."""
+def test_offset_corrects_a_wrong_clock(tmp_path: Path) -> None:
+    """The meter's clock is an hour behind: without the offset its readings do not overlap the run, an error."""
     folder = result(tmp_path / "run")
     start_s, stop_s = edges(folder)
     csv = write_csv(tmp_path / "pdu.csv", start_s - 3605, stop_s - 3595, iso)

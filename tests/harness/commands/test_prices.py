@@ -84,7 +84,7 @@ def test_validate_counts_what_can_be_used(capsys: pytest.CaptureFixture[str], tm
     assert capsys.readouterr().err.startswith(f"tta: {bad}: prices[0]: price is '3.6'")
 
 
-def test_diff_names_what_came_went_and_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_names_what_was_added_removed_and_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By file: rows added, removed, changed, and the exchange."""
     rate = 'exchange:\n  - {currency: EUR, usd: "1.08", date: "2026-11-20", source: a bank}\n'
     old = book(tmp_path / "old.yaml", "2026-11-21", row("same"), row("gone"), row("cut", '"98.32"'))
@@ -102,7 +102,7 @@ def test_diff_names_what_came_went_and_moved(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_books_of_a_ruleset_are_found_by_date_and_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The newest is shown without being asked for, the others by name; each says which others there are."""
+    """The newest is shown by default, the others by name; the other books are listed."""
     folder = write_ruleset(tmp_path / "rules")
     first = book(folder / PRICES_FILE, "2026-11-21", row("box"))
     book(folder / "prices" / "later.yaml", "2027-01-01", row("box", '"4"'))

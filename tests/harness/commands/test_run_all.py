@@ -1,4 +1,4 @@
-"""`tta run --all` with real worker processes: one benchmark after the other, whatever becomes of each."""
+"""`tta run --all` with real worker processes: one benchmark after the other, even if one fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ended(running: Running) -> tuple[int, str, str]:
 
 
 def test_every_benchmark_is_run_and_has_its_row(start: Callable[..., Running], tmp_path: Path) -> None:
-    """One crashed, one has no data, one is well: three rows at the end, on standard output; the worst status."""
+    """One crashed, one has no data, one succeeds: three rows at the end, on standard output, and the worst status."""
     status, shown, errors = ended(start("--runs", "2"))
 
     rows = [" ".join(line.split()) for line in shown.splitlines()]
@@ -63,8 +63,8 @@ def test_every_benchmark_is_run_and_has_its_row(start: Callable[..., Running], t
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["crash_mini", "well_mini"]
 
 
-def test_interrupt_ends_it_all_and_resume_goes_on(start: Callable[..., Running], tmp_path: Path) -> None:
-    """130, no rows, no other benchmark; then only what is missing is run, and the rows are of all."""
+def test_interrupt_ends_everything_and_resume_continues(start: Callable[..., Running], tmp_path: Path) -> None:
+    """Status 130, no rows, no other benchmark; then only what is missing is run, and there are rows for all."""
     running = start("--runs", "1")
     assert until(lambda: has_event(tmp_path / "out" / "crash_mini" / "result_0.txt", "init_start"))
     running.process.send_signal(signal.SIGINT)

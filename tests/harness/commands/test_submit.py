@@ -89,7 +89,7 @@ def test_second_submission_of_the_same_is_refused_and_changes_nothing(
 
 
 def test_invalid_result_is_not_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The organiser's check runs first: four runs instead of five are no result."""
+    """The organiser's check runs first: four runs instead of five are not a result."""
     (place / "result" / "result_4.txt").unlink()
 
     assert submit(place) == 1

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.cost.price_book import Price, PriceBook
-from harness.errors import InputError, UsageError
+from harness.errors import InputError
 from harness.log import run_log
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.estimate import Pace, estimate, paces, reference_samples, run_seconds, spread
+from harness.scoring.estimate import Pace, estimate, paces, run_seconds, spread
 from tests import fabricate
 from tests.fabricate import benchmark_rules, events, write_log
 
@@ -163,15 +163,6 @@ def test_estimates_fall_with_pace_and_grow_with_nodes(one: float, other: float, 
         return found.usd[0]
 
     assert 0 <= usd(fast, low) <= usd(slow, low) <= usd(slow, high)
-
-
-def test_a_missing_reference_is_an_error() -> None:
-    """Either for the benchmark or for the batch size."""
-    assert reference_samples(RULES, 100) == (2000, 3000, 4000)
-    with pytest.raises(UsageError, match="there is no reference at batch size 64; there is one at 100"):
-        reference_samples(RULES, 64)
-    with pytest.raises(UsageError, match="no reference convergence points"):
-        reference_samples(benchmark_rules(reference_convergence=()), 100)
 
 
 def test_reference_result_predicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
