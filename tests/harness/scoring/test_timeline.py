@@ -44,7 +44,7 @@ def test_the_first_that_reaches_the_target_decides_without_confirmation() -> Non
 
 
 def test_a_damaged_log_is_read_as_far_as_possible(tmp_path: Path) -> None:
-    """Status, length by the first start and stop, and configuration."""
+    """Status, length by the first start and stop, configuration, and the ranks that are mappings."""
     whole = log_of(
         tmp_path,
         Step(0.0, "tta_config", {"full_curve": True, "hyperparameters": {"lr": 0.1}}),
@@ -59,6 +59,8 @@ def test_a_damaged_log_is_read_as_far_as_possible(tmp_path: Path) -> None:
     bare = log_of(tmp_path, Step(0.0, "tta_config", {"full_curve": 1, "hyperparameters": ["lr"]}), START)
     assert (timeline.status(bare), timeline.run_s(bare), timeline.is_full_curve(bare)) == ("started", None, False)
     assert timeline.hyperparameters(bare) is None
+    assert timeline.ranks(bare) == timeline.ranks(log_of(tmp_path, Step(0.0, "tta_world", 5))) == []
+    assert timeline.ranks(log_of(tmp_path, Step(0.0, "tta_world", [{"rank": 0}, 5]))) == [{"rank": 0}]
     odd = log_of(tmp_path, Step(1.0, "run_stop", None, {"status": 5}))
     assert (timeline.status(odd), timeline.run_s(odd), timeline.is_full_curve(odd)) == ("started", None, False)
 
