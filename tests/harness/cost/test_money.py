@@ -130,8 +130,8 @@ def test_mean_cost_does_not_depend_on_the_order_of_the_runs(seconds: list[float]
 def test_billed_time_is_the_next_step_and_grows(one: Decimal, other: Decimal, step_s: int, least_s: int) -> None:
     """A multiple of the granularity, at least what was used and the minimum, and less than a step above them."""
     low, high = sorted((one, other))
-    billed = billed_seconds(low, step_s, least_s)
+    billed, least = billed_seconds(low, step_s, least_s), max(low, Decimal(least_s))
 
     assert billed % step_s == 0
-    assert max(low, least_s) <= billed < max(low, Decimal(least_s)) + step_s
+    assert least <= billed < least + step_s
     assert billed <= billed_seconds(high, step_s, least_s)

@@ -34,8 +34,7 @@ def test_event_is_equal_to_the_same_line_of_another_reader() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        *(seed(**change) for change in ({"time_ms": 6}, {"event_type": ""}, {"key": "x"}, {"value": 8})),
-        *(seed(**change) for change in ({"metadata": {}}, {"lineno": 3})),
+        *(seed(time_ms=6), seed(event_type=""), seed(key="x"), seed(value=8), seed(metadata={}), seed(lineno=3)),
         *(None, "seed", (5, "POINT_IN_TIME", "seed", 7, {"samples_count": 3}, 2)),
     ],
 )

@@ -178,6 +178,7 @@ STRANGE = [
     *(GOOD[:end] for end in (9, 10, 20, 60, len(GOOD) - 2, len(GOOD) - 1)),
     *(MARK + rest for rest in (b"", b"[]", b"null", b"x", b"{}", b"\xff", b"{", b'"a"', b"1")),
     *(first + gap + second for first in FIRST for gap in (b" ", b"\r") for second in SECOND),
+    *(b"10%\r" + GOOD, b"10%\r" + GOOD[:40]),
     *(b"rank 0: " + GOOD, b"\xff" + GOOD, MARK.strip() + GOOD, GOOD[1:], GOOD.replace(b" ", b"", 1)),
     *(b"", b"loss 0.5", b":::MLLO", b":" * 9, b"\xff\xfe"),
 ]  # fmt: skip
