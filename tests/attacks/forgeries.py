@@ -19,11 +19,11 @@ from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
 from tests.fabricate import MODULE, Step, find, module_record
 from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
-from tests.rules.fixtures import cst, hyp, log, pkg, pwr, qua, run, sys, tim
+from tests.rules.fixtures import cst, dat, hyp, log, pkg, pwr, qua, run, sys, tim
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
 CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
-FAMILIES = (cst, hyp, log, pkg, pwr, qua, run, sys, tim)
+FAMILIES = (cst, dat, hyp, log, pkg, pwr, qua, run, sys, tim)
 CASES = {case.label: case for family in FAMILIES for case in family.CASES}
 Damage = Callable[[Box], None]
 
@@ -206,22 +206,12 @@ def _(box: Box) -> None:
         step.at_s /= 10
 
 
-@careful("all times of a run are divided by ten, and all that depends on them", Found("TIM009", "block_start"))
-def _(box: Box) -> None:
-    compress(box, 0, 10.0)
-
-
-@careful("the ledger is made to look better", Found("TIM003", "tta_ledger"))
-def _(box: Box) -> None:
-    find(box.runs[0], "tta_ledger").value.update(data_s=0.0, train_s=6.2)
-
-
-@careful("initialisation is longer than allowed", Found("TIM001", "init_stop"))
-def _(box: Box) -> None:
-    for step in box.runs[0][19:]:
-        step.at_s += 1800
-    agree(box.runs[0], box.place)
-    box.wall_starts_ms[0] -= 10_000_000
+known(
+    "all times of a run are divided by ten, and all that depends on them",
+    "TIM009-one_of_three_runs_is_ten_times_as_fast",
+)
+known("the ledger is made to look better", "TIM003-the_ledger_has_less_training")
+known("initialisation is longer than allowed", "TIM001-initialisation_takes_a_millisecond_more")
 
 
 @careful("work is done between initialisation and clock", Found("TIM008", "run_start"))
@@ -293,17 +283,8 @@ def _(box: Box) -> None:
 
 
 known("a quality is deleted", "QUA011-a_quality_was_taken_out")
-
-
-@careful("a run goes on to a better quality", Found("QUA004", ("block_start", 3)))
-def _(box: Box) -> None:
-    qua.block(box.runs[0], 3000, 0.99)
-    agree(box.runs[0], box.place)
-
-
-@careful("a miss is called a success", Found("QUA003", "run_stop"), Found("QUA001", "run_stop"))
-def _(box: Box) -> None:
-    find(box.runs[0], "eval_accuracy", 2).value = 0.89
+known("a run goes on to a better quality", "QUA004-a_run_goes_on_after_it_reached_its_target")
+known("a miss is called a success", "QUA003-of_the_qualities_is_the_last_a_miss")
 
 
 @naive("aborted becomes success", Found("LOG006", "tta_energy"), Found("QUA003", "run_stop"), CHANGED)
@@ -327,9 +308,7 @@ def _(box: Box) -> None:
     find(box.runs[0], "block_stop", 1).metadata["samples_count"] = 500
 
 
-@careful("an evaluation uses only a hundred examples", Found("QUA006", ("eval_accuracy", 2)))
-def _(box: Box) -> None:
-    find(box.runs[0], "eval_accuracy", 2).metadata["num_examples"] = 100
+known("an evaluation uses only a hundred examples", "QUA006-the_number_of_examples_is_one_less_in_the_last")
 
 
 @naive("a quality is NaN", Found("LOG003", ("eval_accuracy", 1)), CHANGED)
@@ -337,14 +316,8 @@ def _(box: Box) -> None:
     edited(box, "eval_accuracy", '"value": 0.8', '"value": NaN', nth=1)
 
 
-@careful("a quality is a text", Found("QUA007", ("eval_accuracy", 1)))
-def _(box: Box) -> None:
-    find(box.runs[0], "eval_accuracy", 1).value = "NaN"
-
-
-@careful("an accuracy is above one", Found("QUA008", ("eval_accuracy", 2)))
-def _(box: Box) -> None:
-    find(box.runs[0], "eval_accuracy", 2).value = 1.5
+known("a quality is a text", "QUA007-of_the_qualities_is_the_second_in_a_text")
+known("an accuracy is above one", "QUA008-of_the_qualities_is_the_last_in_per_cent")
 
 
 # Hyperparameters, seeds, rules and data.
@@ -355,9 +328,7 @@ def _(box: Box) -> None:
     edited(box, "global_batch_size", '"value": 100', '"value": 200')
 
 
-@careful("the batch size of a run is changed everywhere", Found("HYP008", "tta_config", "result_2.txt"))
-def _(box: Box) -> None:
-    hyperparameters(box.runs[2], global_batch_size=200)
+known("the batch size of a run is changed everywhere", "HYP008-another_batch_size_has_a_run")
 
 
 @careful("the batch size is one that is not permitted", Found("HYP001", "global_batch_size"))
@@ -367,26 +338,10 @@ def _(box: Box) -> None:
 
 
 known("a closed hyperparameter is changed", "HYP001-a_fixed_value_is_another")
-
-
-@careful("the worker ran with a larger learning rate", Found("HYP004", "tta_resolved"))
-def _(box: Box) -> None:
-    step = find(box.runs[0], "tta_resolved")
-    step.value = {**step.value, "hyperparameters": {**step.value["hyperparameters"], "opt_base_learning_rate": 0.9}}
-    step.metadata["digest"] = digest_of(step.value)
-
-
-@careful("a run has the seed of another", Found("RUN003", "seed", "result_3.txt"))
-def _(box: Box) -> None:
-    configure(box.runs[3], seed=101)
-
-
+known("the worker ran with a larger learning rate", "HYP004-the_worker_ran_with_another_learning_rate")
+known("a run has the seed of another", "RUN003-two_runs_have_one_seed")
 known("the precision is lowered", "HYP007-the_precision_is_not_permitted")
-
-
-@careful("a run was made under looser terms", Found("LOG018", "tta_rules"))
-def _(box: Box) -> None:
-    find(box.runs[0], "tta_rules").value["terms_digest"] = "0" * 64
+known("a run was made under looser terms", "LOG018-a_run_was_made_under_other_terms")
 
 
 @naive("other data are used", Found("LOG006", "cache_clear"), Found("DAT001", "tta_data"), CHANGED)
@@ -394,10 +349,7 @@ def _(box: Box) -> None:
     edited(box, "tta_data", "d" * 64, "e" * 64)
 
 
-@careful("other data are used", Found("DAT001", "tta_data"))
-def _(box: Box) -> None:
-    for steps in box.runs:
-        find(steps, "tta_data").value["digest"] = "e" * 64
+known("other data are used", "DAT001-other_data_are_used_than_those_of_the_rules")
 
 
 @careful("the test set is smaller", Found("DAT003", "eval_samples"), Found("QUA006", "eval_accuracy"))
@@ -432,20 +384,10 @@ def _(box: Box) -> None:
     box.claim(division="closed")
 
 
-@careful("the module is tidied after the runs", Found("PKG015", "tta_config", "result_4.txt"))
-def _(box: Box) -> None:
-    opened(box)
-    box.module_path.write_text(MODULE.replace("None", "Honest()"))
-
-
+known("the module is tidied after the runs", "PKG015-the_module_is_changed")
 known("the module is not shown", "PKG014-the_module_is_gone")
 known("the module is a link to what can change", "PKG014-the_module_is_a_link")
-
-
-@careful("one run is made with a faster module", Found("RUN013", "tta_config", "result_2.txt"))
-def _(box: Box) -> None:
-    opened(box)
-    configure(box.runs[2], module=module_record(f"# faster\n{MODULE}"))
+known("one run is made with a faster module", "RUN013-a_run_has_another_version_of_the_module")
 
 
 @careful("one run is made with a faster module of its own", Found("RUN013", "tta_config", "result_2.txt"))
@@ -463,18 +405,8 @@ def _(box: Box) -> None:
     step.metadata["digest"] = digest_of(step.value)
 
 
-@careful("the module's name leads to another file", Found("LOG021", "tta_config"))
-def _(box: Box) -> None:
-    opened(box)
-    for steps in box.runs:
-        configure(steps, module=module_record(MODULE, "../../../systems/box1.json"))
-
-
-@careful("the module is an empty record", Found("LOG021", "tta_config"))
-def _(box: Box) -> None:
-    opened(box)
-    for steps in box.runs:
-        configure(steps, module={})
+known("the module's name leads to another file", "LOG021-the_module_is_elsewhere")
+known("the module is an empty record", "LOG021-the_module_is_an_empty_record")
 
 
 @naive("the module is renamed in a log", Found("LOG006", 10), Found("HYP006", "tta_config"), CHANGED)
@@ -551,9 +483,7 @@ def _(box: Box) -> None:
     box.log(1).write_bytes(one)
 
 
-@careful("two runs are swapped", Found("RUN008", 1), Found("RUN008", 1, "result_1.txt"))
-def _(box: Box) -> None:
-    box.runs[0], box.runs[1] = box.runs[1], box.runs[0]
+known("two runs are swapped", "RUN008-two_runs_are_swapped")
 
 
 @naive("a run is copied over another", Found("RUN004", 1, "result_2.txt"), Found("PKG003", 3, MANIFEST))
@@ -567,30 +497,10 @@ def _(box: Box) -> None:
     box.runs[2] = copy.deepcopy(box.runs[0])
 
 
-def copied(box: Box) -> None:
-    box.runs[2] = copy.deepcopy(box.runs[0])
-    find(box.runs[2], "tta_format").value.update(run_id="f" * 32, index=2)
-    configure(box.runs[2], seed=102)
-
-
-@careful("a run is copied with another seed and run_id", Found("RUN005", "eval_accuracy", "result_2.txt"))
-def _(box: Box) -> None:
-    copied(box)
-
-
-@careful("a run is copied with another seed, run_id and speed", Found("RUN012", "eval_accuracy", "result_2.txt"))
-def _(box: Box) -> None:
-    copied(box)
-    compress(box, 2, 0.99)
-
-
-known("a run is taken from another result", "RUN006-a_run_comes_from_another_result")
-
-
-@careful("a reference run is submitted", Found("RUN011", "tta_config"))
-def _(box: Box) -> None:
-    for steps in box.runs:
-        configure(steps, full_curve=True)
+known("a run is copied with another seed and run_id", "RUN005-a_run_is_a_copy_with_another_seed")
+known("a run is copied with another seed, run_id and speed", "RUN012-a_copy_has_other_times")
+known("a run is taken from another result", "RUN006-a_run_is_of_another_result")
+known("a reference run is submitted", "RUN011-a_run_was_made_to_go_on")
 
 
 @naive(
@@ -609,6 +519,12 @@ def _(box: Box) -> None:
     box.wall_starts_ms[2] = box.wall_starts_ms.pop(4)
     box.log(4).unlink()
     box.write()
+
+
+def copied(box: Box) -> None:
+    box.runs[2] = copy.deepcopy(box.runs[0])
+    find(box.runs[2], "tta_format").value.update(run_id="f" * 32, index=2)
+    configure(box.runs[2], seed=102)
 
 
 @naive("a run is added", Found("PKG004", file="result_5.txt"), Found("RUN002", file="toy_mini"))
@@ -654,15 +570,8 @@ def _(box: Box) -> None:
 # Energy. `pwr.restate` is what a careful forger does: `tta_energy` agrees with the power logs as they are.
 
 
-@careful("the energy is halved", Found("PWR003", "tta_energy"), options=pwr.NODE)
-def _(box: Box) -> None:
-    value = find(box.runs[0], "tta_energy").value
-    value["energy_j"] /= 2
-
-
-@careful("an energy is made up", Found("PWR001", "tta_energy"))
-def _(box: Box) -> None:
-    find(box.runs[0], "tta_energy").value = {"energy_j": 1.0, "source": "measured", "meter": "nvml"}
+known("the energy is halved", "PWR003-the_joules_are_halved")
+known("an energy is made up", "PWR001-an_energy_is_claimed_as_measured_by_a_meter")
 
 
 @naive("a power log is scaled", Found("PKG003", 2, MANIFEST), Found("PWR003", "tta_energy"), options=pwr.NODE)
@@ -690,12 +599,7 @@ def _(box: Box) -> None:
     pwr.restate(box)
 
 
-@careful("a stretch of high power is cut out of a power log", Found("PWR005", None, "node_0.txt"), options=pwr.LONGER)
-def _(box: Box) -> None:
-    pwr.edit(pwr.power_log(box), pwr.without(box, 4.0, 7.0))
-    pwr.restate(box)
-
-
+known("a stretch of high power is cut out of a power log", "PWR005-the_meter_paused_for_two_seconds")
 known("the log of a frugal node is copied for another", "PWR009-a_log_is_copied_for_a_second_node")
 known("a node is left out of the power logs", "PWR008-the_log_of_a_node_is_missing")
 
@@ -707,11 +611,7 @@ def _(box: Box) -> None:
 
 
 known("a counter is reset in the middle of a run", "PWR012-a_counter_was_reset")
-
-
-@careful("the log claims a better meter class", Found("PWR003", "tta_energy"), options=pwr.COUNTERS)
-def _(box: Box) -> None:
-    find(box.runs[0], "tta_energy").value["class"] = "A"
+known("the log claims a better meter class", "PWR003-an_energy_is_of_a_better_class")
 
 
 @careful("a poor meter is made class A, its accuracy left out", Found("PWR010", None, "node_0.txt"), options=pwr.NODE)

@@ -45,7 +45,7 @@ VERBS = (
     ["audit"],
     ["derive"],
 )
-Damage = Callable[[Path], None]
+Damage = Callable[[Path], object]
 KINDS: list[Damage] = []
 
 
@@ -57,6 +57,17 @@ def kind(damage: Damage) -> Damage:
 
 def system_of(folder: Path) -> Path:
     return folder.parents[2] / "systems/box1.json"
+
+
+def listening_socket(path: Path) -> None:
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(path.parent)  # the name of a socket has at most 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path.name)
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def hostile(value: Any) -> Any:
@@ -162,15 +173,8 @@ def pipes_lie_where_files_should(folder: Path) -> None:
 
 @kind
 def a_socket_and_folders_lie_where_files_should(folder: Path) -> None:
-    here = os.open(".", os.O_RDONLY)
-    os.chdir(folder)  # the name of a socket has at most 107 bytes
-    try:
-        Path("result_0.txt").unlink()
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind("result_0.txt")
-    finally:
-        os.fchdir(here)
-        os.close(here)
+    (folder / "result_0.txt").unlink()
+    listening_socket(folder / "result_0.txt")
     for name in ("result_1.txt", "submission.yaml", "MANIFEST.sha256"):
         (folder / name).unlink(missing_ok=True)
         (folder / name).mkdir()
@@ -350,17 +354,6 @@ def link_to_a_device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def listening_socket(path: Path) -> None:
-    here = os.open(".", os.O_RDONLY)
-    os.chdir(path.parent)  # the name of a socket has at most 107 bytes
-    try:
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(path.name)
-    finally:
-        os.fchdir(here)
-        os.close(here)
-
-
 READERS = (
     ["check", "{}"],
     ["score", "{}"],
@@ -450,22 +443,13 @@ def test_a_result_without_a_log_is_not_clean(
 TREE_VERBS = ("check", "score", "summary", "audit", "derive")
 
 
-def _gone(folder: Path) -> None:
+def _gone(folder: Path) -> Path:
     shutil.rmtree(folder.parents[3])
-
-
-def _a_text(folder: Path) -> None:
-    _gone(folder)
-    folder.parents[3].write_text("hello\n")
-
-
-def _empty(folder: Path) -> None:
-    _gone(folder)
-    folder.parents[3].mkdir()
+    return folder.parents[3]
 
 
 def _papers_alone(folder: Path) -> None:
-    _empty(folder)
+    _gone(folder).mkdir()
     (folder.parents[3] / "README.md").write_text("nothing was run\n")
 
 
@@ -473,8 +457,8 @@ def _papers_alone(folder: Path) -> None:
     ("damage", "said"),
     [
         (_gone, "there is no such file or folder"),
-        (_a_text, "no line has ':::MLLOG': not a run log"),
-        (_empty, "there is no result (no result_<k>.txt in it or below it)"),
+        (lambda folder: _gone(folder).write_text("hello\n"), "no line has ':::MLLOG': not a run log"),
+        (lambda folder: _gone(folder).mkdir(), "there is no result (no result_<k>.txt in it or below it)"),
         (_papers_alone, "there is no result (no result_<k>.txt in it or below it)"),
     ],
 )

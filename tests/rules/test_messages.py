@@ -181,6 +181,13 @@ def test_the_price_book_in_force_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
+        (
+            "PWR008-the_log_of_a_node_is_missing",
+            [
+                "power logs: 1, described nodes: 2 (node (ac)): a node of the run has no power log, or its meters give "
+                f"no joules; {NOT_RANKED}"
+            ],
+        ),
         ("PWR022-in_one_run_only_the_processor_was_metered", [f"0 of 1 {METERED}"]),
         ("PWR022-an_accelerator_of_the_second_node_was_not_metered", [f"1 of 2 {METERED}; {NOT_RANKED}"]),
         (
