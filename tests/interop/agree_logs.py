@@ -136,7 +136,7 @@ def compare(folder: Path, version: str, every: int) -> dict[str, Any]:
         pairs[f"{their.verdict}/{our.verdict}"] += 1
         name = path.relative_to(folder).as_posix()
         beside.update({finding.code for finding in found if not VERDICT.fullmatch(finding.code)})
-        record = {"log": name, "theirs": their.verdict, "ours": our.verdict}
+        record: dict[str, Any] = {"log": name, "theirs": their.verdict, "ours": our.verdict}
         record |= {"their_reasons": list(their.reasons[:5]), "our_reasons": list(our.reasons[:5])}
         if (their.verdict == ACCEPT) != (our.verdict == ACCEPT):
             differences.append(record)

@@ -57,7 +57,7 @@ def test_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_pat
 def test_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
     """1 s of the second reading, 3 s of the third, half a second of the fourth; one that goes back is left out,
     whatever its value and wherever it is."""
-    readings = [(0, 9), (2, 10), (5, 20), (6, 30)]
+    readings: list[tuple[float, float]] = [(0, 9), (2, 10), (5, 20), (6, 30)]
     run = (T0 + ns(1), T0 + ns(5.5))
     log = power_log.read(trace(tmp_path, readings, 0, 6))
 
