@@ -43,9 +43,7 @@ def user(run: list[Row]) -> None:
     run[2].text = run[2].text.replace("alice", "bob")
 
 
-@pytest.mark.parametrize(
-    ("code", "act"), [("AUD008", total), ("AUD008", duration), ("AUD011", leap), ("AUD043", user)], ids=str
-)
+@pytest.mark.parametrize(("code", "act"), [("AUD008", total), ("AUD008", duration), ("AUD011", leap), ("AUD043", user)])
 def test_a_signal_finds_what_no_attack_does(code: str, act: Callable[[list[Row]], None], tmp_path: Path) -> None:
     """Most other signals are tested on the attacks of tests/attacks."""
     runs = [rows(index) for index in range(5)]
