@@ -1,19 +1,20 @@
-"""Means, intervals and tests over a few values without their extremes: trimmed and Winsorised statistics. Pure.
+"""Trimmed means, intervals on logarithms, comparisons of pairs, and ranks. Pure.
 
 `drop` is how many of the smallest and how many of the largest values are cut. A value that was never reached is given
 as infinity; at most `drop` of those are permitted, so that all of them are cut and no result is infinite.
 
-Sources: J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and significance procedures for location
-based on a single sample", Sankhya A 25 (1963); K. K. Yuen, "The two-sample trimmed t for unequal population
-variances", Biometrika 61 (1974).
+Source: J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and significance procedures for location based on
+a single sample", Sankhya A 25 (1963).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
 
 
 def kept(values: Sequence[float], drop: int) -> list[float]:
@@ -43,40 +44,100 @@ def winsorised_variance(values: Sequence[float], drop: int) -> float:
     return variance([rest[0]] * drop + rest + [rest[-1]] * drop)
 
 
-def trimmed_interval(values: Sequence[float], drop: int, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Return the confidence interval of the trimmed mean (Tukey and McLaughlin): Student's t with h - 1 degrees of
-    freedom, h being the number of values kept. None if h is 1.
+def trimming_cost(num_values: int, drop: int) -> float:
+    """Return the variance of a trimmed mean of normal values, relative to that of their mean: 1 without trimming.
+
+    Asymptotic (P. J. Huber, Robust Statistics, 1981, 3.3); for 5 values without the extremes 1.145, exactly 1.136.
+    """
+    if drop == 0:
+        return 1.0
+    normal = NormalDist()
+    share = drop / num_values
+    edge = normal.inv_cdf(1 - share)
+    return (1 - 2 * share - 2 * edge * normal.pdf(edge) + 2 * share * edge**2) / (1 - 2 * share) ** 2
+
+
+def trimmed_error(values: Sequence[float], drop: int) -> tuple[tuple[float, float], ...]:
+    """Return the variance of the trimmed mean and its degrees of freedom (Tukey and McLaughlin), as `Estimate.errors`.
+
+    With h of n values kept, the variance is n * s_w^2 / h^2, with h - 1 degrees of freedom. Empty if h is 1.
     """
     num_kept = len(values) - 2 * drop
     if num_kept < 2:
-        return None
-    mean = trimmed_mean(values, drop)
-    # s_w / ((1 - 2 g / n) sqrt(n)), with 1 - 2 g / n = h / n
-    error = math.sqrt(winsorised_variance(values, drop) * len(values)) / num_kept
-    half = student_quantile(num_kept - 1, (1 + confidence) / 2) * error
-    return mean - half, mean + half
+        return ()
+    return ((winsorised_variance(values, drop) * len(values) / num_kept**2, num_kept - 1),)
 
 
-def p_not_slower(leader: Sequence[float], other: Sequence[float], drop: int) -> float | None:
-    """Return the one-sided p-value of Yuen's test: how easily `other` would look this much slower if it were not.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A positive quantity and the errors of its logarithm.
 
-    Welch's t for trimmed means. Without any spread the means decide: 0 if `other` is slower, else 1.
-    None if fewer than two values are kept on a side.
+    errors: of each independent source, the variance of the logarithm of `value` that it causes and the degrees of
+        freedom with which that variance is known. Empty where nothing is known of the error.
     """
-    from scipy.special import stdtr
 
-    errors, weights = [], []
-    for values in (leader, other):
-        num_kept = len(values) - 2 * drop
-        if num_kept < 2:
+    value: float
+    errors: tuple[tuple[float, float], ...]
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Return the confidence interval, by Student's t on the logarithm; None where nothing is known of the error."""
+        if not self.errors:
             return None
-        error = (len(values) - 1) * winsorised_variance(values, drop) / (num_kept * (num_kept - 1))
-        errors.append(error)
-        weights.append(error**2 / (num_kept - 1))
-    difference = trimmed_mean(leader, drop) - trimmed_mean(other, drop)
-    if sum(weights) == 0:
-        return 0.0 if difference < 0 else 1.0
-    return float(stdtr(sum(errors) ** 2 / sum(weights), difference / math.sqrt(sum(errors))))
+        half = student_quantile(_dof(self.errors), (1 + confidence) / 2) * math.sqrt(_variance(self.errors))
+        return self.value * math.exp(-half), self.value * math.exp(half)
+
+
+def p_equal(one: Estimate, other: Estimate) -> float:
+    """Return the two-sided p-value of Welch's t-test on logarithms: how easily equal quantities look this different.
+
+    1 where nothing is known of an error. Without any error the values decide: 0 if they differ.
+
+    Source: B. L. Welch, Biometrika 34 (1947); F. E. Satterthwaite, Biometrics Bulletin 2 (1946).
+    """
+    if not one.errors or not other.errors:
+        return 1.0
+    errors = one.errors + other.errors
+    variance = _variance(errors)
+    difference = abs(math.log(one.value / other.value))
+    if variance == 0:
+        return 1.0 if difference == 0 else 0.0
+    return 2 * upper_tail(_dof(errors), difference / math.sqrt(variance))
+
+
+def rank_intervals(estimates: Sequence[Estimate], level: float = 0.05) -> list[tuple[int, int]]:
+    """Return the first and the last rank that each estimate may have; rank 1 is the smallest value.
+
+    All intervals hold jointly with probability 1 - level: every pair is compared, by Holm's step-down procedure over
+    all pairs. The first rank is 1 plus the number of estimates that are significantly smaller, the last is the number
+    of all less those that are significantly larger.
+
+    Source: S. Holm, Scandinavian Journal of Statistics 6 (1979); M. Mogstad, J. P. Romano, A. M. Shaikh and
+    D. Wilhelm, "Inference for ranks", Review of Economic Studies 91 (2024).
+    """
+    pairs = sorted((p_equal(*pair), i, j) for (i, j), pair in _pairs(estimates))
+    first, last = [1] * len(estimates), [len(estimates)] * len(estimates)
+    for num_done, (p_value, i, j) in enumerate(pairs):
+        if p_value * (len(pairs) - num_done) > level:
+            break
+        smaller, larger = (i, j) if estimates[i].value < estimates[j].value else (j, i)
+        first[larger] += 1
+        last[smaller] -= 1
+    return list(zip(first, last, strict=True))
+
+
+def _pairs(estimates: Sequence[Estimate]) -> Iterator[tuple[tuple[int, int], tuple[Estimate, Estimate]]]:
+    return zip(itertools.combinations(range(len(estimates)), 2), itertools.combinations(estimates, 2), strict=True)
+
+
+def _variance(errors: Sequence[tuple[float, float]]) -> float:
+    return math.fsum(variance for variance, _ in errors)
+
+
+def _dof(errors: Sequence[tuple[float, float]]) -> int:
+    """The degrees of freedom of a sum of variances (Welch and Satterthwaite), rounded down, from 1 to 1,000."""
+    weights = math.fsum(variance**2 / dof for variance, dof in errors)
+    dof = _variance(errors) ** 2 / weights if weights > 0 else min(dof for _, dof in errors)
+    return max(1, min(1000, math.floor(dof * (1 + 1e-12))))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -107,23 +168,7 @@ def _within(angle: float, dof: int) -> float:
     return 2 / math.pi * (angle + sine * total) if dof % 2 else sine * total
 
 
-Item = TypeVar("Item")
-
-
-def rank_bands(items: Sequence[Item], is_behind: Callable[[Item, Item], bool]) -> list[int]:
-    """The rank of each of `items`, which are sorted from best to worst; items that cannot be told apart share one.
-
-    The best item leads the first band. An item belongs to the band of the item before it unless
-    `is_behind(item, leader)` of that band's leader; then it leads the next band. A band's rank is 1 plus the number
-    of items ahead of it: 1, 1, 3. Only the leader is compared, so the last of one band and the first of the next may
-    themselves be indistinguishable.
-    """
-    found: list[int] = []
-    leader: Item | None = None
-    for ahead, item in enumerate(items):
-        if leader is None or is_behind(item, leader):
-            leader = item
-            found.append(ahead + 1)
-        else:
-            found.append(found[-1])
-    return found
+def upper_tail(dof: int, t: float) -> float:
+    """Return the probability that Student's t, of whole degrees of freedom, is above `t`; absolute error 1e-15."""
+    half = (1 - _within(math.atan(abs(t) / math.sqrt(dof)), dof)) / 2
+    return half if t >= 0 else 1 - half

@@ -28,13 +28,15 @@ from harness.scoring.cost import Bill
 from harness.scoring.run_result import RunResult
 from harness.scoring.score import Score
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 COLUMNS = (
-    "benchmark", "division", "band", "submitter", "system", "category", "submitted", "valid", "errors", "warnings",
-    "seconds", "seconds_low", "seconds_high", "raw_seconds", "normalised_by", "samples", "energy_j", "energy_source",
-    "energy_low_j", "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank", "energy_void",
-    "energy_share_estimated", "mean_w", "idle_w", "usd", "usd_low", "usd_high", "usd_rank", "usd_why_not", "price",
-    "prices_digest", "usd_billed", "usd_as_bought", "usd_electricity", "runs", "runs_reached", "why_not", "place",
+    "benchmark", "division", "rank_first", "rank_last", "submitter", "system", "category", "submitted", "valid",
+    "errors", "warnings", "seconds", "seconds_low", "seconds_high", "basis", "fixed_s", "pace_s", "scored_samples",
+    "measured_seconds", "measured_low", "measured_high", "samples", "energy_j", "energy_source", "energy_low_j",
+    "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank_first", "energy_rank_last",
+    "energy_void", "energy_share_estimated", "mean_w", "idle_w", "usd", "usd_low", "usd_high", "usd_rank_first",
+    "usd_rank_last", "measured_usd", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
+    "usd_electricity", "runs", "runs_reached", "why_not", "place",
 )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ class _Standing:
     """A row with its ranks by energy and by cost."""
 
     row: Row
-    energy_rank: int | None
+    energy_ranks: tuple[int, int] | None
     cost: CostRow
 
 
@@ -76,7 +78,7 @@ def _standings(board: Board, table: Table) -> list[_Standing]:
     time = table_view(board, table)
     cost, energy = cost_view(time), energy_view(board, time)
     entries = [board.of(row) for row in table.rows]
-    return [_Standing(entry.row, energy.of(entry).rank, cost.of(entry)) for entry in entries]
+    return [_Standing(entry.row, energy.of(entry).ranks, cost.of(entry)) for entry in entries]
 
 
 def _target(rules: BenchmarkRules) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
     row = standing.row
     score = row.score
     return {
-        "band": row.band,
+        "ranks": _pair(row.ranks),
         "submitter": row.submitter,
         "system": row.system,
         "category": row.category,
@@ -106,13 +108,17 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "errors": row.num_errors,
         "warnings": row.num_warnings,
         "seconds": score.seconds,
-        "interval": None if score.interval is None else list(score.interval),
-        "raw_seconds": score.raw_seconds,
-        "normalised_by": score.normalised_by,
+        "interval": _pair(score.interval),
+        "basis": score.basis,
+        "fixed_s": score.fixed_s,
+        "pace_s": score.pace_s,
+        "scored_samples": score.scored_samples,
+        "measured_seconds": score.measured_seconds,
+        "measured_interval": _pair(score.measured_interval),
         "samples": score.samples,
         "energy_j": score.energy_j,
         "energy_source": score.energy_source,
-        "energy": _energy(score.energy, standing.energy_rank),
+        "energy": _energy(score.energy, standing.energy_ranks),
         "usd": None if score.usd is None else float(score.usd),
         "cost": _cost(standing.cost, entry),
         "price": None if entry.price is None else entry.price.id,
@@ -122,6 +128,10 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "findings": [_finding(group) for group in grouped(row.findings)],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
     }
+
+
+def _pair(pair: tuple[float, float] | None) -> list[float] | None:
+    return None if pair is None else list(pair)
 
 
 def _finding(group: Group) -> dict[str, Any]:
@@ -157,7 +167,7 @@ def _run(run: RunResult) -> dict[str, Any]:
     }
 
 
-def _energy(energy: ScoreEnergy | None, rank: int | None) -> dict[str, Any] | None:
+def _energy(energy: ScoreEnergy | None, ranks: tuple[int, int] | None) -> dict[str, Any] | None:
     """None where nothing was metered."""
     if energy is None:
         return None
@@ -167,7 +177,7 @@ def _energy(energy: ScoreEnergy | None, rank: int | None) -> dict[str, Any] | No
         "class": energy.meter_class,
         "board": energy.board,
         "scope": energy.scope,
-        "rank": rank,
+        "ranks": _pair(ranks),
         "void": list(energy.void),
         "share_estimated": energy.share_estimated,
         "mean_w": energy.mean_w,
@@ -200,9 +210,10 @@ def _cost(cost: CostRow, entry: Entry) -> dict[str, Any]:
     bill, interval = entry.row.bill, usd_interval(entry.row.score)
     return {
         "usd": _money(entry.row.score.usd),
-        "interval": None if interval is None else list(interval),
-        "rank": cost.rank,
-        "why_not": None if cost.rank is not None else cost.reason,
+        "interval": _pair(interval),
+        "measured_usd": _money(entry.row.score.measured_usd),
+        "ranks": _pair(cost.ranks),
+        "why_not": None if cost.ranks is not None else cost.reason,
         "usd_per_hour": _money(hourly(cost.view)),
         "price": None if entry.price is None else entry.price.id,
         "price_as_of": None if entry.price is None else entry.price.as_of,
@@ -240,18 +251,22 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
     score, energy, bill = row.score, row.score.energy, row.bill
     low, high = score.interval or (None, None)
     usd_low, usd_high = usd_interval(score) or (None, None)
-    energies: list[object] = [None] * 10
+    energies: list[object] = [None] * 11
     if energy is not None:
         energies = [
-            energy.low_j, energy.high_j, energy.meter_class, energy.board, energy.scope, standing.energy_rank,
+            energy.low_j, energy.high_j, energy.meter_class, energy.board, energy.scope,
+            *(standing.energy_ranks or (None, None)),
             " ".join(energy.void), energy.share_estimated, energy.mean_w, energy.idle_w,
         ]  # fmt: skip
     return [
-        table.benchmark, table.division, row.band, row.submitter, row.system, row.category, row.submitted,
-        "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings, score.seconds, low, high, score.raw_seconds,
-        score.normalised_by, score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low,
+        table.benchmark, table.division, *(row.ranks or (None, None)), row.submitter, row.system, row.category,
+        row.submitted, "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings,
+        score.seconds, low, high, score.basis, score.fixed_s, score.pace_s,
+        score.scored_samples, score.measured_seconds, *(score.measured_interval or (None, None)),
+        score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low,
         usd_high,
-        standing.cost.rank, None if standing.cost.rank is not None else standing.cost.reason,
+        *(standing.cost.ranks or (None, None)), score.measured_usd,
+        None if standing.cost.ranks is not None else standing.cost.reason,
         None if entry.price is None else entry.price.id, _book_digest(entry),
         None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,
         len(score.runs), sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
@@ -291,7 +306,9 @@ def _score_document(score: Score) -> dict[str, Any]:
     """Money as text, so that no reader turns it into a binary fraction."""
     record = dataclasses.asdict(score)
     for part in (record, *record["runs"]):
-        part["usd"] = None if part["usd"] is None else str(Decimal(part["usd"]))
+        for name in ("usd", "measured_usd"):
+            if part.get(name) is not None:
+                part[name] = str(Decimal(part[name]))
     sources: list[Score | RunResult] = [score, *score.runs]
     for part, source in zip((record, *record["runs"]), sources, strict=True):
         part["energy_j"], part["energy_source"] = source.energy_j, source.energy_source

@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from harness.base.stats import rank_bands
+from harness.base.stats import rank_intervals
 from harness.checker import engine
 from harness.cost.price_book import PriceBook, PriceBooks, electricity_usd
 from harness.energy.plausibility import missing_devices
@@ -21,7 +21,7 @@ from harness.log import keys
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.cost import Bill
-from harness.scoring.score import Score, is_slower, no_score
+from harness.scoring.score import Score, no_score
 from harness.scoring.score import score as score_runs
 from harness.submission import signature
 from harness.submission.result import Result
@@ -35,7 +35,8 @@ system description to the number, or None where it is not known."""
 class Row:
     """One line of a leaderboard table.
 
-    band: rows of one band cannot be told apart; 1 plus the number of rows in faster bands; None for an invalid row.
+    ranks: the first and the last rank that the row may have in its table, at 95 % jointly with all others (see
+        `harness.base.stats.rank_intervals`); None for an invalid row.
     category, submitted: as claimed; empty where the result has no claim yet.
     num_warnings: without those that are waived. findings: all of them, waived ones included.
     bill: the use that the submitter declares, at list prices; shown for information, never ranked.
@@ -44,7 +45,7 @@ class Row:
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
-    band: int | None
+    ranks: tuple[int, int] | None
     submitter: str
     system: str
     category: str
@@ -83,7 +84,7 @@ class Leaderboard:
 
 
 def row(result: Result, ruleset: RuleSet, checks: Iterable[Rule], usd_per_hour: Rate, today: date) -> Row:
-    """The row of a result, judged by `checks` as of `today` and scored. `leaderboard` gives it its band."""
+    """The row of a result, judged by `checks` as of `today` and scored. `leaderboard` gives it its ranks."""
     return rate(result, ruleset, engine.judge(result, ruleset, checks, today), usd_per_hour)
 
 
@@ -96,7 +97,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
     claim, score = result.claim, _score(result, ruleset, usd_per_hour)
     price = cost.price_of(result, ruleset.prices)
     return Row(
-        band=None,
+        ranks=None,
         submitter=claim.submitter if claim else _logged(result, keys.SUBMISSION_ORG) or "unknown",
         system=claim.system if claim else _logged(result, keys.SUBMISSION_PLATFORM) or "unknown",
         category=claim.category if claim else "",
@@ -129,11 +130,11 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
 
 
 def _with_missing_devices(score: Score, result: Result) -> Score:
-    """The score; its energy is void where an averaged run did not meter every accelerator of the system description."""
+    """The score; its energy is void where a run that counts did not meter every accelerator of the system."""
     if score.energy is None:
         return score
     for index, (run, log) in enumerate(zip(score.runs, result.runs, strict=True)):
-        parts = run.energy.parts if run.energy is not None and index not in score.dropped else ()
+        parts = run.energy.parts if run.energy is not None and index not in score.left_out else ()
         if any(missing.voids for missing in missing_devices(parts, log.nodes, result.system or {})):
             void = tuple(sorted({*score.energy.void, VoidReason.DEVICES_MISSING}))
             return replace(score, energy=replace(score.energy, void=void))
@@ -156,13 +157,7 @@ def _logged(result: Result, name: str) -> str | None:
 
 
 def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
-    """The rows in tables, each with its rank band.
-
-    A row shares its leader's band unless it is significantly slower than the leader (Yuen's test over the normalised
-    times of the runs, one-sided, p < 0.05). With one kept run there is no test: only equal times share a band.
-    Invalid rows come last and have no band. By energy, rows whose intervals overlap the leader's share its rank; see
-    `harness.energy.score`.
-    """
+    """The rows in tables, by score, each with the ranks that it may have; invalid rows come last and have none."""
     tables: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
@@ -180,9 +175,12 @@ def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
 
     ranked = sorted((row for row in rows if row.is_ranked), key=order)
     others = sorted((row for row in rows if not row.is_ranked), key=order)
-    bands = rank_bands([row.score for row in ranked], is_slower)
+    found = rank_intervals([row.score.estimate for row in ranked])
     places = rank_energies([row.score.energy for row in ranked])
     return (
-        *(replace(row, band=band, energy_place=place) for row, band, place in zip(ranked, bands, places, strict=True)),
-        *(replace(row, band=None, energy_place=None) for row in others),
+        *(
+            replace(row, ranks=ranks, energy_place=place)
+            for row, ranks, place in zip(ranked, found, places, strict=True)
+        ),
+        *(replace(row, ranks=None, energy_place=None) for row in others),
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from harness.base.text_table import aligned
 from harness.board.leaderboard import Leaderboard, Row, Table
-from harness.board.pages.words import plural
+from harness.board.pages.words import plural, rank_words
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
 
 _HEADER = (
-    "band", "submitter", "system", "time to target", "95 % interval", "samples", "energy", "cost", "runs", "errors"
+    "rank", "submitter", "system", "score", "95 % interval", "measured", "95 % interval", "samples", "energy", "cost",
+    "runs", "errors",
 )  # fmt: skip
 _LEFT = frozenset({1, 2})
+SCORE = (
+    "score: opening the data + seconds per sample x the reference's samples at this batch size, so neither lucky seeds "
+    "nor tuning count.\nmeasured: mean of the runs' times without the fastest and the slowest."
+)
+RANKS = "rank 2-4: the runs cannot tell which of these places the row has (95 %, all rows of a table together)."
 _ENERGY_HEADER = ("rank", "submitter", "system", "energy to target", "mean power", "idle power")
 _BOARDS = {"node": "whole nodes", "component": "parts of nodes"}
 _UNITS = (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0))
@@ -27,10 +33,11 @@ def leaderboard_text(board: Leaderboard) -> str:
         parts.extend(_by_energy(table))
         notes = [f"{printable(row.path)}: {printable(note, 1000)}" for row in table.rows for note in _notes(row)]
         parts.extend(["\n".join(notes)] if notes else [])
-    if any(row.energy_place is not None for table in board.tables for row in table.rows):
-        parts.append("Rows with the same rank by energy are tied: their 95 % intervals overlap the leader's.")
-    if any(row.is_ranked for table in board.tables for row in table.rows):
-        parts.append("Rows in the same band are tied: none is significantly slower than the band's fastest (p < 0.05).")
+    ranked = [row for table in board.tables for row in table.rows if row.is_ranked]
+    if any(row.score.basis != "measured" for row in ranked):
+        parts.append(SCORE)
+    if ranked:
+        parts.append(RANKS)
     return "\n\n".join(parts)
 
 
@@ -39,17 +46,27 @@ def _cells(row: Row) -> tuple[str, ...]:
     seconds = "none" if score.seconds is None else f"{score.seconds:,.3f} s"
     reached = sum(run.seconds is not None for run in score.runs)
     return (
-        "-" if row.band is None else str(row.band),
+        "-" if row.ranks is None else _ranks(row.ranks),
         row.submitter,
         row.system,
         seconds if row.is_ranked or score.seconds is None else f"not valid ({seconds})",
-        "-" if score.interval is None else f"{score.interval[0]:,.3f} to {score.interval[1]:,.3f}",
+        _interval(score.interval),
+        "-" if score.measured_seconds is None else f"{score.measured_seconds:,.3f} s",
+        _interval(score.measured_interval),
         "-" if score.samples is None else f"{score.samples:,.0f}",
         _energy(score.energy),
         "-" if score.usd is None else f"{score.usd} USD",
         f"{reached}/{len(score.runs)}",
         str(row.num_errors),
     )
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "-" if interval is None else f"{interval[0]:,.3f} to {interval[1]:,.3f}"
+
+
+def _ranks(ranks: tuple[int, int]) -> str:
+    return rank_words(ranks).replace("–", "-")  # a terminal may have no dash
 
 
 def _energy(energy: ScoreEnergy | None) -> str:
@@ -74,16 +91,16 @@ def _joules(joules: float) -> tuple[str, float, int]:
 
 def _by_energy(table: Table) -> list[str]:
     """A table for each board and scope in which rows are ranked by energy."""
-    groups: dict[tuple[str, str], list[tuple[int, float, Row, ScoreEnergy]]] = {}
+    groups: dict[tuple[str, str], list[tuple[float, tuple[int, int], Row, ScoreEnergy]]] = {}
     for row in table.rows:
         place, energy = row.energy_place, row.score.energy
         if place is not None and energy is not None and energy.joules is not None:
-            groups.setdefault((place.board, place.scope), []).append((place.rank, energy.joules, row, energy))
+            groups.setdefault((place.board, place.scope), []).append((energy.joules, place.ranks, row, energy))
     parts = []
     for (board, scope), group in sorted(groups.items(), reverse=True):
         lines = [
-            (str(rank), row.submitter, row.system, _energy(energy), _watts(energy.mean_w), _watts(energy.idle_w))
-            for rank, _, row, energy in sorted(group, key=lambda item: item[:2])
+            (_ranks(ranks), row.submitter, row.system, _energy(energy), _watts(energy.mean_w), _watts(energy.idle_w))
+            for _, ranks, row, energy in sorted(group, key=lambda item: item[:2])
         ]
         head = f"by energy, {_BOARDS[board]}: {printable(scope, 200)}"
         parts.append(f"{head}\n{aligned(_ENERGY_HEADER, lines, _LEFT)}")
@@ -101,10 +118,9 @@ def _notes(row: Row) -> list[str]:
         notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")
     if score.why_not is not None:
         notes.append(f"no score: {score.why_not}")
-    elif score.normalised_by > 1:
+    elif score.basis == "own samples":
         notes.append(
-            f"multiplied by {score.normalised_by:.4f} (from {score.raw_seconds:,.3f} s): it needed fewer samples than "
-            "the reference"
+            f"scored with its own {score.scored_samples:,.0f} samples: it needs significantly more than the reference"
         )
     if score.energy is not None and score.energy.void:
         notes.append(f"energy not ranked: {', '.join(score.energy.void)}")

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from harness.board import leaderboard
+from harness.board.pages.words import rank_words
 from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
@@ -187,11 +188,7 @@ def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str
     for table in board.tables:
         for row in table.rows:
             if row.path == mine.path and row.score.seconds is not None:
-                ranked = sum(1 for other in table.rows if other.band is not None)
-                same = sum(1 for other in table.rows if other.band == row.band) - 1
-                shared = f", shared with {same}" if same else ""
-                return (
-                    f"{table.benchmark}, {table.division}: {row.score.seconds:.3f} s to target; "
-                    f"rank {row.band} of {ranked}{shared}"
-                )
+                ranked = sum(1 for other in table.rows if other.ranks is not None)
+                rank = "none" if row.ranks is None else rank_words(row.ranks)
+                return f"{table.benchmark}, {table.division}: score {row.score.seconds:.3f} s; rank {rank} of {ranked}"
     return f"not ranked: {mine.score.why_not or 'no score'}"

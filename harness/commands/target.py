@@ -19,7 +19,8 @@ from harness.log.run_log import RunLog
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult, run_result
-from harness.scoring.target import Candidate, Curve, Proposal, propose_target, samples_to_target
+from harness.scoring.target import Candidate, Curve, Proposal, propose_target
+from harness.scoring.timeline import crossing
 from harness.submission.result import find_results, read_result
 
 FULL_CURVE = "full_curve"
@@ -118,7 +119,10 @@ def _group(batch_size: int, runs: list[RunResult], rules: BenchmarkRules) -> _Gr
         batch_size=batch_size,
         runs=tuple(runs),
         proposal=propose_target(curves, rules.metric, confirm),
-        samples=tuple(samples_to_target(curve, rules.metric, rules.target, confirm) for curve in curves),
+        samples=tuple(
+            None if (found := crossing(curve, rules.metric, rules.target, confirm)) is None else round(found)
+            for curve in curves
+        ),
     )
 
 
@@ -160,7 +164,10 @@ def _cells(candidate: Candidate, proposal: Proposal) -> tuple[str, ...]:
 def _yaml(rules: BenchmarkRules, groups: list[_Group]) -> str:
     """The lines for the rules file, with the runs that missed the target as comments."""
     empty = "" if any(group.points for group in groups) else " []"
-    lines = [f"# samples to {rules.metric.name} {rules.target:g}, by seed", f"reference_convergence:{empty}"]
+    lines = [
+        f"# samples to {rules.metric.name} {rules.target:g}, interpolated between evaluations, by seed",
+        f"reference_convergence:{empty}",
+    ]
     for group in groups:
         lines += [f"  # missed the target: seed {run.seed}, {printable(run.path)}" for run in group.missed]
         if group.points:

@@ -25,8 +25,8 @@ def cost_usd(seconds: float, usd_per_hour: Decimal) -> Decimal:
     return mean_cost_usd([seconds], usd_per_hour)
 
 
-def mean_cost_usd(seconds: Sequence[float], usd_per_hour: Decimal, factor: float = 1.0) -> Decimal:
-    """Return the mean cost of the durations `seconds`, times `factor`, rounded once as in `cost_usd`.
+def mean_cost_usd(seconds: Sequence[float], usd_per_hour: Decimal) -> Decimal:
+    """Return the mean cost of the durations `seconds`, rounded once as in `cost_usd`.
 
     Raises:
         InputError: as `cost_usd`, or no durations are given.
@@ -39,7 +39,7 @@ def mean_cost_usd(seconds: Sequence[float], usd_per_hour: Decimal, factor: float
     total_s = Decimal(0)
     for value in seconds:
         total_s = EXACT.add(total_s, Decimal(str(value)))
-    exact = EXACT.multiply(EXACT.multiply(total_s, usd_per_hour), Decimal(str(factor)))
+    exact = EXACT.multiply(total_s, usd_per_hour)
     return rounded(EXACT.divide(exact, EXACT.multiply(_HOUR_S, Decimal(len(seconds)))))
 
 

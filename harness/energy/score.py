@@ -1,8 +1,8 @@
-"""The energy of a score, over the same runs that its time is a mean of, and the ranks by energy. Pure.
+"""The energy of a score, over the same runs as its time and scaled as they are, and the ranks by energy. Pure.
 
-The half width of its interval joins two uncertainties in squares: the error of the meters, which is the mean of the
-runs' half widths (one meter is wrong in one direction, so averaging does not help), and the differences between the
-runs, which is Student's t over the runs that are kept. With one run kept, there is only the first.
+Its interval joins two errors of the logarithm: that of the meters, which is the mean of the runs' half widths (one
+meter is wrong in one direction, so averaging does not help), and the differences between the runs. With one run there
+is only the first.
 
 Whole nodes (classes A and B) are ranked in one table, components (C and D) in another; modelled (E) and missing (N)
 energies are in neither. Within a table only equal scopes are compared.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import rank_bands, trimmed_interval
+from harness.base.stats import Estimate, rank_intervals, variance
 from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import CLASSES
 from harness.energy.reasons import VoidReason
@@ -23,6 +23,9 @@ from harness.energy.run_energy import EnergySource, RunEnergy
 from harness.log.power_format import MeterClass
 
 Board = Literal["node", "component"]
+HALF_WIDTH = 1.96  # standard deviations in the half width of a 95 % interval
+KNOWN = 1000.0  # degrees of freedom of the meters' error, which is stated and not estimated
+MIN_JOULES = 1e-9  # a result of 0 J has a logarithm, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,8 @@ class ScoreEnergy:
     """Energy to target of a result, with the same normalisation as its time.
 
     joules: mean over the runs that the time is a mean of; None if one of them has none. A void energy may have joules:
-        use `may_rank`. low_j, high_j: 95 % interval; None without joules.
+        use `may_rank`. low_j, high_j: 95 % interval; None without joules. errors: of its logarithm, the variance and
+        its degrees of freedom for each source.
     meter_class: the weakest of the runs. board: where it would be ranked; None for a class that never is.
     scope: what was metered where; only equal scopes are compared.
     void: why it is not ranked, from all those runs.
@@ -48,6 +52,13 @@ class ScoreEnergy:
     share_estimated: float = 0.0
     mean_w: float | None = None
     idle_w: float | None = None
+    errors: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def estimate(self) -> Estimate:
+        """The energy with its errors; there must be joules."""
+        assert self.joules is not None
+        return Estimate(max(self.joules, MIN_JOULES), self.errors)
 
     @property
     def may_rank(self) -> bool:
@@ -62,13 +73,15 @@ class ScoreEnergy:
 
 def score_energy(
     runs: Sequence[RunEnergy | None],
-    factor: float = 1.0,
+    factors: Sequence[float] | None = None,
     limits: EnergyLimits | None = None,
     idle_w: float | None = None,
+    errors: Sequence[tuple[float, float]] = (),
 ) -> ScoreEnergy | None:
-    """Return the energy of the averaged runs; None if none of them was metered.
+    """Return the mean energy of the runs; None if none of them was metered.
 
-    factor: by which the time was multiplied to normalise fast convergence. idle_w: passed through.
+    factors: what each run's energy is multiplied by, as its time is in the score; None: 1. idle_w: passed through.
+    errors: of the factors, in addition to those of the meters and between the runs.
     """
     metered = [run for run in runs if run is not None]
     if not metered:
@@ -80,15 +93,19 @@ def score_energy(
     if len(scopes) > 1:
         void.add(VoidReason.SCOPE_MIXED)
     weakest: MeterClass = max((run.meter_class for run in metered), key=CLASSES.index)
-    joules = [run.joules for run in metered if run.joules is not None]
+    scales = [1.0] * len(runs) if factors is None else list(factors)
+    scaled = [(run, scale) for run, scale in zip(runs, scales, strict=True) if run is not None]
+    joules = [run.joules * scale for run, scale in scaled if run.joules is not None]
     mean_j = low_j = high_j = mean_w = None
+    all_errors: tuple[tuple[float, float], ...] = ()
     if len(joules) == len(runs):
-        mean_j = math.fsum(joules) / len(joules) * factor
-        half_j = _half_width(joules, [run.uncertainty_j or 0.0 for run in metered]) * factor
-        low_j, high_j = max(0.0, mean_j - half_j), mean_j + half_j
+        mean_j = math.fsum(joules) / len(joules)
+        meters_j = math.fsum((run.uncertainty_j or 0.0) * scale for run, scale in scaled) / len(scaled)
+        all_errors = (*_errors(joules, meters_j), *errors)
+        low_j, high_j = Estimate(max(mean_j, MIN_JOULES), all_errors).interval() or (mean_j, mean_j)
         watts = [run.mean_w for run in metered if run.mean_w is not None]
         mean_w = math.fsum(watts) / len(watts) if watts else None
-    estimated_j = math.fsum(run.share_estimated * (run.joules or 0.0) for run in metered)
+    estimated_j = math.fsum(run.share_estimated * (run.joules or 0.0) * scale for run, scale in scaled)
     total_j = math.fsum(joules)
     return ScoreEnergy(
         joules=mean_j,
@@ -101,6 +118,7 @@ def score_energy(
         share_estimated=estimated_j / total_j if total_j > 0 else max(run.share_estimated for run in metered),
         mean_w=mean_w,
         idle_w=idle_w,
+        errors=all_errors,
     )
 
 
@@ -110,47 +128,37 @@ def _board(meter_class: MeterClass, limits: EnergyLimits) -> Board | None:
     return "component" if meter_class in limits.component_classes else None
 
 
-def _half_width(joules: Sequence[float], half_widths: Sequence[float]) -> float:
-    meters_j = math.fsum(half_widths) / len(half_widths)
-    interval = trimmed_interval(joules, 0)
-    spread_j = 0.0 if interval is None else (interval[1] - interval[0]) / 2
-    return math.hypot(meters_j, spread_j)
+def _errors(joules: Sequence[float], meters_j: float) -> tuple[tuple[float, float], ...]:
+    """The errors of the logarithm of the mean: of the meters, and between the runs."""
+    mean_j = max(math.fsum(joules) / len(joules), MIN_JOULES)
+    meters = ((meters_j / HALF_WIDTH / mean_j) ** 2, KNOWN)
+    if len(joules) < 2:
+        return (meters,)
+    return meters, (variance(joules) / len(joules) / mean_j**2, len(joules) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a ranking by energy. rank: from 1 within one board and scope."""
+    """A place in a ranking by energy. ranks: the first and the last that it may have within its board and scope."""
 
     board: Board
     scope: str
-    rank: int
+    ranks: tuple[int, int]
 
 
 def rank_energies(energies: Sequence[ScoreEnergy | None]) -> list[Place | None]:
     """Return the place of each energy on its board and in its scope, in their order; None for what may not rank.
 
-    As in the table by time, the most frugal leads the first rank, every energy that ties with the leader shares its
-    rank, and the first that does not leads the next, whose number is 1 plus the number of energies ahead.
+    The ranks are intervals, as in the table by time; see `harness.base.stats.rank_intervals`.
     """
     places: list[Place | None] = [None] * len(energies)
-    groups: dict[tuple[Board, str], list[tuple[float, int, ScoreEnergy]]] = {}
+    groups: dict[tuple[Board, str], list[tuple[int, ScoreEnergy]]] = {}
     for index, energy in enumerate(energies):
         if energy is not None and energy.may_rank:
             assert energy.board is not None
-            assert energy.joules is not None
-            groups.setdefault((energy.board, energy.scope), []).append((energy.joules, index, energy))
+            groups.setdefault((energy.board, energy.scope), []).append((index, energy))
     for (board, scope), group in groups.items():
-        ordered = sorted(group, key=lambda item: item[:2])
-        found = rank_bands([energy for _, _, energy in ordered], lambda one, leader: not is_tie(one, leader))
-        for (_, index, _), rank in zip(ordered, found, strict=True):
-            places[index] = Place(board, scope, rank)
+        found = rank_intervals([energy.estimate for _, energy in group])
+        for (index, _), ranks in zip(group, found, strict=True):
+            places[index] = Place(board, scope, ranks)
     return places
-
-
-def is_tie(one: ScoreEnergy, other: ScoreEnergy) -> bool:
-    """Whether the 95 % intervals of two ranked energies overlap. Intervals that only touch overlap."""
-    assert one.low_j is not None
-    assert one.high_j is not None
-    assert other.low_j is not None
-    assert other.high_j is not None
-    return one.low_j <= other.high_j and other.low_j <= one.high_j

@@ -1,11 +1,10 @@
-"""Reference convergence points: did a submission need significantly fewer samples than the reference? Pure.
+"""Reference convergence: how many samples the reference needs at a batch size, and whether a result differs.
 
-Reference runs at some batch sizes give the samples to target that are honest at those sizes. A submission whose mean
-is below the acceptable one converged faster than the task allows; one between the acceptable mean and the reference's
-was lucky, which `factor` takes back. The arithmetic, and the two definitions of the spread, are those of
-`harness.mlperf.rcp`; the default is the program's.
+The closed division fixes the recipe, so that the samples to target are the reference's but for luck and tuning. A
+result that needs fewer gains nothing by it (`harness.scoring.score`); one that needs significantly more is scored with
+its own. All comparisons are of logarithms: the samples of different seeds scatter in proportion. Pure.
 
-Source: MLPerf training rules, "Reference Convergence Points" and its appendix; MLCommons' rcp_checker.
+What an MLPerf round does instead is in `harness.mlperf.rcp`.
 """
 
 from __future__ import annotations
@@ -15,107 +14,134 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import trimmed_mean
-from harness.mlperf.rcp import (
-    Definition,
-    Point,
-    acceptable_mean,
-    is_acceptable,
-    neighbours,
-    normalisation,
-    reference_at,
-    reference_points,
-)
+from harness.base.stats import student_quantile, trimmed_mean, trimming_cost, upper_tail, variance
 from harness.ruleset.model import ReferenceConvergence
+
+SLOWER = 0.05  # one-sided p-value below which a result is scored with its own samples
+TOO_FAST = 1e-4  # one-sided p-value of the error, beyond what tuning gains
+TUNING = 0.25  # samples that tuning within the permitted ranges may save; 22 % was seen (image classification)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The reference at one batch size.
+
+    samples: geometric mean of the samples to target. variance: of their logarithms between seeds; num_runs: behind it.
+    leverage: variance of the logarithm of `samples` relative to `variance`; 1 / num_runs at a batch size that was run.
+    how: in words.
+    """
+
+    samples: float
+    variance: float
+    num_runs: int
+    leverage: float
+    how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the reference says of a submission's convergence.
+    """What the reference says of a result's convergence.
 
-    status: "pass", "fail" (faster than acceptable), or "missing" (nothing to compare with; `how` says why).
-    reference_mean, acceptable_mean, submission_mean: trimmed means of the samples to target; None where unknown.
-    max_speedup: reference_mean / acceptable_mean, at least 1; None where not even zero samples would be too few.
-    factor: at least 1; the score is multiplied by it. 1 where the submission needed no fewer samples than the
-        reference, or nothing could be compared. how: which reference was used, in words.
+    status: "missing" (nothing to compare with; `how` says why), "too fast" (neither luck nor tuning explains it),
+        "faster" and "slower" (one-sided p < 0.05), else "as expected".
+    reference_samples: geometric mean of the reference's samples to target; own_samples: that of the result, without
+        its fastest and slowest runs; limit_samples: the own samples below which the status is "too fast". None where
+        unknown.
+    p_faster: one-sided p-value of needing fewer samples than the reference.
+    variance, dof: of the logarithms of the samples between seeds, reference and result pooled; None where unknown.
+    how: which reference was used, in words.
     """
 
-    status: Literal["pass", "fail", "missing"]
-    reference_mean: float | None
-    acceptable_mean: float | None
-    submission_mean: float | None
-    max_speedup: float | None
-    factor: float
+    status: Literal["missing", "too fast", "faster", "slower", "as expected"]
+    reference_samples: float | None
+    own_samples: float | None
+    limit_samples: float | None
+    p_faster: float | None
+    variance: float | None
+    dof: int | None
     how: str
 
 
-def points_by_batch_size(
-    reference: Iterable[ReferenceConvergence], drop: int = 1, definition: Definition = "code"
-) -> list[Point]:
-    """The reference's points, ascending and pruned; runs that are listed under one batch size twice are one point."""
-    samples: dict[int, list[int]] = {}
+def reference_at(reference: Iterable[ReferenceConvergence], batch_size: int) -> Reference | str:
+    """Return the reference at `batch_size`, or why there is none.
+
+    Between two batch sizes the logarithm of the samples is linear in that of the batch size. There is no reference
+    beyond the smallest and the largest.
+    """
+    logs: dict[int, list[float]] = {}
     for item in reference:
-        samples.setdefault(item.global_batch_size, []).extend(item.samples_to_target)
-    return reference_points(samples.items(), drop, definition)
+        logs.setdefault(item.global_batch_size, []).extend(map(math.log, item.samples_to_target))
+    sizes = sorted(size for size, values in logs.items() if len(values) > 1)
+    if not sizes:
+        return "there are no reference convergence points"
+    if not sizes[0] <= batch_size <= sizes[-1]:
+        return f"batch size {batch_size} is outside the reference's, {sizes[0]} to {sizes[-1]}"
+    low = max(size for size in sizes if size <= batch_size)
+    high = min(size for size in sizes if size >= batch_size)
+    means = [math.fsum(logs[size]) / len(logs[size]) for size in (low, high)]
+    if low == high:
+        count = len(logs[low])
+        how = f"reference at batch size {batch_size}"
+        return Reference(math.exp(means[0]), variance(logs[low]), count, 1 / count, how)
+    share = math.log(batch_size / low) / math.log(high / low)
+    (count, other), spreads = [len(logs[size]) for size in (low, high)], [variance(logs[low]), variance(logs[high])]
+    return Reference(
+        samples=math.exp(means[0] + share * (means[1] - means[0])),
+        variance=spreads[0] + share * (spreads[1] - spreads[0]),
+        num_runs=min(count, other),
+        leverage=(1 - share) ** 2 / count + share**2 / other,
+        how=f"reference between the batch sizes {low} and {high}",
+    )
 
 
 def judge_convergence(
-    samples: Sequence[int | None],
+    samples: Sequence[float | None],
     batch_size: int,
     reference: Sequence[ReferenceConvergence],
     drop: int = 1,
-    definition: Definition = "code",
 ) -> Verdict:
-    """Compares the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
+    """Compare the samples to target of a result's runs (None: missed) with the reference at `batch_size`.
 
-    Above the largest batch size of the reference there is nothing to compare with. Below the smallest, a result that
-    is not too fast for that one passes, and one that is has no reference.
+    Student's t-test with one variance, which is pooled from reference and result; a result with a missed run does not
+    contribute to it, because one of its values is not known. As many extremes as the score drops are left out of the
+    mean of the result, and its variance is that of such a mean.
     """
     missed = sum(value is None for value in samples)
-    num_submitted = len(samples) - 2 * drop
-    if num_submitted < 1:
-        return _missing(f"{len(samples)} runs are too few to leave out {drop} at either end", None)
+    if len(samples) <= 2 * drop:
+        return _missing(f"{len(samples)} runs are too few to leave out {drop} at either end")
     if missed > drop:
-        return _missing(f"{missed} of {len(samples)} runs missed the target", None)
-    mean = trimmed_mean([math.inf if value is None else value for value in samples], drop)
-    points = points_by_batch_size(reference, drop, definition)
-    if not points:
-        return _missing("there are no reference convergence points", mean)
-    point, basis = reference_at(points, batch_size, len(samples))
-    if point is None:
-        return _missing(
-            f"batch size {batch_size} is larger than the reference's largest, {points[-1].batch_size}: "
-            "reference runs at this batch size are needed",
-            mean,
-        )
-    how = f"reference at batch size {batch_size}"
-    if basis == "interpolated":
-        sizes = [neighbour.batch_size for neighbour in neighbours(points, batch_size) if neighbour is not None]
-        how = f"reference between the batch sizes {sizes[0]} and {sizes[1]}"
-    elif basis == "larger":
-        how = f"reference at the larger batch size {point.batch_size}"
-    verdict = _compare(point, mean, num_submitted, how)
-    if basis != "larger" or verdict.status == "pass":
-        return verdict
-    return _missing(
-        f"batch size {batch_size} is smaller than the reference's smallest, {point.batch_size}, and the result is too "
-        "fast for that one: reference runs at this batch size are needed",
-        mean,
-    )
+        return _missing(f"{missed} of {len(samples)} runs missed the target")
+    if any(value is not None and value <= 0 for value in samples):
+        return _missing("a run reached the target without training")
+    logs = [math.inf if value is None else math.log(value) for value in samples]
+    own = trimmed_mean(logs, drop)
+    found = reference_at(reference, batch_size)
+    if isinstance(found, str):
+        return _missing(found, math.exp(own))
+    dof, spread = found.num_runs - 1, found.variance
+    if not missed:
+        total = dof + len(logs) - 1
+        dof, spread = total, (dof * spread + (len(logs) - 1) * variance(logs)) / total
+    error = math.sqrt(spread * (found.leverage + trimming_cost(len(logs), drop) / len(logs)))
+    difference = own - math.log(found.samples)
+    p_faster = _below(difference, error, dof)
+    status: Literal["too fast", "faster", "slower", "as expected"] = "as expected"
+    if _below(difference - math.log(1 - TUNING), error, dof) < TOO_FAST:
+        status = "too fast"
+    elif p_faster < SLOWER:
+        status = "faster"
+    elif 1 - p_faster < SLOWER:
+        status = "slower"
+    limit = found.samples * (1 - TUNING) * math.exp(-student_quantile(dof, 1 - TOO_FAST) * error)
+    return Verdict(status, found.samples, math.exp(own), limit, p_faster, spread, dof, found.how)
 
 
-def _compare(point: Point, mean: float, num_submitted: int, how: str) -> Verdict:
-    limit = acceptable_mean(point, num_submitted)
-    return Verdict(
-        status="pass" if is_acceptable(mean, limit) else "fail",
-        reference_mean=point.mean,
-        acceptable_mean=limit,
-        submission_mean=mean,
-        max_speedup=point.mean / limit if limit > 0 else None,
-        factor=normalisation(point, mean),
-        how=how,
-    )
+def _below(difference: float, error: float, dof: int) -> float:
+    """The probability that a difference of 0 looks as negative as this or more."""
+    if error == 0:
+        return 0.0 if difference < 0 else 1.0 if difference > 0 else 0.5
+    return upper_tail(dof, -difference / error)
 
 
-def _missing(how: str, mean: float | None) -> Verdict:
-    return Verdict("missing", None, None, mean, None, 1.0, how)
+def _missing(how: str, own_samples: float | None = None) -> Verdict:
+    return Verdict("missing", None, own_samples, None, None, None, None, how)

@@ -21,7 +21,7 @@ from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
-from harness.scoring.timeline import block_stats, finished, first_reached
+from harness.scoring.timeline import block_stats, crossing, finished, first_reached
 
 MAX_SAMPLES = 10**15  # a thousand passes over a trillion tokens
 
@@ -44,6 +44,8 @@ class RunResult:
     seconds: from `run_start` to `run_stop` of a run that reached its target, less the evaluations where the rules
         do not count them; None if the target was not reached, and `why_not` says in a sentence what happened.
     samples: trained on at the deciding evaluation; None if the target was not reached.
+    crossing_samples: where the quality, linear between evaluations, crossed the target, confirmations included.
+    fixed_s: of the seconds, those that do not grow with the samples: opening the data.
     status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
     quality: at the deciding evaluation, else the best of the run. evaluations: after `run_start`, as in the log.
     ledger: see `derive_ledger`. run_s: from `run_start` to `run_stop`, evaluations included.
@@ -67,6 +69,15 @@ class RunResult:
     why_not: str | None = None
     data_wait_fraction: float | None = None
     idle_w: float | None = None
+    crossing_samples: float | None = None
+    fixed_s: float = 0.0
+
+    @property
+    def pace_s(self) -> float | None:
+        """Seconds per sample, evaluations included; None if the target was not reached, or nothing was trained."""
+        if self.seconds is None or not self.samples or self.seconds <= self.fixed_s:
+            return None
+        return (self.seconds - self.fixed_s) / self.samples
 
     @property
     def energy_j(self) -> float | None:
@@ -102,12 +113,14 @@ def run_result(
     ledger = derive_ledger(log)
     status, reason = _status(stop)
     why_not = _why_not(log, rules, status, reason, decided)
-    seconds = decisive = None
+    seconds = decisive = crossed = None
     if why_not is None:
         assert run_s is not None
         assert decided is not None
         seconds = run_s if timing is None or timing.count_evaluation else max(0.0, run_s - ledger["eval"])
         decisive = in_time[decided]
+        curve = [(item.samples, item.quality) for item in in_time]
+        crossed = crossing(curve, rules.metric, rules.target, rules.confirm_evaluations)
     qualities = [item.quality for item in evaluations]
     best = (max if rules.metric.direction == "max" else min)(qualities, default=None)
     seed = log.value(keys.SEED)
@@ -127,6 +140,8 @@ def run_result(
         why_not=why_not,
         data_wait_fraction=_data_wait_fraction(log, run_s),
         idle_w=idle_w(log),
+        crossing_samples=crossed,
+        fixed_s=_opening_s(log, run_s) if seconds is not None and run_s is not None else 0.0,
     )
 
 
@@ -152,14 +167,19 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
     run_s = _seconds(log, start, stop)
 
     block_s, waiting_s = _training(log, run_s)
-    openings = finished(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
-    ledger["data"] = waiting_s + math.fsum(_inside(log, run_s, *opening) for opening in openings)
+    ledger["data"] = waiting_s + _opening_s(log, run_s)
     ledger["train"] = block_s - waiting_s
     evaluations = finished(log, keys.EVAL_START, keys.EVAL_STOP)
     ledger["eval"] = math.fsum(_inside(log, run_s, *evaluation) for evaluation in evaluations)
     ledger["checkpoint"] = 0.0
     ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
     return ledger
+
+
+def _opening_s(log: RunLog, run_s: float) -> float:
+    """Seconds of the timed region in which the data was opened."""
+    openings = finished(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
+    return math.fsum(_inside(log, run_s, *opening) for opening in openings)
 
 
 def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:

@@ -1,6 +1,12 @@
 """The logs of a result and the rules -> its score. Pure.
 
-A score is the olympic mean of the required runs, normalised for convergence that was faster than the reference's.
+In the closed division everyone trains the same recipe, so that the number of samples that a run needs is luck, and the
+seconds per sample are the system. The score is therefore
+
+    fixed part + seconds per sample * samples of the reference at this batch size,
+
+with the result's own samples where it needs significantly more than the reference (the *pace score*). In the open
+division, and where the rules have no reference, the score is the measured time: the olympic mean of the runs.
 """
 
 from __future__ import annotations
@@ -9,9 +15,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Literal
 
-from harness.base.stats import p_not_slower, trimmed_interval, trimmed_mean
-from harness.cost.money import mean_cost_usd
+from harness.base.stats import Estimate, trimmed_error, trimmed_mean, trimming_cost, variance
+from harness.cost.money import cost_usd, mean_cost_usd
 from harness.energy.limits import EnergyLimits
 from harness.energy.run_energy import EnergySource
 from harness.energy.score import ScoreEnergy, score_energy
@@ -22,21 +29,27 @@ from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Verdict, judge_convergence
 from harness.scoring.run_result import RunResult, run_result
 
-SIGNIFICANCE = 0.05  # one-sided: a row leaves its leader's band when it is slower at this level
+Basis = Literal["pace", "own samples", "measured"]
+MIN_SECONDS = 1e-9  # the resolution of the clock; a damaged log may have a run of no time
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """The score of a result.
 
-    seconds: olympic mean after normalisation; None where the result has no score, and `why_not` says why.
-    interval: 95 % confidence interval of the trimmed mean, in seconds after normalisation (Tukey and McLaughlin
-        1963); None where only one run is kept. It covers the spread of the runs, not that of the reference.
-    raw_seconds: before normalisation. normalised_by: factor >= 1 that takes back convergence faster than the
-        reference's. runs: all runs; dropped: indices into runs of those left out of the mean.
+    seconds: the score; None where the result has none, and `why_not` says why. basis: how it is made: "pace" (seconds
+        per sample times the reference's samples), "own samples" (times the result's own, which are significantly
+        more), or "measured" (the measured time).
+    interval: 95 % confidence interval of `seconds`; None where only one run is known. errors: of its logarithm, for
+        each source the variance and its degrees of freedom.
+    measured_seconds, measured_interval: olympic mean of the times of the runs, as they were measured.
+    fixed_s: mean of the seconds that do not grow with the samples. pace_s: seconds per sample, geometric mean of the
+        runs. scored_samples: what it is multiplied by. None where the score is the measured time.
+    runs: all runs; dropped: indices into runs of those left out of the olympic mean.
     samples: trimmed mean of the samples to target.
-    energy: over the runs that are averaged, after normalisation; None where none of them was metered.
-    usd: mean over the same runs, after normalisation; None without a price.
+    energy: in proportion to the time: of the runs that reached the target, each scaled to `scored_samples`; of the
+        averaged runs as measured where the score is the measured time. None where none of them was metered.
+    usd: `seconds` at list price; measured_usd: `measured_seconds`. None without a price.
     convergence: the comparison with the reference; None where the rules have no reference or the division is open.
     """
 
@@ -44,8 +57,6 @@ class Score:
     division: str
     seconds: float | None
     interval: tuple[float, float] | None
-    raw_seconds: float | None
-    normalised_by: float
     samples: float | None
     energy: ScoreEnergy | None
     usd: Decimal | None
@@ -53,6 +64,14 @@ class Score:
     dropped: tuple[int, ...]
     why_not: str | None = None
     convergence: Verdict | None = None
+    basis: Basis = "measured"
+    errors: tuple[tuple[float, float], ...] = ()
+    measured_seconds: float | None = None
+    measured_interval: tuple[float, float] | None = None
+    measured_usd: Decimal | None = None
+    fixed_s: float | None = None
+    pace_s: float | None = None
+    scored_samples: float | None = None
 
     @property
     def energy_j(self) -> float | None:
@@ -64,6 +83,25 @@ class Score:
         """ "measured", "estimated" (modelled beyond what the rules permit) or "none"."""
         return "none" if self.energy is None else self.energy.source
 
+    @property
+    def estimate(self) -> Estimate:
+        """The score with its errors; there must be a score."""
+        assert self.seconds is not None
+        return Estimate(max(self.seconds, MIN_SECONDS), self.errors)
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Indices into runs of those that do not count: the extremes of an olympic mean, the misses of a pace score."""
+        if self.scored_samples is None:
+            return self.dropped
+        return tuple(index for index, run in enumerate(self.runs) if run.seconds is None)
+
+    def seconds_of(self, run: RunResult) -> float | None:
+        """What one run contributes: its time as it would be with `scored_samples`; None if it missed the target."""
+        if self.scored_samples is None or run.pace_s is None:
+            return run.seconds
+        return run.fixed_s + run.pace_s * self.scored_samples
+
 
 def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), why_not: str | None = None) -> Score:
     """A result without a number."""
@@ -72,8 +110,6 @@ def no_score(benchmark: str, division: str, runs: tuple[RunResult, ...] = (), wh
         division=division,
         seconds=None,
         interval=None,
-        raw_seconds=None,
-        normalised_by=1.0,
         samples=None,
         energy=None,
         usd=None,
@@ -94,12 +130,8 @@ def score(
 ) -> Score:
     """The score of the result whose runs are `logs`.
 
-    There must be exactly `rules.num_runs` of them. The `rules.drop` fastest and slowest are left out; a run that
-    missed the target counts as slowest, and at most `rules.drop` may do so. Outside the open division, time, interval,
-    energy and cost are multiplied by the factor that takes back convergence faster than the reference's, even where it
-    was too fast to be accepted (that is a finding; this is only the number).
-
-    `why_not` says what prevents a score; a log that cannot be interpreted prevents it too.
+    There must be exactly `rules.num_runs` of them, and at most `rules.drop` may miss the target. `why_not` says what
+    prevents a score; a log that cannot be interpreted prevents it too.
     """
     runs, unreadable = [], []
     for log in logs:
@@ -120,46 +152,109 @@ def score(
             f"{missed[0].path}: {missed[0].why_not}",
         )
     verdict = None
-    if division != "open" and rules.reference_convergence:
+    if rules.reference_convergence:
         batch_size, *others = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
         if not isinstance(batch_size, int) or any(other != batch_size for other in others):
             why_not = "the runs do not name one global_batch_size, so no reference can be chosen"
             return replace(without, why_not=why_not)
-        samples = [run.samples for run in runs]
+        samples = [run.crossing_samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    return _mean(without, rules.drop, verdict, usd_per_hour, limits)
+    measured = _measured(without, verdict, rules.drop, usd_per_hour, limits)
+    if division == "open" or verdict is None:
+        return measured
+    measured = replace(measured, convergence=verdict)
+    if verdict.reference_samples is None or any(run.pace_s is None for run in runs if run.seconds is not None):
+        return measured
+    return _paced(measured, verdict, rules.drop, usd_per_hour, limits)
 
 
 def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number} runs"
 
 
-def _mean(
-    without: Score, drop: int, verdict: Verdict | None, usd_per_hour: Decimal | None, limits: EnergyLimits | None
+def _measured(
+    without: Score, verdict: Verdict | None, drop: int, usd_per_hour: Decimal | None, limits: EnergyLimits | None
 ) -> Score:
-    """The score over the runs of `without`, of which at most `drop` missed the target."""
+    """The measured time of the runs of `without`, of which at most `drop` missed the target, as their score."""
     runs = without.runs
-    factor = 1.0 if verdict is None else verdict.factor
     order = sorted(range(len(runs)), key=lambda i: _order(runs[i]))
     averaged = [runs[i] for i in order[drop : len(order) - drop]]
-    times = [_time(run) for run in runs]
-    interval = trimmed_interval(times, drop)
-    idle = next((run.idle_w for run in runs if run.idle_w is not None), None)
-    raw_seconds = trimmed_mean(times, drop)
-    # From the times: the runs' costs are rounded. Every averaged run reached the target.
-    usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour, factor)
+    seconds = trimmed_mean([_time(run) for run in runs], drop)
+    errors = _measured_errors(runs, verdict, drop, without.division == "open")
+    interval = Estimate(seconds, errors).interval()
+    usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour)
     return replace(
         without,
-        seconds=raw_seconds * factor,
-        interval=None if interval is None else (max(0.0, interval[0] * factor), interval[1] * factor),
-        raw_seconds=raw_seconds,
-        normalised_by=factor,
+        seconds=seconds,
+        interval=interval,
+        errors=errors,
+        measured_seconds=seconds,
+        measured_interval=interval,
         samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
-        energy=score_energy([run.energy for run in averaged], factor, limits, idle),
+        energy=score_energy([run.energy for run in averaged], limits=limits, idle_w=_idle_w(runs)),
         usd=usd,
+        measured_usd=usd,
         dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
-        convergence=verdict,
     )
+
+
+def _measured_errors(
+    runs: Sequence[RunResult], verdict: Verdict | None, drop: int, is_open: bool
+) -> tuple[tuple[float, float], ...]:
+    """The errors of the logarithm of the olympic mean.
+
+    Where the rules have a reference, they are those of the samples, whose scatter is pooled with the reference's, and
+    of the seconds per sample. A recipe of the open division may scatter more than the reference: there the larger of
+    the pooled scatter and its own counts. Without a reference, the scatter is that of the times (Tukey and McLaughlin).
+    """
+    paces = [math.log(run.pace_s) for run in runs if run.pace_s is not None]
+    share = trimming_cost(len(runs), drop) / len(runs)
+    if verdict is None or verdict.variance is None or verdict.dof is None or len(paces) < 2:
+        return trimmed_error([math.log(max(_time(run), MIN_SECONDS)) for run in runs], drop)
+    spread: tuple[float, float] = (verdict.variance, verdict.dof)
+    crossings = [math.log(run.crossing_samples) for run in runs if run.crossing_samples]
+    if is_open and len(crossings) == len(runs) and (own := variance(crossings)) > verdict.variance:
+        spread = own, len(runs) - 1
+    return (spread[0] * share, spread[1]), (variance(paces) * share, len(paces) - 1)
+
+
+def _paced(
+    measured: Score, verdict: Verdict, drop: int, usd_per_hour: Decimal | None, limits: EnergyLimits | None
+) -> Score:
+    """The pace score of a result whose measured time is known."""
+    assert verdict.reference_samples is not None
+    assert verdict.own_samples is not None
+    assert verdict.variance is not None
+    assert verdict.dof is not None
+    is_slower = verdict.status == "slower"
+    samples = verdict.own_samples if is_slower else verdict.reference_samples
+    reached = [run for run in measured.runs if run.pace_s is not None]
+    pace_s = math.exp(math.fsum(math.log(run.pace_s or 0.0) for run in reached) / len(reached))
+    fixed_s = math.fsum(run.fixed_s for run in reached) / len(reached)
+    seconds = fixed_s + pace_s * samples
+    scored = replace(measured, basis="own samples" if is_slower else "pace", scored_samples=samples)
+    times = [math.log(scored.seconds_of(run) or 0.0) for run in reached]
+    errors: tuple[tuple[float, float], ...] = ()
+    if len(times) > 1:
+        errors = ((variance(times) / len(times), len(times) - 1),)
+    num_runs = len(measured.runs)
+    luck = ((verdict.variance * trimming_cost(num_runs, drop) / num_runs, verdict.dof),) if is_slower else ()
+    errors = (*errors, *luck) if errors else ()
+    factors = [(scored.seconds_of(run) or 0.0) / (run.seconds or 1.0) for run in reached]
+    return replace(
+        scored,
+        seconds=seconds,
+        interval=Estimate(seconds, errors).interval(),
+        errors=errors,
+        energy=score_energy([run.energy for run in reached], factors, limits, _idle_w(measured.runs), luck),
+        usd=None if usd_per_hour is None else cost_usd(seconds, usd_per_hour),
+        fixed_s=fixed_s,
+        pace_s=pace_s,
+    )
+
+
+def _idle_w(runs: Sequence[RunResult]) -> float | None:
+    return next((run.idle_w for run in runs if run.idle_w is not None), None)
 
 
 def _order(run: RunResult) -> tuple[float, float]:
@@ -169,13 +264,3 @@ def _order(run: RunResult) -> tuple[float, float]:
 
 def _time(run: RunResult) -> float:
     return math.inf if run.seconds is None else run.seconds
-
-
-def is_slower(other: Score, leader: Score) -> bool:
-    """Whether `other` is significantly slower than `leader`; both have a score."""
-    assert other.seconds is not None
-    assert leader.seconds is not None
-    drop = len(leader.dropped) // 2
-    times = [[_time(run) * one.normalised_by for run in one.runs] for one in (leader, other)]
-    doubt = p_not_slower(times[0], times[1], drop) if len(other.dropped) == len(leader.dropped) else None
-    return other.seconds > leader.seconds if doubt is None else doubt < SIGNIFICANCE

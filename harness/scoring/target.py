@@ -78,12 +78,6 @@ class Proposal:
     reasons: tuple[str, ...]
 
 
-def samples_to_target(curve: Curve, metric: Metric, target: float, confirm: int = 0) -> int | None:
-    """Samples at the evaluation at which the clock would have stopped; None if it would not have."""
-    index = first_reached([quality for _, quality in curve], metric, target, confirm)
-    return None if index is None else curve[index][0]
-
-
 def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) -> Proposal:
     """Assesses about 25 round targets between the first evaluations and the best quality of any run.
 

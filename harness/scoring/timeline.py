@@ -112,6 +112,26 @@ def first_reached(qualities: Sequence[float], metric: Metric, target: float, con
     return None
 
 
+def crossing(curve: Sequence[tuple[int, float]], metric: Metric, target: float, confirm: int = 0) -> float | None:
+    """Return the samples at which a run would have reached its target if it were evaluated all the time.
+
+    curve: samples and quality of each evaluation, in order. The quality is taken to be linear between the last
+    evaluation below the target and the first at it; the evaluations that confirm it are added. The first evaluation
+    of a run has none before it and counts as it is. None if the target is not reached.
+    """
+    index = first_reached([quality for _, quality in curve], metric, target, confirm)
+    if index is None:
+        return None
+    hit = index - confirm
+    samples, quality = curve[hit]
+    confirmed = curve[index][0] - samples
+    if hit == 0:
+        return float(samples + confirmed)
+    before, below = curve[hit - 1]
+    share = (target - below) / (quality - below)
+    return before + (samples - before) * share + confirmed
+
+
 def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
     """The evaluation at which the run has reached its target, confirmations included; None if there is none."""
     curve = qualities(log)
@@ -119,10 +139,13 @@ def deciding(log: RunLog, rules: BenchmarkRules) -> Event | None:
     return None if index is None else curve[index][0]
 
 
-def samples_to_target(log: RunLog, rules: BenchmarkRules) -> int | None:
-    """Samples trained on at the deciding evaluation; None if the run did not reach its target."""
-    event = deciding(log, rules)
-    return None if event is None else event.samples_count
+def samples_to_target(log: RunLog, rules: BenchmarkRules) -> float | None:
+    """Samples to target, interpolated (see `crossing`); None if the run did not reach it or does not count samples."""
+    curve = [(event.samples_count, quality) for event, quality in qualities(log)]
+    known = [(samples, quality) for samples, quality in curve if samples is not None]
+    if len(known) < len(curve):
+        return None
+    return crossing(known, rules.metric, rules.target, rules.confirm_evaluations)
 
 
 def batch_size(log: RunLog) -> int | None:

@@ -150,7 +150,7 @@ def _of_scaling(subject: Subject) -> Iterator[Stated]:
     path, score = subject.result.path / SCALING_NAME, subject.row.score
     if SCALING_NAME not in subject.result.files:
         return
-    factor = None if score.seconds is None else score.normalised_by
+    factor = None if score.seconds is None else 1.0  # no file changes a score
     for name, stated in numbers(_json(small_file(path), path)):
         value = finite_number(stated)
         if value is not None:
@@ -178,7 +178,7 @@ def against_board(
     derived = dict(numbers(board, "board"))
     found = []
     for name, value in numbers(stated, "board"):
-        is_rank = re.fullmatch(r"board\.(band|(cost|energy)\.rank)", name) is not None
+        is_rank = re.fullmatch(r"board\.((cost|energy)\.)?ranks\[[01]\]", name) is not None
         other = None if is_rank and not is_tree_given else derived.get(name)
         why = "a rank needs the tree: --tree" if is_rank else "nothing of this name is derived"
         found.append(Stated(name, float(value), None if other is None else float(other), str(path), None, why=why))

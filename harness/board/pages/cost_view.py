@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from markupsafe import Markup
 
-from harness.base.stats import p_not_slower, rank_bands
+from harness.base.stats import Estimate, rank_intervals
 from harness.base.values import positive_int
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
@@ -16,15 +16,7 @@ from harness.board.pages.time_view import RowView, TableView, cost_words, row_na
 from harness.board.pages.words import plural, significant
 from harness.cost.money import EXACT, mean_cost_usd
 from harness.cost.price_book import NoPrice, Price, Quote
-from harness.scoring.score import SIGNIFICANCE, Score
-
-
-def usd_of_runs(score: Score) -> list[float]:
-    """The cost of each run, normalised like the mean; infinite if it missed the target. The score must have a cost."""
-    assert score.usd is not None
-    assert score.seconds
-    rate = float(score.usd) / score.seconds
-    return [float("inf") if run.seconds is None else run.seconds * score.normalised_by * rate for run in score.runs]
+from harness.scoring.score import Score
 
 
 def usd_interval(score: Score) -> tuple[float, float] | None:
@@ -33,16 +25,6 @@ def usd_interval(score: Score) -> tuple[float, float] | None:
         return None
     rate = float(score.usd) / score.seconds
     return score.interval[0] * rate, score.interval[1] * rate
-
-
-def is_dearer(other: Score, leader: Score) -> bool:
-    """Whether `other` costs significantly more than `leader` (Yuen's test over the runs' costs, one-sided)."""
-    assert other.usd is not None
-    assert leader.usd is not None
-    drop = len(leader.dropped) // 2
-    is_comparable = len(other.dropped) // 2 == drop and leader.seconds and other.seconds
-    doubt = p_not_slower(usd_of_runs(leader), usd_of_runs(other), drop) if is_comparable else None
-    return other.usd > leader.usd if doubt is None else doubt < SIGNIFICANCE
 
 
 PURCHASE_WORDS = {
@@ -57,7 +39,7 @@ PURCHASE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One result by cost. rank: None where it is not ranked by cost; `reason` then says why.
+    """One result by cost. ranks: None where it is not ranked by cost; `reason` then says why.
 
     usd, interval, per_hour: texts; per_hour is of all nodes. electricity: of a run on the submitter's own machine.
     bill: the declared use at list prices, with `bill_note`. paid: the nodes as bought, for information.
@@ -65,7 +47,7 @@ class CostRow:
     """
 
     view: RowView
-    rank: int | None
+    ranks: tuple[int, int] | None
     usd: str | None
     interval: str | None
     per_hour: str | None
@@ -103,7 +85,8 @@ def cost_view(table: TableView) -> CostView:
     """The table by cost, cheapest first."""
     priced = [view for view in table.ranked if view.row.score.usd is not None]
     priced.sort(key=lambda view: (view.row.score.usd or Decimal(0), view.row.score.seconds or 0.0, view.row.path))
-    places = rank_bands([view.row.score for view in priced], is_dearer)
+    # The price is exact: the errors of the cost are those of the time.
+    places = rank_intervals([Estimate(float(view.row.score.usd or 0), view.row.score.errors) for view in priced])
     missed = [(view, spent) for view in table.others if (spent := _spent(view)) is not None]
     dots = [_dot(view, str(number)) for number, view in enumerate(priced, 1)]
     dots += [
@@ -153,10 +136,10 @@ def hourly(view: RowView) -> Decimal | None:
     return EXACT.multiply(quote.usd_per_hour, Decimal(nodes)) if isinstance(quote, Quote) and nodes else None
 
 
-def _row(view: RowView, rank: int | None, mark: str | None, is_best: bool = False) -> CostRow:
+def _row(view: RowView, ranks: tuple[int, int] | None, mark: str | None, is_best: bool = False) -> CostRow:
     row, quote = view.row, view.entry.quote
     interval, usd_per_hour, bill = usd_interval(row.score), hourly(view), row.bill
-    if rank is not None:
+    if ranks is not None:
         reason = None
     elif view.reason is not None:
         reason = f"the result is not ranked: {view.reason}"
@@ -164,7 +147,7 @@ def _row(view: RowView, rank: int | None, mark: str | None, is_best: bool = Fals
         reason = quote.why if isinstance(quote, NoPrice) else "the number of nodes is not known"
     return CostRow(
         view=view,
-        rank=rank,
+        ranks=ranks,
         usd=None if row.score.usd is None else cost_words(row.score.usd),
         interval=None if interval is None else usd_words(*interval),
         per_hour=None if usd_per_hour is None else f"{usd_per_hour.normalize():,f}",

@@ -19,7 +19,7 @@ from harness.energy.score import Place, rank_energies
 
 @dataclass(frozen=True, slots=True)
 class EnergyRow:
-    """One result by energy. rank: None where it is not ranked by energy.
+    """One result by energy. ranks: None where it is not ranked by energy.
 
     kind: "measured", "void", "estimated", "not measured" or "unranked" (the result itself is not ranked).
     reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: of its worst run.
@@ -27,7 +27,7 @@ class EnergyRow:
     """
 
     view: RowView
-    rank: int | None
+    ranks: tuple[int, int] | None
     kind: str
     energy: str
     interval: str | None
@@ -147,7 +147,7 @@ def _group(
     text = f"{plural(len(placed), 'result')} by seconds to target and energy; lower is better for both"
     label = Label(f"energy-{key}", "Energy over time to target", f"{text}. Filled points are on the Pareto front.")
     rows = tuple(
-        _row(view, place.rank, unit, board, str(number), str(number) in best)
+        _row(view, place.ranks, unit, board, str(number), str(number) in best)
         for number, (view, place) in enumerate(placed, 1)
     )
     crosses = tuple(
@@ -168,7 +168,7 @@ def _dot(view: RowView, mark: str, unit: Unit) -> Dot:
 
 def _row(
     view: RowView,
-    rank: int | None,
+    ranks: tuple[int, int] | None,
     unit: Unit,
     board: Board,
     mark: str | None = None,
@@ -189,7 +189,7 @@ def _row(
         reasons = void_words(energy.void, board.ruleset.energy, board.rules)
     return EnergyRow(
         view=view,
-        rank=rank,
+        ranks=ranks,
         kind=kind,
         energy=energy_words(view.row.score.energy_j, unit),
         interval=None if interval is None else " – ".join(in_unit(end, unit, 3) for end in interval),

@@ -110,7 +110,7 @@ def _aspects(board: Board, table: Table) -> Aspects:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The first in a ranking. amount: with unit. note: what is compared. num_tied: others that share its rank."""
+    """The first in a ranking. amount: with unit. note: what is compared. num_tied: others that may be first, too."""
 
     view: RowView
     amount: str
@@ -130,16 +130,21 @@ class Leaders:
     lowest_energy_component: Leader | None
 
 
+def num_first(ranks: Iterable[tuple[int, int] | None]) -> int:
+    """How many rows may be first."""
+    return sum(item is not None and item[0] == 1 for item in ranks)
+
+
 def leaders(table: TableView, cost: CostView, energy: EnergyView) -> Leaders:
     """The first of each ranking of one table."""
     fastest = cheapest = None
     if table.ranked:
         first = table.ranked[0]
-        tied = sum(view.row.band == first.row.band for view in table.ranked) - 1
+        tied = num_first([view.row.ranks for view in table.ranked]) - 1
         fastest = Leader(first, f"{first.time} {table.unit.symbol}", "", tied)
     if cost.ranked:
         row = cost.ranked[0]
-        tied = sum(other.rank == row.rank for other in cost.ranked) - 1
+        tied = num_first([other.ranks for other in cost.ranked]) - 1
         cheapest = Leader(row.view, row.usd or "", "at list price", tied)
     return Leaders(
         table.benchmark,
@@ -157,7 +162,7 @@ def _lowest_energy(groups: list[EnergyGroup]) -> Leader | None:
         return None
     group = groups[0]
     row = group.rows[0]
-    tied = sum(other.rank == row.rank for other in group.rows) - 1
+    tied = num_first([other.ranks for other in group.rows]) - 1
     return Leader(row.view, row.energy, f"class {row.meter_class}, {group.scope}", tied)
 
 
@@ -176,7 +181,7 @@ class _Renderer:
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
             significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
-            value=words.value_words, benchmark_slug=benchmark_slug,
+            value=words.value_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
         )  # fmt: skip
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
@@ -245,7 +250,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects
     alone = time_view.table_view(board, Table(table.benchmark, table.division, (entry.row,)))
     [view] = alone.ranked or alone.others
     is_mean = score.seconds is not None
-    runs = [(run, is_mean and index not in score.dropped) for index, run in enumerate(score.runs)]
+    runs = [(run, is_mean and index not in score.left_out) for index, run in enumerate(score.runs)]
     series = [(time_view.run_name(run), [run]) for run in score.runs]
     config = entry.logs[0].config if entry.logs else {}
     curves, has_power = quality_chart(entry, series, rules)

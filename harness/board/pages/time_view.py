@@ -37,7 +37,7 @@ class RowView:
     """One line of a table as texts.
 
     kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words; empty if there are none.
-    reason: why it is not ranked; None where it is.
+    reason: why it is not ranked; None where it is. time: the score; measured: the time as measured.
     """
 
     row: Row
@@ -50,6 +50,8 @@ class RowView:
     finding: Finding | None
     time: str | None
     interval: str | None
+    measured: str | None
+    measured_interval: str | None
     strip: Markup
     energy: str
     cost: str
@@ -122,6 +124,8 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
         finding=counted,
         time=None if score.seconds is None else in_unit(score.seconds, unit),
         interval=None if score.interval is None else interval_words(score.interval, unit),
+        measured=None if score.measured_seconds is None else in_unit(score.measured_seconds, unit),
+        measured_interval=None if score.measured_interval is None else interval_words(score.measured_interval, unit),
         strip=plot,
         energy=energy_words(score.energy_j, energy_unit),
         cost=cost_words(score.usd),
@@ -148,13 +152,13 @@ def cost_words(usd: Decimal | None) -> str:
 
 
 def strip_of(score: Score) -> Strip:
-    """The score's runs for its strip plot, normalised as the mean is."""
+    """What each run contributes to the score, for its strip plot; a pace score drops no run that reached its target."""
     reached = [
-        (index, run.seconds * score.normalised_by) for index, run in enumerate(score.runs) if run.seconds is not None
+        (index, seconds) for index, run in enumerate(score.runs) if (seconds := score.seconds_of(run)) is not None
     ]
     return Strip(
-        counted=[seconds for index, seconds in reached if index not in score.dropped],
-        dropped=[seconds for index, seconds in reached if index in score.dropped],
+        counted=[seconds for index, seconds in reached if index not in score.left_out],
+        dropped=[seconds for index, seconds in reached if index in score.left_out],
         num_missed=len(score.runs) - len(reached),
         middle=score.seconds or (sum(seconds for _, seconds in reached) / len(reached) if reached else None),
         interval=score.interval,
@@ -163,12 +167,12 @@ def strip_of(score: Score) -> Strip:
 
 def strip_words(score: Score, unit: Unit) -> str:
     """The strip plot in a sentence."""
-    times = sorted(run.seconds * score.normalised_by for run in score.runs if run.seconds is not None)
+    times = sorted(seconds for run in score.runs if (seconds := score.seconds_of(run)) is not None)
     missed = len(score.runs) - len(times)
     text = plural(len(score.runs), "run")
     if times:
         text += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
-        text += ", normalised" if score.normalised_by > 1 else ""
+        text += "" if score.scored_samples is None else f" for {score.scored_samples:,.0f} samples"
     return text + (f"; {missed} missed the target" if missed else "")
 
 

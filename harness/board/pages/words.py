@@ -66,6 +66,12 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
+def rank_words(ranks: tuple[int, int]) -> str:
+    """The ranks that a row may have: `1`, `2–4`."""
+    first, last = ranks
+    return f"{first}" if first == last else f"{first}–{last}"
+
+
 def num_bytes(count: int) -> str:
     """A file's size: `812 bytes`, `12.3 KiB`, `1.2 MiB`."""
     for size, symbol in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):

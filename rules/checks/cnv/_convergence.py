@@ -22,3 +22,14 @@ def verdict_of(result: Result, rules: BenchmarkRules) -> Verdict | None:
     assert batch_size is not None
     samples = [timeline.samples_to_target(log, rules) for log in result.runs]
     return judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
+
+
+def compared(verdict: Verdict) -> str:
+    """What was seen, in a clause; the verdict has a reference."""
+    assert verdict.own_samples is not None
+    assert verdict.reference_samples is not None
+    ratio = verdict.own_samples / verdict.reference_samples
+    return (
+        f"the runs need {verdict.own_samples:,.0f} samples on average, {ratio:.1%} of the reference's "
+        f"{verdict.reference_samples:,.0f} ({verdict.how})"
+    )

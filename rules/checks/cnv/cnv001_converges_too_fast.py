@@ -1,20 +1,23 @@
-"""A result needs significantly fewer samples than the reference.
+"""A result needs so few samples that neither luck nor tuning explains it.
 
 ## What it does
-Compares the trimmed mean of the samples to target with the reference convergence points at the same global batch size
-(one-sided t-test, p < 0.05, with pruning and interpolation). The open division allows other recipes and is left out.
+Compares the samples to target of a closed result, interpolated between evaluations, with the reference at the same
+global batch size. Reports a result that needs significantly less than 75 % of them (one-sided t-test on logarithms,
+p < 0.0001). The open division allows other recipes and is left out.
 
 ## Why it matters
-The closed division fixes the recipe. A result that converges faster than chance allows has changed it.
+The closed division fixes the recipe; a result that converges this fast trained another one. Luck of the seeds cannot
+do it, and tuning within the permitted ranges saved at most 22 % where it was tried. Faster convergence gains nothing in
+the score, so the check is about what was run, not about the number.
 
 ## Example
-The reference needs 96,000 samples on average, at least 89,400 are acceptable, and the result needs 70,000.
+The reference needs 96,000 samples on average, and five runs need 48,000.
 
 ## Instead
 Compare model, data order, augmentation and initialisation with the reference; or compete in the open division.
 
 ## Source
-MLPerf training rules, "Reference Convergence Points".
+MLPerf training rules, "Reference Convergence Points"; the limits are measured on the reference runs of `tta`.
 """
 
 from __future__ import annotations
@@ -24,19 +27,17 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
-from rules.checks.cnv._convergence import verdict_of
+from rules.checks.cnv._convergence import compared, verdict_of
 
 SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     verdict = None if rules is None else verdict_of(result, rules)
-    if verdict is not None and verdict.status == "fail":
+    if verdict is not None and verdict.status == "too fast":
         yield Fault(
             str(result.path),
             None,
-            f"the runs need {verdict.submission_mean:,.0f} samples on average; at least "
-            f"{verdict.acceptable_mean:,.0f} are acceptable; the reference needs {verdict.reference_mean:,.0f} "
-            f"({verdict.how})",
-            {"submission_mean": verdict.submission_mean, "acceptable_mean": verdict.acceptable_mean},
+            f"{compared(verdict)}; below {verdict.limit_samples:,.0f} neither luck nor tuning explains it",
+            {"own_samples": verdict.own_samples, "limit_samples": verdict.limit_samples},
         )

@@ -1,11 +1,12 @@
 """No reference exists to compare the convergence with.
 
 ## What it does
-Reports a closed result whose global batch size is not covered by the reference convergence points, or a benchmark that
-has none.
+Reports a closed result whose global batch size is smaller than the smallest or larger than the largest of the reference
+convergence points, or a benchmark that has none.
 
 ## Why it matters
-No check then looks at whether the recipe was followed.
+The score of the closed division multiplies seconds per sample by the reference's samples at this batch size. Without a
+reference, a lucky or tuned convergence would count, and no check looks at whether the recipe was followed.
 
 ## Example
 A global batch of 4,096 where the largest of the reference is 1,024.
@@ -32,5 +33,5 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     verdict = None if rules is None else verdict_of(result, rules)
     # Too few runs and too many misses leave no mean; they have findings of their own.
-    if verdict is not None and verdict.status == "missing" and verdict.submission_mean is not None:
+    if verdict is not None and verdict.status == "missing" and verdict.own_samples is not None:
         yield Fault(str(result.path), None, f"the convergence was not compared: {verdict.how}")
