@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Literal
 
 from harness.base.stats import Estimate, trimmed_error, trimmed_mean, trimming_cost, variance
+from harness.base.values import is_whole
 from harness.cost.money import cost_usd, mean_cost_usd
 from harness.energy.limits import EnergyLimits
 from harness.energy.run_energy import EnergySource
@@ -128,21 +129,35 @@ def score(
     limits: EnergyLimits | None = None,
     num_nodes: int | None = None,
 ) -> Score:
-    """The score of the result whose runs are `logs`.
-
-    There must be exactly `rules.num_runs` of them, and at most `rules.drop` may miss the target. `why_not` says what
-    prevents a score; a log that cannot be interpreted prevents it too.
-    """
+    """The score of the result whose runs are `logs`; a log that cannot be interpreted prevents it, see `why_not`."""
     runs, unreadable = [], []
     for log in logs:
         try:
             runs.append(run_result(log, rules, usd_per_hour, timing, limits, num_nodes))
         except InputError as error:
             unreadable.append(str(error))
+    if unreadable:
+        return no_score(rules.name, division, tuple(runs), unreadable[0])
+    sizes = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
+    batch_size = sizes[0] if sizes and is_whole(sizes[0]) and all(size == sizes[0] for size in sizes) else None
+    return score_runs(runs, rules, division, batch_size, usd_per_hour, limits)
+
+
+def score_runs(
+    runs: Sequence[RunResult],
+    rules: BenchmarkRules,
+    division: str,
+    batch_size: int | None,
+    usd_per_hour: Decimal | None = None,
+    limits: EnergyLimits | None = None,
+) -> Score:
+    """The score of the result that consists of `runs`; `why_not` says what prevents one.
+
+    There must be exactly `rules.num_runs` of them, and at most `rules.drop` may miss the target. batch_size: the global
+    batch size of all runs; None where they do not name one.
+    """
     without = no_score(rules.name, division, tuple(runs))
     missed = [run for run in runs if run.seconds is None]
-    if unreadable:
-        return replace(without, why_not=unreadable[0])
     if len(runs) != rules.num_runs:
         return replace(without, why_not=f"{_runs(len(runs))} found; the rules require {rules.num_runs}")
     if len(missed) > rules.drop:
@@ -153,8 +168,7 @@ def score(
         )
     verdict = None
     if rules.reference_convergence:
-        batch_size, *others = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
-        if not isinstance(batch_size, int) or any(other != batch_size for other in others):
+        if batch_size is None:
             why_not = "the runs do not name one global_batch_size, so no reference can be chosen"
             return replace(without, why_not=why_not)
         samples = [run.crossing_samples for run in runs]
