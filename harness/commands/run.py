@@ -179,7 +179,9 @@ def run(request: Request) -> ExitStatus:
                 template, result_id=str(first.field(keys.TTA_FORMAT, "result_id")), prices_digest=prices_digest
             )
         _say(request, f"{rules.name}: results go to {folder}")
-        missing = [index for index in range(request.runs or rules.num_runs) if index not in done]
+        missing = [
+            index for index in range(request.runs or rules.required_runs(template.division)) if index not in done
+        ]
         outcomes = _runs(request, template, folder, missing, ruleset, meters)
     reached = sum(outcome.is_reached for outcome in outcomes)
     if not outcomes:

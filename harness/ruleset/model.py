@@ -123,6 +123,7 @@ class BenchmarkRules:
     target: quality to reach. confirm_evaluations: how many evaluations right after the first hit must
         reach it too (0 for a stable metric); the clock stops at the last of them.
     num_runs, drop: runs in a result, and how many of the fastest and of the slowest are not averaged.
+    open_runs: runs in a result of the open division, where the time depends on luck.
     eval_every_samples: an evaluation follows the first global batch at or past every multiple of it.
     max_samples, max_seconds: the budget; the first edge past either ends the run as aborted.
     quality_range: values that a quality can have at all, both ends included.
@@ -143,6 +144,7 @@ class BenchmarkRules:
     hyperparameters: dict[str, Constraint]
     precisions: tuple[str, ...] = ("fp32",)
     num_runs: int = 5
+    open_runs: int = 10
     drop: int = 1
     confirm_evaluations: int = 0
     data_digest: str | None = None
@@ -156,12 +158,13 @@ class BenchmarkRules:
 
     @property
     def terms_digest(self) -> str:
-        """SHA-256 of the rules that decide a run: all of these but the reference runs and the baselines.
+        """SHA-256 of the rules that decide a run: all of these but the reference runs, the baselines and `open_runs`.
 
-        Those are measured under these terms, so they cannot be part of them.
+        Those are measured under these terms, so they cannot be part of them; `open_runs` decides no run.
         """
         terms = dataclasses.asdict(self)
-        del terms["reference_recipes"], terms["reference_convergence"], terms["baselines"]
+        for name in ("reference_recipes", "reference_convergence", "baselines", "open_runs"):
+            del terms[name]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def broken_claims(self) -> Iterator[str]:
@@ -170,6 +173,7 @@ class BenchmarkRules:
         for claim, holds in {
             "target must be in quality_range": low <= self.target <= high,
             "num_runs must be more than twice drop": self.num_runs > 2 * self.drop >= 0,
+            "open_runs must be more than twice drop": self.open_runs > 2 * self.drop,
             "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,
             "max_seconds must be positive": self.max_seconds > 0,
             "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,
@@ -196,6 +200,10 @@ class BenchmarkRules:
                 self.resolve({**recipe.hyperparameters, "global_batch_size": recipe.global_batch_size}, "closed")
             except UsageError as error:
                 yield f"reference_recipes: {error}"
+
+    def required_runs(self, division: str | None) -> int:
+        """Return how many runs a result must have."""
+        return self.open_runs if division == "open" else self.num_runs
 
     def defaults(self) -> dict[str, HyperparameterValue]:
         """Return the reference's hyperparameters."""

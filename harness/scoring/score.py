@@ -153,13 +153,14 @@ def score_runs(
 ) -> Score:
     """The score of the result that consists of `runs`; `why_not` says what prevents one.
 
-    There must be exactly `rules.num_runs` of them, and at most `rules.drop` may miss the target. batch_size: the global
+    There must be exactly as many as the division requires, and at most `rules.drop` may miss the target. batch_size: the global
     batch size of all runs; None where they do not name one.
     """
     without = no_score(rules.name, division, tuple(runs))
     missed = [run for run in runs if run.seconds is None]
-    if len(runs) != rules.num_runs:
-        return replace(without, why_not=f"{_runs(len(runs))} found; the rules require {rules.num_runs}")
+    required = rules.required_runs(division)
+    if len(runs) != required:
+        return replace(without, why_not=f"{_runs(len(runs))} found; the rules require {required}")
     if len(missed) > rules.drop:
         return replace(
             without,

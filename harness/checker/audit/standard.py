@@ -54,6 +54,6 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
         direction=rules.metric.direction,
         reference=tuple(float(item) for item in reference[0].samples_to_target) if reference else (),
         max_init_s=limit_s,
-        num_runs=rules.num_runs,
+        num_runs=rules.required_runs(division),
         today_ms=today_ms,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.log import keys
 from harness.log.run_log import RunLog
+from harness.ruleset.model import BenchmarkRules
 from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
 
@@ -11,6 +12,11 @@ from harness.submission.result import Result
 def num_runs(result: Result) -> int:
     """The number of logs of a result, including those that cannot be read."""
     return len(result.runs) + sum(bool(RESULT_PATTERN.fullmatch(part.path.name)) for part in result.unreadable)
+
+
+def required_runs(result: Result, rules: BenchmarkRules) -> int:
+    """The number of runs that a result must have in the division that its logs name."""
+    return rules.required_runs(next((log.value(keys.SUBMISSION_DIVISION) for log in result.runs), None))
 
 
 def is_copy(log: RunLog, other: RunLog) -> bool:

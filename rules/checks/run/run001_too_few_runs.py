@@ -1,7 +1,8 @@
 """A result has fewer runs than the rules require.
 
 ## What it does
-Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`.
+Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`,
+or with `open_runs` in the open division.
 
 ## Why it matters
 Training is random; the mean of fewer runs depends more on luck.
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
-from rules.checks.run._runs import num_runs
+from rules.checks.run._runs import num_runs, required_runs
 
 SCOPE = "result"
 
@@ -34,5 +35,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     num_found = num_runs(result)
     if num_found == 0:  # no log names a benchmark, so no other check has anything to look at
         yield Fault(str(result.path), None, "the result has no runs")
-    elif rules is not None and num_found < rules.num_runs:
-        yield Fault(str(result.path), None, f"the result has {num_found} of the {rules.num_runs} runs it must have")
+    elif rules is not None and num_found < required_runs(result, rules):
+        yield Fault(
+            str(result.path),
+            None,
+            f"the result has {num_found} of the {required_runs(result, rules)} runs it must have",
+        )

@@ -1,7 +1,8 @@
 """A result has more runs than the rules allow.
 
 ## What it does
-Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`.
+Counts the logs of a results folder, including those that cannot be read, and compares the count with `num_runs`,
+or with `open_runs` in the open division.
 
 ## Why it matters
 Running more often and leaving out more gives a better mean from the same machine.
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
-from rules.checks.run._runs import num_runs
+from rules.checks.run._runs import num_runs, required_runs
 
 SCOPE = "result"
 
@@ -32,5 +33,7 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if rules is None:
         return
     num_found = num_runs(result)
-    if num_found > rules.num_runs:
-        yield Fault(str(result.path), None, f"the result has {num_found} runs; it must have {rules.num_runs}")
+    if num_found > required_runs(result, rules):
+        yield Fault(
+            str(result.path), None, f"the result has {num_found} runs; it must have {required_runs(result, rules)}"
+        )

@@ -4,17 +4,17 @@
 Compares the longest and the shortest of the runs that are averaged: the longest should be at most 4 times as long.
 
 ## Why it matters
-A result shares the rank of a faster one unless it is significantly slower. A result that is six times as slow on
+A result may have the rank of a faster one unless it is significantly slower. A result that is six times as slow on
 average is not, if its runs are far enough apart.
 
 ## Example
-Runs of 8, 10, 60, 90 and 95 s next to a leader whose runs take 8 s: both are first.
+Runs of 8, 10, 60, 90 and 95 s next to a leader whose runs take 8 s: both may be first.
 
 ## Instead
 Find out why the runs differ, and submit a result with all runs made again.
 
 ## Source
-Yuen's test over few runs (docs/explanation/statistics.md): its uncertainty grows with the spread of either side.
+Welch's test over few runs (docs/explanation/statistics.md): its uncertainty grows with the spread of either side.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.submission.result import Result
+from rules.checks.run._runs import required_runs
 
 SCOPE = "result"
 FACTOR = 4.0
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or len(result.runs) != rules.num_runs:
+    if rules is None or len(result.runs) != required_runs(result, rules):
         return  # it is not known which runs are averaged
     reached = [log for log in result.runs if timeline.deciding(log, rules) is not None]
     times_s = sorted(seconds for log in reached if (seconds := timeline.run_s(log)) is not None)
     # A run that missed the target counts as the slowest.
-    kept = times_s[rules.drop : rules.num_runs - rules.drop]
+    kept = times_s[rules.drop : len(result.runs) - rules.drop]
     if not kept:
         return
     shortest_s, longest_s = kept[0], kept[-1]
