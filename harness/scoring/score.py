@@ -153,8 +153,8 @@ def score_runs(
 ) -> Score:
     """The score of the result that consists of `runs`; `why_not` says what prevents one.
 
-    There must be exactly as many as the division requires, and at most `rules.drop` may miss the target. batch_size: the global
-    batch size of all runs; None where they do not name one.
+    There must be exactly as many as the division requires, and at most `rules.drop` may miss the target. batch_size:
+    the global batch size of all runs; None where they do not name one.
     """
     without = no_score(rules.name, division, tuple(runs))
     missed = [run for run in runs if run.seconds is None]
