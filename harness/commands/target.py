@@ -19,7 +19,7 @@ from harness.log.run_log import RunLog
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult, run_result
-from harness.scoring.target import Candidate, Curve, Proposal, propose_target
+from harness.scoring.target import MAX_FALLEN, Candidate, Curve, Proposal, Stability, propose_target, stability
 from harness.scoring.timeline import crossing
 from harness.submission.result import find_results, read_result
 
@@ -35,6 +35,7 @@ class _Group:
     runs: tuple[RunResult, ...]
     proposal: Proposal
     samples: tuple[int | None, ...]  # to the present target of the rules
+    stability: Stability  # of the present target
 
     @property
     def missed(self) -> list[RunResult]:
@@ -123,6 +124,7 @@ def _group(batch_size: int, runs: list[RunResult], rules: BenchmarkRules) -> _Gr
             None if (found := crossing(curve, rules.metric, rules.target, confirm)) is None else round(found)
             for curve in curves
         ),
+        stability=stability(curves, rules.metric, rules.target, confirm),
     )
 
 
@@ -141,8 +143,21 @@ def _text(rules: BenchmarkRules, groups: list[_Group]) -> str:
                 ]
             )
         )
+        parts.append(_stability(group.stability))
     parts.append(_yaml(rules, groups))
     return "\n\n".join(parts)
+
+
+def _stability(found: Stability) -> str:
+    """What the runs say of the present target."""
+    text = (
+        f"the present target: {found.num_reached} of {found.num_seeds} seeds reach it, so up to {found.miss_bound:.0%} "
+        "of all seeds may miss it (95 %);\n"
+        f"the next evaluation is below it in {found.num_fallen} of {found.num_followed} runs"
+    )
+    if found.needs_confirmation:
+        text += f", more than {MAX_FALLEN:.0%}: it needs confirm_evaluations"
+    return text
 
 
 def _cells(candidate: Candidate, proposal: Proposal) -> tuple[str, ...]:
@@ -190,6 +205,10 @@ def _document(rules: BenchmarkRules, groups: list[_Group]) -> Mapping[str, Any]:
                 "seeds": [run.seed for run in group.runs],
                 "samples_to_target": list(group.samples),
                 "missed": [run.path for run in group.missed],
+                "stability": {
+                    **dataclasses.asdict(group.stability),
+                    "needs_confirmation": group.stability.needs_confirmation,
+                },
             }
             for group in groups
         ],

@@ -27,6 +27,7 @@ MAX_VARIATION = 0.15  # of samples to target between seeds: above it a mean over
 MAX_CURVE_SHARE = 0.8  # of its curve that the slowest seed may need: the rest is a margin for slower seeds
 MIN_EVALUATIONS = 3  # an earlier hit measures the evaluation cadence, not the training
 MIN_SEEDS = 3
+MAX_FALLEN = 0.1  # of the runs that may fall below the target at the next evaluation, before it needs confirming
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,51 @@ class Proposal:
     candidates: tuple[Candidate, ...]
     recommended: float | None
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """How surely a target is reached, and how firmly.
+
+    num_reached: of `num_seeds`. miss_bound: upper 95 % bound of the share of seeds that miss it (Clopper and Pearson).
+    num_fallen: of the `num_followed` runs that were evaluated again after the deciding evaluation, those that were
+    below the target there.
+    """
+
+    num_seeds: int
+    num_reached: int
+    miss_bound: float
+    num_followed: int
+    num_fallen: int
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether more than 10 % of the runs fall below the target at the next evaluation."""
+        return self.num_fallen > MAX_FALLEN * self.num_followed
+
+
+def stability(curves: Sequence[Curve], metric: Metric, target: float, confirm: int = 0) -> Stability:
+    """Assess one target on full-length runs; there must be at least one.
+
+    Source: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934).
+    """
+    from scipy.special import betaincinv
+
+    deciding = [first_reached([quality for _, quality in curve], metric, target, confirm) for curve in curves]
+    after = [
+        curve[index + 1][1]
+        for curve, index in zip(curves, deciding, strict=True)
+        if index is not None and index + 1 < len(curve)
+    ]
+    num_missed = deciding.count(None)
+    num_reached = len(curves) - num_missed
+    return Stability(
+        num_seeds=len(curves),
+        num_reached=num_reached,
+        miss_bound=float(betaincinv(num_missed + 1, num_reached, 0.95)) if num_reached else 1.0,
+        num_followed=len(after),
+        num_fallen=sum(not metric.is_reached(quality, target) for quality in after),
+    )
 
 
 def propose_target(curves: Sequence[Curve], metric: Metric, confirm: int = 0) -> Proposal:
