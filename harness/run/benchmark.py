@@ -75,6 +75,8 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         )
     hyperparameters = rules.resolve(parse_overrides(list(request.overrides)), request.division)
     batch_size = int(hyperparameters["global_batch_size"])
+    if request.division != OPEN and not request.full_curve:
+        rules.refuse_unreferenced(batch_size)
     if request.devices < 1 or batch_size % request.devices:
         raise UsageError(
             f"--devices {request.devices}: global_batch_size {batch_size} cannot be divided equally among them"
