@@ -179,6 +179,9 @@ class BenchmarkRules:
             "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,
             "confirm_evaluations must not be negative": self.confirm_evaluations >= 0,
             "precisions must have at least one value": bool(self.precisions),
+            "reference_convergence must have positive batch sizes and samples": all(
+                min((point.global_batch_size, *point.samples_to_target)) > 0 for point in self.reference_convergence
+            ),
         }.items():
             if not holds:
                 yield claim

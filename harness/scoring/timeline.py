@@ -112,7 +112,7 @@ def first_reached(qualities: Sequence[float], metric: Metric, target: float, con
     return None
 
 
-def crossing(curve: Sequence[tuple[int, float]], metric: Metric, target: float, confirm: int = 0) -> float | None:
+def crossing(curve: Sequence[tuple[float, float]], metric: Metric, target: float, confirm: int = 0) -> float | None:
     """Return the samples at which a run would have reached its target if it were evaluated all the time.
 
     curve: samples and quality of each evaluation, in order. The quality is taken to be linear between the last

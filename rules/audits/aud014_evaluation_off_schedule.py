@@ -165,7 +165,7 @@ def _unlike_rules(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
 
 def _unlike_reference(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     """Evaluations at distances that the reference's runs, which ended at evaluations, cannot have had."""
-    ends = sorted(set(run.standard.reference))
+    ends = [] if run.standard.is_interpolated else sorted(set(run.standard.reference))
     least = min((after - before for before, after in itertools.pairwise(ends)), default=0.0)
     usual = _usual(run, rule)
     if usual is None or least <= 0:

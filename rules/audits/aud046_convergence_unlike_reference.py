@@ -2,7 +2,8 @@
 
 ## What it does
 Compares samples (or epochs) to target with the reference's at the same batch size: the mean by a one-sided t-test, the
-variance by the ratio of the two, allowing for what evaluating at intervals adds.
+variance by the ratio of the two, allowing for what evaluating at intervals adds. Where the reference is interpolated
+between evaluations, as in the rules of `tta`, so are the runs.
 
 ## Why it matters
 The rules test the mean. Runs chosen from many are both faster and closer together than runs that were drawn.
@@ -26,6 +27,8 @@ from collections.abc import Iterator
 
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
+from harness.scoring.timeline import crossing
+from harness.workload import Metric
 
 SCOPE = "result"
 LIMITS = ("min_runs", "max_t", "max_variance_ratio")
@@ -57,12 +60,15 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _reached(run: RunFacts, unit: str) -> float | None:
-    """The position of the last evaluation of a run that reached the target, in the reference's unit."""
+    """Where a run reached the target, in the reference's unit: at its last evaluation, or interpolated."""
     target, final = run.standard.target, run.final
     if target is None or final is None or final.unit != unit:
         return None
-    is_max = run.standard.direction == "max"
-    return final.position if (final.value >= target if is_max else final.value <= target) else None
+    metric = Metric("", "", run.standard.direction)
+    if run.standard.is_interpolated:
+        curve = [(point.position, point.value) for point in run.curve if point.position is not None]
+        return crossing(curve, metric, target, run.standard.confirm_evaluations)
+    return final.position if metric.is_reached(final.value, target) else None
 
 
 def _distances(subject: Subject) -> list[float]:

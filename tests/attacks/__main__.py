@@ -24,6 +24,7 @@ from harness.ruleset.model import RuleSet
 from tests import fabricate, foreign
 from tests.attacks.forgeries import FORGERIES
 from tests.attacks.results import ATTACKS, Folder
+from tests.attacks.score_cheats import CHEATS, outcome
 from tests.attacks.text_edits import TEXT_EDITS
 from tests.auditing import STANDARD, audit, v1
 from tests.rules.box import TODAY, Box
@@ -106,6 +107,25 @@ def on_fabricated() -> dict[str, list[str]]:
     return table
 
 
+def score_cheats() -> str:
+    """The section on results of genuine logs: what each cheat gains, and what is found."""
+    severities = v1().codes
+    rows = [SCORE_CHEATS, "", "| cheat | measured time | score | found |  |", "|---|---:|---:|---|---|"]
+    for cheat in CHEATS:
+        with tempfile.TemporaryDirectory() as place:
+            found = outcome(cheat, Path(place))
+        shown = ", ".join(f"{code} ({severities[code]})" for code in sorted(found.codes)) or "**nothing**"
+        score = percent(found.score) if found.is_valid else "none"
+        rows.append(f"| {cheat.name} | {percent(found.measured)} | {score} | {shown} | {cheat.then} |")
+    return "\n".join(rows)
+
+
+def percent(ratio: float) -> str:
+    """How much less or more, with a true minus sign; +0.0 % and -0.0 % are 0.0 %."""
+    change = round(100 * (ratio - 1), 1)
+    return "0.0 %" if change == 0 else f"{change:+.1f} %".replace("-", "−")
+
+
 def cell(codes: list[str]) -> str:
     shown = ", ".join(codes[:6])
     return (f"{shown} and {len(codes) - 6} more" if len(codes) > 6 else shown) or "**not found**"
@@ -146,6 +166,7 @@ def main() -> int:
         section("Results in MLPerf's manner", columns),
         section("A `tta` submission, edited as text", {named(REFERENCE): on_reference(arguments.seed)}),
         section("A `tta` submission, forged carefully or carelessly", {"fabricated": on_fabricated()}),
+        score_cheats(),
     ]
     text = "\n\n".join([*parts, TAIL]) + "\n"
     if arguments.out is None:
@@ -161,6 +182,13 @@ HEAD = """\
 Made by `python -m tests.attacks --seed {seed}`. Each kind is one change to a valid result; the codes are those of
 the checks (`tta check`) and signals (`tta audit`) that report something afterwards and did not before. A kind that
 nothing finds is listed as such: it is why results are reproduced."""
+
+SCORE_CHEATS = """\
+## Cheats on the score
+
+Results whose logs are genuine in form, made faster by luck, tuning or omission: the change against an honest result
+of the same system. Its seeds differ by 5 %, and its runs are evaluated every 7.7 % of their length. What such cheats
+do to the reference's own runs is in [How a score is made](../explanation/statistics.md)."""
 
 TAIL = """\
 ## What no file shows

@@ -17,6 +17,7 @@ from tests import foreign
 from tests.attacks import __main__ as page
 from tests.attacks.forgeries import CASES, FORGERIES, Forgery
 from tests.attacks.results import ATTACKS, Attack, Folder
+from tests.attacks.score_cheats import CHEATS, Cheat, outcome
 from tests.attacks.text_edits import TEXT_EDITS
 from tests.auditing import STANDARD, audit, codes
 from tests.mlperflog import find
@@ -61,7 +62,7 @@ def attacked(folder: Path, attack: Attack, seed: int = 4) -> Folder:
     return found
 
 
-def by_name(item: Attack | Forgery) -> str:
+def by_name(item: Attack | Forgery | Cheat) -> str:
     return item.name
 
 
@@ -180,6 +181,28 @@ def test_a_forgery_is_found(forgery: Forgery, tmp_path: Path) -> None:
         assert {item.at(box) for item in forgery.expected} <= found
     if forgery.manner == "careful":
         assert not {"LOG006", "LOG007", "PKG003"} & {code for code, _, _ in found}
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=by_name)
+def test_a_cheat_on_the_score_gains_nothing_or_is_found(cheat: Cheat, tmp_path: Path) -> None:
+    """At most 0.5 %, or the result is not valid, or the machine really was that much faster over all it trained.
+
+    What is measured improves by up to 46 %; a run that was ended by hand is reported.
+    """
+    found = outcome(cheat, tmp_path)
+
+    assert found.codes == cheat.codes
+    assert found.is_valid == (cheat.then != "not valid")
+    if found.basis == "own samples":
+        assert found.score > found.measured
+    elif found.is_valid and "QUA001" not in found.codes:
+        assert found.score > 0.995
+
+
+def test_the_page_lists_what_cheats_on_the_score_gain() -> None:
+    text = (page.ROOT / "docs" / "reports" / "tampering.md").read_text()
+
+    assert f"\n{page.score_cheats()}\n" in text
 
 
 def test_the_page_lists_every_attack() -> None:

@@ -16,7 +16,7 @@ from rules.checks.pwr._metered import NOT_RANKED
 from tests import foreign, mlperflog
 from tests.auditing import audit
 from tests.fabricate import find
-from tests.rules.box import DAY_MS, Box, Case, hyperparameters, ranks
+from tests.rules.box import DAY_MS, Box, Case, hyperparameters, ranks, reference
 from tests.rules.fixtures import mlp, mlr, pwr
 from tests.rules.fixtures.cst import FIRST, ROWS, SECOND, priced
 from tests.rules.fixtures.run import CURVE, copied, curves, stretched
@@ -101,6 +101,60 @@ def test_a_target_that_must_be_confirmed_is_named_with_its_count(tmp_path: Path)
     message = missed(tmp_path, {"confirm_evaluations": 1}, (0.5, 0.95, 0.8))
 
     assert "the best top1_accuracy is 0.95; the target is 0.9, 2 times in a row (" in message
+
+
+@pytest.mark.parametrize(
+    ("samples", "code", "message"),
+    [
+        (
+            5300,
+            "CNV001",
+            "the runs need 2,649 samples on average, 50.0% of the reference's 5,294 (reference at batch size 100); "
+            "below 3,840 neither luck nor tuning explains it",
+        ),
+        (
+            3000,
+            "CNV003",
+            "the runs need 2,649 samples on average, 88.5% of the reference's 2,994 (reference at batch size 100): "
+            "fewer samples gain nothing, since the score uses the reference's",
+        ),
+        (
+            2300,
+            "CNV003",
+            "the runs need 2,649 samples on average, 115.5% of the reference's 2,294 (reference at batch size 100): "
+            "the score uses the result's own samples",
+        ),
+    ],
+)
+def test_convergence_is_reported_with_what_follows(samples: int, code: str, message: str, tmp_path: Path) -> None:
+    """How far from the reference, which one, and what it does to the score."""
+    assert messages(Box(tmp_path, rules=reference(samples)), code) == [message]
+
+
+def test_a_batch_size_without_a_reference_is_named_with_those_that_have_one(tmp_path: Path) -> None:
+    found = messages(Box(tmp_path, rules=reference(2650, 50)), "CNV002")
+
+    assert found == ["the convergence was not compared: batch size 100 is outside the reference's, 50 to 50"]
+    assert messages(Box(tmp_path / "none", rules={"reference_convergence": ()}), "CNV002") == [
+        "the convergence was not compared: there are no reference convergence points"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("division", "num_runs", "code", "message"),
+    [
+        ("open", 5, "RUN001", "the result has 5 of the 6 runs it must have"),
+        ("open", 7, "RUN002", "the result has 7 runs; it must have 6"),
+        ("closed", 4, "RUN001", "the result has 4 of the 5 runs it must have"),
+        ("closed", 6, "RUN002", "the result has 6 runs; it must have 5"),
+    ],
+)
+def test_the_number_of_runs_is_that_of_the_division(
+    division: str, num_runs: int, code: str, message: str, tmp_path: Path
+) -> None:
+    box = Box(tmp_path, rules={"open_runs": 6}, options={"division": division}, num_runs=num_runs)
+
+    assert messages(box, code) == [message]
 
 
 def test_only_libraries_that_differ_are_named(tmp_path: Path) -> None:

@@ -137,7 +137,10 @@ def test_target_is_out_of_reach_without_training(name: str, suite: str) -> None:
 
 @every_workload
 def test_reference_points_match_the_committed_runs(name: str) -> None:
-    """Twenty runs at the reference batch size and ten at two others; all reach the target, with little variation."""
+    """Twenty runs at the reference batch size and ten at two others; all reach the target, with little variation.
+
+    The samples are those at which the target is crossed between two evaluations, as whole numbers.
+    """
     rules = rules_of(name)
     folder = ROOT / "submissions" / "reference" / "convergence" / rules.name
     # A reference run does not stop at the target, so the target alone may have moved since, in steps of a hundredth
@@ -153,7 +156,7 @@ def test_reference_points_match_the_committed_runs(name: str) -> None:
         assert samples is not None, f"{path} does not reach {rules.target}"
         assert path.stat().st_size < MAX_LOG_BYTES
         assert log.field(keys.TTA_RULES, "terms_digest") in terms, f"{path}: made under other rules"
-        found.setdefault(batch, []).append(samples)
+        found.setdefault(batch, []).append(round(samples))
 
     written: dict[int, list[int]] = {}
     for point in rules.reference_convergence:
@@ -540,9 +543,11 @@ def test_two_processes_reach_the_target_of_the_rules(name: str, prepared: Prepar
 
     log = one_run(tmp_path, name, prepared(name), "--runs", 1, "--devices", 2)
 
-    reached = timeline.samples_to_target(log, rules)
+    decisive, reached = timeline.deciding(log, rules), timeline.samples_to_target(log, rules)
+    assert decisive is not None
     assert reached is not None
-    assert reached % batch_of(name) == 0
+    assert decisive.samples_count is not None
+    assert decisive.samples_count % batch_of(name) == 0
     reference = [
         samples
         for point in rules.reference_convergence

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from harness.base.values import finite_number, is_whole
 from harness.checker.audit import similarity
@@ -45,16 +46,19 @@ class Point:
 class Standard:
     """What the rules say about the benchmark of a result, as far as they do.
 
-    target, direction: the quality to reach; "max" if more is better. reference: samples or epochs to target of the
-    reference at the result's batch size; none where its division need not converge alike. has_samples: the reference
-    counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance: what the
-    distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit of
-    initialisation.
+    target, direction: the quality to reach; "max" if more is better. confirm_evaluations: how many more must reach it.
+    reference: samples or epochs to target of the reference at the result's batch size; none where its division need not
+    converge alike. is_interpolated: they are where the target was crossed between evaluations. has_samples: the
+    reference counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance:
+    what the distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit
+    of initialisation.
     """
 
     target: float | None = None
-    direction: str = "max"
+    direction: Literal["min", "max"] = "max"
+    confirm_evaluations: int = 0
     reference: tuple[float, ...] = ()
+    is_interpolated: bool = False
     reference_unit: str = "samples"
     has_samples: bool = False
     distance: Formula | None = None

@@ -48,11 +48,15 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
     rules = ruleset.benchmarks.get(name) if name is not None else None
     if rules is None:
         return Standard(max_init_s=limit_s, today_ms=today_ms)
-    reference = [item for item in rules.reference_convergence if item.global_batch_size == batch]
+    points = rules.reference_convergence if is_closed(division) else ()
     return Standard(
         target=rules.target,
         direction=rules.metric.direction,
-        reference=tuple(float(item) for item in reference[0].samples_to_target) if reference else (),
+        confirm_evaluations=rules.confirm_evaluations,
+        reference=tuple(
+            float(item) for point in points if point.global_batch_size == batch for item in point.samples_to_target
+        ),
+        is_interpolated=True,
         max_init_s=limit_s,
         num_runs=rules.required_runs(division),
         today_ms=today_ms,

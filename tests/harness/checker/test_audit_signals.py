@@ -165,6 +165,35 @@ def test_runs_closer_together_than_the_reference_are_found(folder: Path) -> None
     ]
 
 
+LATE, EARLY, AT_ONCE = (0.5, 0.8), (0.5, 0.899), (0.5, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("qualities", "options", "rules", "is_found"),
+    [
+        pytest.param(LATE, {}, {}, False, id="crossed after 2,667 samples"),
+        pytest.param(EARLY, {}, {}, True, id="crossed after 2,020"),
+        pytest.param(AT_ONCE, {}, {"confirm_evaluations": 1}, False, id="crossed after 1,889, and confirmed"),
+        pytest.param(EARLY, {"division": "open"}, {}, False, id="the open division converges as it likes"),
+        pytest.param(EARLY, {"batch_size": 200}, {}, False, id="no reference has this batch size"),
+    ],
+)
+def test_a_target_that_is_crossed_too_early_is_found(
+    qualities: tuple[float, float], options: dict[str, Any], rules: dict[str, Any], is_found: bool, tmp_path: Path
+) -> None:
+    """AUD046: all runs end at 3,000 samples; the reference crosses the target after 2,600 on average."""
+
+    def change(index: int, steps: list[Step]) -> list[Step]:
+        for nth, quality in enumerate(qualities):
+            find(steps, "eval_accuracy", nth).value = quality - 0.0002 * index
+        return steps
+
+    toy = fabricate.benchmark_rules(**rules)
+    folder = fabricate.write_submission(tmp_path, change=change, rules=toy, **options)
+
+    assert ("AUD046" in codes(audit(folder, None, fabricate.ruleset({}, toy)))) == is_found
+
+
 @pytest.mark.parametrize("is_shortened", [True, False], ids=["shortened", "a part is missing"])
 def test_a_ledger_that_does_not_sum_is_found(is_shortened: bool, tmp_path: Path) -> None:
     """AUD060: a missing part is for the checks."""

@@ -108,6 +108,12 @@ def test_valid_files_give_the_rules(tmp_path: Path) -> None:
             "target: 0.9\n    reference_convergence: [{global_batch_size: 1, samples_to_target: [many]}]",
             r"reference_convergence\[0\]",
         ),
+        (
+            "target: 0.9",
+            "target: 0.9\n    reference_convergence: [{global_batch_size: 1, samples_to_target: [0]}]",
+            "reference_convergence must have positive batch sizes and samples",
+        ),
+        ("target: 0.9", "target: 0.9\n    open_runs: 2", "open_runs must be more than twice drop"),
         ("max_samples: 10000", "max_samples: 1.5", "max_samples"),
         ("max_samples: 10000", "max_samples: true", "max_samples"),
         ("quality_range: [0, 1]", "quality_range: [1, 0]", "target must be in quality_range"),

@@ -94,7 +94,9 @@ def test_an_impossible_override_is_reported_in_one_sentence(
 SOUND: dict[str, Any] = {
     "quality_range": (0.0, 0.9),
     "num_runs": 3,
+    "open_runs": 3,
     "drop": 1,
+    "reference_convergence": (ReferenceConvergence(1, (1, 1)),),
     "eval_every_samples": 10_000,
     "max_seconds": 0.001,
     "train_examples": 1,
@@ -106,7 +108,13 @@ SOUND: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"quality_range": (0.9, 1.0), "drop": 0, "num_runs": 1}, {"eval_every_samples": 1}], ids=repr
+    "change",
+    [
+        {},
+        {"quality_range": (0.9, 1.0), "drop": 0, "num_runs": 1, "open_runs": 1},
+        {"eval_every_samples": 1, "reference_convergence": (ReferenceConvergence(1, ()),)},
+    ],
+    ids=repr,
 )
 def test_rules_at_every_limit_do_not_contradict_themselves(change: dict[str, Any]) -> None:
     """The target at the end of the possible qualities, one evaluation per run, one example."""
@@ -161,9 +169,10 @@ def test_each_of_two_recipes_of_one_batch_size_is_reported() -> None:
 
 
 def test_the_terms_are_everything_that_decides_a_run() -> None:
-    """A change of any such rule changes the digest; the order and what is measured under the terms do not."""
+    """A change of any such rule changes the digest. The order does not, nor does what is measured under the terms or
+    concerns a whole result."""
     rules = benchmark_rules()
-    measured: dict[str, Any] = {
+    others: dict[str, Any] = {
         "reference_recipes": (ReferenceRecipe(200, hyperparameters={"opt_base_learning_rate": 0.2}),),
         "reference_convergence": (ReferenceConvergence(50, (1, 2)),),
         "baselines": {"knn": 0.5},
@@ -187,13 +196,22 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "metric": replace(rules.metric, direction="min"),
         "hyperparameters": {**rules.hyperparameters, "opt_name": Constraint("sgd", free=True)},
     }
-    assert set(measured) | set(terms) == {field.name for field in dataclasses.fields(BenchmarkRules)}
+    assert set(others) | set(terms) == {field.name for field in dataclasses.fields(BenchmarkRules)}
 
     digests = [replace(rules, **{name: value}).terms_digest for name, value in terms.items()]
 
     backwards = dict(reversed(rules.hyperparameters.items()))
-    assert replace(rules, hyperparameters=backwards, **measured).terms_digest == rules.terms_digest
+    assert replace(rules, hyperparameters=backwards, **others).terms_digest == rules.terms_digest
     assert len({rules.terms_digest, *digests}) == len(terms) + 1
+
+
+def test_the_open_division_needs_more_runs() -> None:
+    """Luck is part of its score: ten by default; five wherever the division is closed or not known."""
+    counts = ("num_runs", "open_runs")
+    defaults = {field.name: field.default for field in dataclasses.fields(BenchmarkRules) if field.name in counts}
+    rules = benchmark_rules(**defaults)
+
+    assert [rules.required_runs(division) for division in ("closed", "open", None, "opened")] == [5, 10, 5, 5]
 
 
 def test_a_benchmark_is_found_by_workload_and_suite() -> None:
