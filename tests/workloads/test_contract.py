@@ -47,6 +47,8 @@ ANNOUNCED = {
     "speech_recognition": {"max_words": 3},
     "translation": {"max_length": 8},
 }
+# Solutions without training that reach the target of a `mini` suite, which their cards admit.
+BEATEN_BY = {"recommendation": {"codes_by_ica"}}
 Prepared = Callable[[str], data_cache.DataSet]
 Opened = Callable[..., Session]
 
@@ -122,13 +124,14 @@ def test_it_and_the_rules_agree_on_what_is_measured(name: str) -> None:
 @every_workload
 @pytest.mark.parametrize("suite", ["mini", "standard"])
 def test_target_is_out_of_reach_without_training(name: str, suite: str) -> None:
-    """No published baseline reaches the target, and the card explains target, size and licence."""
+    """No published baseline reaches the target but those that the card admits; it explains target, size and licence."""
     rules = rules_of(name, suite)
     card = (ROOT / "workloads" / name / "README.md").read_text()
 
-    reached = {what: value for what, value in rules.baselines.items() if rules.metric.is_reached(value, rules.target)}
+    reached = {what for what, value in rules.baselines.items() if rules.metric.is_reached(value, rules.target)}
 
-    assert reached == {}
+    assert reached == (BEATEN_BY.get(name, set()) if suite == "mini" else set())
+    assert not reached or "Reached without training" in card
     assert rules.baselines or suite != "mini"
     assert f"{rules.target:g}" in card
     for word in ("parameters", "FLOPs", "licence", "## Not verified"):

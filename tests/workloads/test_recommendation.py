@@ -22,7 +22,7 @@ pytest.importorskip("accelerate")
 
 import torch
 
-from workloads.recommendation import baselines, data, dataset, mini, movielens
+from workloads.recommendation import baselines, data, dataset, expert, mini, movielens
 from workloads.recommendation.model import GatedTower
 from workloads.recommendation.recipe import Recipe
 from workloads.recommendation.workload import TrainingSession, hits
@@ -326,6 +326,32 @@ def test_baselines_know_a_chain_and_a_crowd() -> None:
 
     assert min(score["markov"], score["markov_second_order"], score["linear"]) > 0.9
     assert score["most_popular"] < 0.6
+
+
+def test_expert_finds_the_codes(mini_dir: Path) -> None:
+    """Item vectors that ICA has turned are the generator's codes, up to order and sign."""
+    random = np.random.RandomState(mini.MINI_SEED)
+    codes = 2.0 * random.randint(0, 2, size=(mini.NUM_ITEMS, mini.NUM_BITS)) - 1
+    test = baselines.view(read_back(mini_dir), 1)
+    shares = baselines.popularity(test).astype(np.float64)
+
+    found = np.sign(expert.independent(expert.leading(test.recent(1.0).astype(np.float64), shares), shares))
+
+    agreement = np.abs((found * shares[:, None]).T @ codes)
+    assert sorted(agreement.argmax(0)) == list(range(mini.NUM_BITS))
+    assert (agreement.max(0) > 0.95).all()
+
+
+def test_expert_knows_what_is_known_when_it_is_asked() -> None:
+    """Its course for the test has the validation item, and neither has the item asked for."""
+    validation, test = (expert.course(tiny(), num_held) for num_held in (2, 1))
+
+    assert validation.items_UT[0].tolist() == [0, 1, 2, -1, -1, -1, -1]
+    assert test.items_UT[0].tolist() == [0, 1, 2, 3, -1, -1, -1, -1]
+    assert test.length_U[:4].tolist() == [4, 5, 6, 7]
+    assert test.hours_UT[0].tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
+    assert test.devices_UT[1].tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
+    assert test.sides_U[9] == 3 * 8 + 1
 
 
 def test_baselines_hit_rate_is_the_metrics() -> None:
