@@ -157,7 +157,7 @@ def _judge_meter(total: _Total, spec: MeterSpec, integral: MeterIntegral) -> Non
     faults = {
         VoidReason.COVERAGE: integral.coverage < limits.min_coverage,
         VoidReason.GAP: integral.longest_gap_s > limits.max_gap_s,
-        VoidReason.FEW_SAMPLES: integral.num_samples < limits.min_samples,
+        VoidReason.FEW_SAMPLES: not integral.is_counter and integral.num_samples < limits.min_samples,
         VoidReason.TIME_BACKWARDS: integral.num_backwards > 0,
         VoidReason.COUNTER_RESET: integral.num_resets > 0,
         VoidReason.DOUBLE_WRAP: integral.num_unsure > 0,
@@ -165,7 +165,7 @@ def _judge_meter(total: _Total, spec: MeterSpec, integral: MeterIntegral) -> Non
         VoidReason.ACCURACY_UNDECLARED: spec.meter_class == "A" and spec.accuracy_pct is None,
     }
     flags = {
-        EnergyFlag.SLOW_SAMPLING: (integral.median_step_s or 0.0) > limits.told_step_s,
+        EnergyFlag.SLOW_SAMPLING: not integral.is_counter and (integral.median_step_s or 0.0) > limits.told_step_s,
         EnergyFlag.FAILED_READS: integral.num_failed > 0,
         EnergyFlag.DUPLICATES: integral.num_duplicates > 0,
         EnergyFlag.HELD_EDGES: integral.joules is not None and integral.coverage < 1,
@@ -247,5 +247,4 @@ def _uncertainty(parts: Sequence[EnergyPart]) -> float:
     """
     integrals = [part.integral for part in parts if part.integral is not None]
     meters_j = math.fsum(integral.u_meter_j for integral in integrals)
-    rest = [(item.u_sampling_j, item.u_sync_j, item.u_gap_j) for item in integrals]
-    return math.hypot(meters_j, *(value for values in rest for value in values))
+    return math.hypot(meters_j, *(value for integral in integrals for value in integral.u_random_j))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.log.power_format import Component, MeterSpec
 
 # Watts that no current device exceeds, if the meter does not declare a maximum: the biggest sockets draw 0.5 kW, their
-# memory 0.1 kW, the biggest accelerator modules 3 kW. Only used for counters that wrap.
+# memory 0.1 kW, the biggest accelerator modules 3 kW. Only used for counters that may wrap.
 MAX_POWER_W: dict[Component, float] = {
     "cpu_package": 2_000.0,
     "core": 2_000.0,
@@ -23,6 +23,8 @@ MAX_POWER_W: dict[Component, float] = {
     "psys": 5_000.0,
 }
 MAX_POWER_ELSE_W = 1_000_000.0  # a row of racks
+# The range of a processor's counter that does not declare one: 32 bits of 15.3 µJ, the smallest unit in use (AMD).
+UNDECLARED_RANGE_J: dict[Component, float] = dict.fromkeys(("cpu_package", "core", "uncore", "dram", "psys"), 65_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Counted:
     points: (time in nanoseconds, joules), both increasing, the joules not strictly.
     wraps, resets: (time before, time after) in nanoseconds of each. garbage: times of readings left out because the
         readings around them contradict them.
-    unsure: the intervals in which the device can have drawn a further whole wrap.
+    unsure: the intervals in which the device can have drawn a further whole wrap, however far apart the readings are.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -47,6 +49,7 @@ def unwrap(readings: Sequence[tuple[int, float]], spec: MeterSpec) -> Counted:
     kept, garbage = _without_garbage(readings, spec)
     points: list[tuple[int, float]] = []
     wraps, resets, unsure = [], [], []
+    range_j = UNDECLARED_RANGE_J.get(spec.component) if spec.wrap_at_j is None else spec.wrap_at_j
     total_j = 0.0
     for index, (at_ns, value_j) in enumerate(kept):
         if index:
@@ -61,7 +64,7 @@ def unwrap(readings: Sequence[tuple[int, float]], spec: MeterSpec) -> Counted:
             elif step_j < 0:
                 resets.append(interval)
                 step_j = 0.0  # the least it can be; the joules are void
-            if spec.wrap_at_j is not None and step_j + spec.wrap_at_j <= most_j:
+            if range_j is not None and step_j + range_j <= most_j:
                 unsure.append(interval)
             total_j += step_j
         points.append((at_ns, total_j))

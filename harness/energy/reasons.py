@@ -44,7 +44,11 @@ class VoidReason(_Reason):
     SCOPE_MIXED = "scope_mixed", "PWR008", "the nodes or runs were not all metered in the same places"
     COVERAGE = "coverage", "PWR004", "a meter's readings cover less than {coverage_pct:g} % of a run"
     GAP = "gap", "PWR005", "a meter gave no reading for more than {limits.max_gap_s:g} s"
-    FEW_SAMPLES = "few_samples", "PWR006", "a meter gave fewer than {limits.min_samples} readings in a run"
+    FEW_SAMPLES = (
+        "few_samples",
+        "PWR006",
+        "a meter of power gave fewer than {limits.min_samples} readings in a run",
+    )
     TIME_BACKWARDS = "time_backwards", "PWR013", "the times of a meter's readings go backwards"
     COUNTER_RESET = "counter_reset", "PWR012", "a counter was reset during a run"
     DOUBLE_WRAP = "double_wrap", "PWR012", "between two readings a counter may have wrapped once more than it shows"
@@ -77,7 +81,11 @@ class EnergyFlag(_Reason):
     DISAGREE = "disagree", "PWR018", "two meters of one device differ by more than 10 %"
     FALLBACK = "fallback", "PWR018", "the better meter of a device or node gave no joules; another was used"
     PARTS_EXCEED_WHOLE = "parts_exceed_whole", "PWR018", "the components of a node drew more than the node"
-    SLOW_SAMPLING = "slow_sampling", "PWR015", "a meter was read less often than every {limits.told_step_s:g} s"
+    SLOW_SAMPLING = (
+        "slow_sampling",
+        "PWR015",
+        "a meter of power was read less often than every {limits.told_step_s:g} s",
+    )
     FAILED_READS = "failed_reads", "PWR021", "some reads of a meter failed"
     DUPLICATES = "duplicates", "PWR021", "readings with the time of the one before were left out"
     HELD_EDGES = "held_edges", "PWR021", "a meter began late or ended early; its nearest power was held"

@@ -15,7 +15,7 @@ from harness.log.power_format import Component, MeterClass, Scope
 
 EnergySource = Literal["measured", "estimated", "none"]
 
-METHOD = "tta-1"  # a method that gives another number for the same logs gets another name
+METHOD = "tta-2"  # a method that gives another number for the same logs gets another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def energy_value(energy: RunEnergy | None) -> dict[str, Any]:
     """The value of the log's `tta_energy`: the referee's sum, for readers who have only the run's log.
 
         {"energy_j": x | null, "source": "measured" | "estimated" | "none", "class": "A" to "E" | "N", "scope": text,
-         "u95_j": x | null, "coverage": 0 to 1 | null, "void": [names], "meters": [names], "method": "tta-1"}
+         "u95_j": x | null, "coverage": 0 to 1 | null, "void": [names], "meters": [names], "method": "tta-2"}
 
     energy_j is null if and only if the source is none. u95_j: half width of the 95 % interval. meters: the meters whose
     joules were added, each once however many nodes have it. Checks and scores do not read this value; they add up the

@@ -65,7 +65,9 @@ class MeterSpec:
     accuracy_pct: half width of the manufacturer's or calibration's 95 % interval, in per cent of the reading; None if
         undeclared.
     period_s: planned time between two readings.
-    averaging_s: the time over which the meter itself averages; 0 for an instantaneous value or a counter.
+    averaging_s: the time over which the meter itself averages, or of a counter, how old its value may be; 0 for an
+        instantaneous value.
+    resolution_j: the smallest step of a counter; 0 if it is negligible.
     wrap_at_j: where a counter starts again from zero; None if it never does, or if that is not known.
     max_power_w: power that the device cannot exceed, to tell wraps from resets; None: a generous bound is used.
     source: what is read, for people: a path, a command, a library with its version.
@@ -83,6 +85,7 @@ class MeterSpec:
     averaging_s: float = 0.0
     wrap_at_j: float | None = None
     max_power_w: float | None = None
+    resolution_j: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,7 @@ _CHOICES = {"component": Component, "scope": Scope, "meter_class": MeterClass, "
 _TEXTS = ("id", "source")
 _ABOVE_ZERO = ("period_s",)
 _ABOVE_ZERO_OR_NONE = ("accuracy_pct", "wrap_at_j", "max_power_w")
+_FROM_ZERO = ("averaging_s", "resolution_j")
 _FIELDS = tuple(field.name for field in dataclasses.fields(MeterSpec))
 _REQUIRED = (*_CHOICES, *_TEXTS, *_ABOVE_ZERO)
 
@@ -230,9 +234,10 @@ def spec_of(value: object) -> MeterSpec:
         is_absent = value.get(name) is None and name in _ABOVE_ZERO_OR_NONE
         if not is_absent and (number is None or number <= 0):
             raise ValueError(f"{name} is {printable(value.get(name), 60)}; it must be a number above zero")
-    averaging_s = bounded_number(value.get("averaging_s", 0.0))
-    if averaging_s is None or averaging_s < 0:
-        raise ValueError(f"averaging_s is {printable(value['averaging_s'], 60)}; it must be a number from 0 up")
+    for name in _FROM_ZERO:
+        number = bounded_number(value.get(name, 0.0))
+        if number is None or number < 0:
+            raise ValueError(f"{name} is {printable(value[name], 60)}; it must be a number from 0 up")
     return MeterSpec(**value)
 
 

@@ -63,7 +63,8 @@ class PowerTrace:
 def power_trace(log: RunLog, energy: RunEnergy, max_gap_s: float, num_steps: int = NUM_STEPS) -> PowerTrace | None:
     """The power behind `energy`; None where no reading can be aligned with the run.
 
-    max_gap_s: a longer time without a reading is a gap, except for a meter that is always slower than that.
+    max_gap_s: a longer time without a reading is a gap, except for a meter that is always slower than that, and for a
+        counter, which shows its mean power.
     """
     window, nodes = window_ns(log), {node.node: node for node in log.nodes}
     if window is None:
@@ -88,7 +89,8 @@ def power_trace(log: RunLog, energy: RunEnergy, max_gap_s: float, num_steps: int
     step_s = (to_s - from_s) / num_steps
     by_component: dict[str, list[list[Step | None]]] = {}
     for component, points, is_counter in read:
-        gap_s = max(max_gap_s, GAP_PERIODS * statistics.median([b - a for (a, _), (b, _) in pairwise(points)] or [0.0]))
+        slow_s = GAP_PERIODS * statistics.median([b - a for (a, _), (b, _) in pairwise(points)] or [0.0])
+        gap_s = math.inf if is_counter else max(max_gap_s, slow_s)
         steps = binned(points, from_s, step_s, num_steps, gap_s, is_counter=is_counter)
         by_component.setdefault(component, []).append(steps)
     for component, watts in constants:

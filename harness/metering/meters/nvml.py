@@ -19,7 +19,8 @@ from typing import Any
 from harness.errors import one_line, printable
 from harness.log.power_format import MeterSpec
 
-PERIOD_S = 0.2  # NVML refreshes the counter about every 100 ms
+PERIOD_S = 0.2
+_REFRESH_S = 0.1  # of the counter, about (ml.energy)
 _AVERAGING_S = 1.0
 _MILLI = 1e-3
 
@@ -68,7 +69,8 @@ class NvmlMeter:
                 period_s=self.period_s,
                 source=f"NVML, driver {self._driver}",
                 device=device.uuid,
-                averaging_s=0.0 if what == "energy" else _AVERAGING_S,
+                averaging_s=_REFRESH_S if what == "energy" else _AVERAGING_S,
+                resolution_j=_MILLI if what == "energy" else 0.0,
             )
             for device in self._devices
             for what, is_there in (("energy", device.has_counter), ("power", device.has_power))

@@ -24,6 +24,8 @@ _PLACE = Path("sys/class/powercap")
 # A control type's own folder, and one of its zones: intel-rapl:0, intel-rapl:0:2, intel-rapl-mmio:0, amd-rapl:0.
 _ZONE = re.compile(r"(?P<type>[a-z]+-rapl(?P<mmio>-mmio)?):[0-9]+(:[0-9]+)?")
 _MICRO = 1e-6
+_REFRESH_S = 1e-3  # Intel, Software Developer's Manual, volume 3, "RAPL interfaces": about a millisecond
+_RESOLUTION_J = 2**-14  # its default unit of energy, 61 µJ; those of DRAM and of AMD are smaller
 
 Reader = Callable[[Path], str]
 
@@ -113,7 +115,9 @@ class PowercapMeter:
             period_s=self.period_s,
             source=f"{path}/energy_uj",
             device=name,
+            averaging_s=_REFRESH_S,
             wrap_at_j=wrap_at_j if wrap_at_j else None,
+            resolution_j=_RESOLUTION_J,
         )
 
     def _joules(self, path: Path) -> float | None:

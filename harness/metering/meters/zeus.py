@@ -159,5 +159,6 @@ class ZeusMeter:
             period_s=self.period_s,
             source=f"zeus, {name}",
             device=f"zeus {what} {name}",
+            resolution_j=_MILLI,
         )
         self._parts.append(_Part(spec, read))

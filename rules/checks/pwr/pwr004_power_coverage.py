@@ -2,7 +2,7 @@
 
 ## What it does
 Expects the readings of every meter that is added up to cover at least 98 % of the time from `run_start` to `run_stop`
-(`min_coverage` of the rules).
+(`min_coverage` of the rules). An energy counter covers the time between its first and its last reading.
 
 ## Why it matters
 Power is held constant over time that no reading covers. A meter that starts late or stops early measures another run.

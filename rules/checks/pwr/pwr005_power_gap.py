@@ -1,8 +1,9 @@
 """A meter gave no reading for too long.
 
 ## What it does
-Allows at most 2 s (`max_gap_s` of the rules) between two good readings of a meter within the run, and between the
-edges of the run and the nearest readings.
+Allows at most 2 s (`max_gap_s` of the rules) between two good readings of a meter of power, and between an edge of the
+run and the nearest reading if there is none beyond it. An energy counter loses nothing between two readings, so that
+only the latter is a gap.
 
 ## Why it matters
 What a machine drew in a gap is a guess, and someone may have chosen where the gap is.
@@ -11,7 +12,8 @@ What a machine drew in a gap is a guess, and someone may have chosen where the g
 A sampler that stalled for 23 s while the machine was at its busiest.
 
 ## Instead
-Read at least once a second, and give the sampler the priority to do so.
+Read power at least once a second, and give the sampler the priority to do so; or use an energy counter, whose first
+reading is before the run and whose last one is after it.
 
 ## Source
 MLPerf power measurement rules ask for a reading every second; the published logs have gaps of up to 23 s.

@@ -12,7 +12,8 @@ An energy known only to within a third ties with every other.
 A class A meter with accuracy_pct = null.
 
 ## Instead
-Declare what the manufacturer or the calibration states, and use a meter that is good enough.
+Declare what the manufacturer or the calibration states, and use a meter that is good enough. Where a counter's readings
+before and after the run are too far from its edges, read it more often: `--meter-period`.
 
 ## Source
 MLPerf power measurement rules: 5 %.

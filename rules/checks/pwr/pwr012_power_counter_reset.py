@@ -2,7 +2,8 @@
 
 ## What it does
 Distinguishes wraps, which are added back, from resets, by the counter's range and by how much its device can draw; and
-checks for every gap whether one more wrap would fit into it.
+checks for every two readings whether one more wrap would fit between them. A processor's counter that declares no range
+is taken to have the smallest in use, 65,000 J.
 
 ## Why it matters
 After a reset, the joules before it are lost. A second wrap in a gap hides a quarter of a million joules.
@@ -11,7 +12,7 @@ After a reset, the joules before it are lost. A second wrap in a gap hides a qua
 A driver is reloaded in the middle of the run; a package counter that wraps every 14 minutes is read every 20.
 
 ## Instead
-Let nothing reset the counters during a run, and read them every second.
+Let nothing reset the counters during a run, and read them before their device can have drawn a whole range.
 
 ## Source
 Linux powercap (max_energy_range_uj); NVML: the energy counter starts when the driver is loaded.

@@ -194,7 +194,7 @@ def test_the_json_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
     assert rows["wall-a"]["cost"]["prices_digest"] == "p" * 64
     assert rows["counters-slow"]["cost"]["usd"] is None
     assert "tta_price_sku" in rows["counters-slow"]["cost"]["why_not"]
-    assert rows["counters"]["runs"][0]["energy"]["method"] == "tta-1"
+    assert rows["counters"]["runs"][0]["energy"]["method"] == "tta-2"
 
 
 def test_the_csv_has_energy_and_cost(made: Mapping[str, bytes]) -> None:

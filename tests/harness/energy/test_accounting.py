@@ -274,9 +274,13 @@ def jumping_back() -> list[Sample]:
         pytest.param({gpu(): RESET}, {"counter_reset", "no_energy"}, id="a counter that was reset"),
         pytest.param(
             {package(wrap_at_j=4000.0): GAPPED},
-            {"double_wrap", "gap", "no_energy"},
+            {"double_wrap", "no_energy"},
             id="10 s may hide a wrap of 4,000 J",
         ),
+        pytest.param({gpu(): counter(300.0, -1.0, 121.0, 122.0)}, set(), id="a counter read twice, around the run"),
+        pytest.param({gpu(): counter(300.0, -4.0, 124.0, 128.0)}, {"uncertain"}, id="at 4 s from its edges"),
+        pytest.param({gpu(): counter(300.0, 2.0, 122.0, 120.0)}, set(), id="a counter that begins 2 s late"),
+        pytest.param({gpu(): counter(300.0, 2.1, 122.1, 120.0)}, {"gap"}, id="2.1 s"),
     ],
 )
 def test_a_meter_voids_beyond_the_limits(meters: Meters, void: set[str]) -> None:
@@ -294,6 +298,17 @@ def test_60_readings_are_enough_and_59_are_not(seconds: int, is_void: bool) -> N
 
     assert result.num_samples == seconds + 1
     assert ("few_samples" in result.void) == is_void
+
+
+def test_a_counter_may_be_read_less_than_once_a_second() -> None:
+    """Two readings that bracket the run: no gap, and no slow sampling. Of all the energy between them, 600 J may not be
+    the run's at each edge."""
+    result = energy(node(0, {gpu(): counter(300.0, -1.0, 121.0, 122.0)}))
+
+    assert result.joules == pytest.approx(122 * 300.0)
+    assert result.uncertainty_j == pytest.approx(math.hypot(366, 2 * 600), rel=1e-3)
+    assert (result.num_samples, result.coverage, result.longest_gap_s) == (0, 1.0, 0.0)
+    assert (result.void, result.flags, result.may_rank) == ((), (), True)
 
 
 @pytest.mark.parametrize(("meter_class", "void"), [("A", ("accuracy_undeclared",)), ("B", ()), ("C", ())])

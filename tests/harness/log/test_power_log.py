@@ -20,7 +20,7 @@ from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.log.power_log import MAX_DEFECTS_PER_KIND
 from tests.powertrace import WALL_MS, gpu, mlperf_line, mlperf_log, ns, package, spec
 
-SPECS = (spec(), package(), gpu(averaging_s=0.5, period_s=0.1, accuracy_pct=None))
+SPECS = (spec(), package(), gpu(averaging_s=0.5, resolution_j=0.001, period_s=0.1, accuracy_pct=None))
 READINGS = [(WALL_MS + 1000 * second, 300) for second in range(5)]
 
 
@@ -91,6 +91,7 @@ def test_nan_cannot_be_written() -> None:
         ({"accuracy_pct": -1}, "accuracy_pct is -1"),
         ({"wrap_at_j": 0}, "wrap_at_j is 0"),
         ({"averaging_s": "long"}, "averaging_s is long"),
+        ({"resolution_j": -1.0}, "resolution_j is -1.0; it must be a number from 0 up"),
         ({"id": ""}, "id is not a text"),
         ({"id": "a\nb"}, "id is not a text"),
         ({"device": 5}, "device is not a text"),

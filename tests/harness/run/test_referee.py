@@ -265,7 +265,7 @@ def test_energy_is_the_integral_over_the_run(tmp_path: Path) -> None:
     energy = log.value("tta_energy")
     assert energy["energy_j"] == pytest.approx(10 * (0.2 + 2 * 2.5))
     assert (energy["source"], energy["class"], energy["scope"]) == ("measured", "B", "node (ac)")
-    assert (energy["coverage"], energy["meters"], energy["method"]) == (1.0, ["ipmi:bmc0"], "tta-1")
+    assert (energy["coverage"], energy["meters"], energy["method"]) == (1.0, ["ipmi:bmc0"], "tta-2")
     assert energy["void"] == ["few_samples"]  # the run has 5.2 s
     assert 0 < energy["u95_j"] <= 0.06 * energy["energy_j"]
     assert power.calls == ["begin", "end"]
