@@ -24,6 +24,8 @@ from harness.board.pages.render import render_pages
 from harness.board.pages.time_view import table_view
 from harness.checker import registry
 from harness.energy.accounting import run_energy
+from harness.energy.from_logs import energy_of
+from harness.energy.limits import EnergyLimits
 from harness.submission.result import read_result
 from tests import fabricate, powertrace
 from tests.harness.board.test_index import RULES, board_of, energy_tree, gap, ruleset, submit
@@ -281,6 +283,26 @@ def test_a_trace_has_a_fixed_number_of_steps(tmp_path: Path) -> None:
     assert energy.joules is not None
     assert sum(inside) == pytest.approx(energy.joules, rel=0.005)
     assert len(component_chart(LABEL, trace, 80.0)) < 60_000
+
+
+@pytest.mark.parametrize(("kind", "num_steps"), [("node", 450), ("counters", 480)])
+def test_a_counter_has_no_gap_in_its_trace(kind: str, num_steps: int, tmp_path: Path) -> None:
+    """Five seconds without a reading: nobody knows the power, but a counter knows its mean."""
+    fabricate.write_result(tmp_path / "r", num_runs=1, power=kind)
+    [log] = read_result(tmp_path / "r").runs
+    energy = energy_of(log, EnergyLimits())
+    origin_ns = log.one("tta_clock").value["mono_ns"]
+    [node] = log.nodes
+    samples = {
+        name: tuple(item for item in series if not 4e9 <= item.mono_ns - origin_ns < 9e9)
+        for name, series in node.samples.items()
+    }
+    assert energy is not None
+
+    trace = power_trace(replace(log, nodes=(replace(node, samples=samples),)), energy, 2.0)
+
+    assert trace is not None
+    assert sum(step is not None for step in trace.total.steps) == num_steps
 
 
 def test_a_chart_of_watts_draws_gaps_idle_and_edges() -> None:

@@ -226,15 +226,16 @@ def still(lines: list[str]) -> list[str]:
     ("code", "power", "act", "is_found"),
     [
         ("AUD050", "node", lambda lines: lines[:20] + lines[80:], True),
+        ("AUD050", "counters", lambda lines: lines[:20] + lines[140:], False),
         ("AUD051", "node", still, True),
         ("AUD051", "model", still, False),
     ],
-    ids=["gap", "flat", "flat model"],
+    ids=["gap", "gap of a counter", "flat", "flat model"],
 )
 def test_a_gap_in_measured_power_or_equal_readings_are_found(
     code: str, power: str, act: Callable[[list[str]], list[str]], is_found: bool, tmp_path: Path
 ) -> None:
-    """AUD050, AUD051: the power of a model is flat anyway."""
+    """AUD050, AUD051: a counter loses nothing in a gap, and the power of a model is flat anyway."""
     folder = fabricate.write_submission(tmp_path, power=power)
     path = folder / "power" / "result_0" / "node_0.txt"
     path.write_text("".join(act(path.read_text().splitlines(keepends=True))))
