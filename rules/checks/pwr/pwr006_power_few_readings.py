@@ -34,9 +34,7 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     least = ruleset.energy.min_samples
     for run in voided(result, ruleset, VoidReason.FEW_SAMPLES):
-        found = worst(
-            run.energy, lambda integral: 0 if integral.is_counter else least - integral.num_samples, over=0
-        )
+        found = worst(run.energy, lambda integral: 0 if integral.is_counter else least - integral.num_samples, over=0)
         assert found is not None  # one of its meters voids the energy
         num_samples = round(least - found.value)
         times = least / max(num_samples, 1)
