@@ -236,6 +236,13 @@ def test_the_price_book_in_force_is_named(tmp_path: Path) -> None:
     ("label", "expected"),
     [
         (
+            "PWR006-power_is_read_next_to_a_counter_that_is_read_twice_at_5_hz",
+            [
+                "nvml:GPU-0:power has 39 good readings within the run; a meter of power must have at least 60: repeat "
+                f"the work until the run is 1.5 times as long, or read the meter 1.5 times as often; {NOT_RANKED}"
+            ],
+        ),
+        (
             "PWR008-the_log_of_a_node_is_missing",
             [
                 "power logs: 1, described nodes: 2 (node (ac)): a node of the run has no power log, or its meters give "
