@@ -48,13 +48,13 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
     rules = ruleset.benchmarks.get(name) if name is not None else None
     if rules is None:
         return Standard(max_init_s=limit_s, today_ms=today_ms)
-    points = rules.reference_convergence if is_closed(division) else ()
+    reference = rules.reference_convergence if is_closed(division) else ()
     return Standard(
         target=rules.target,
         direction=rules.metric.direction,
         confirm_evaluations=rules.confirm_evaluations,
         reference=tuple(
-            float(item) for point in points if point.global_batch_size == batch for item in point.samples_to_target
+            float(item) for point in reference if point.global_batch_size == batch for item in point.samples_to_target
         ),
         is_interpolated=True,
         max_init_s=limit_s,

@@ -5,14 +5,14 @@ Counts the runs that did not reach their target, including those that cannot be 
 `drop`.
 
 ## Why it matters
-The olympic mean leaves out the slowest runs. A run that missed counts as slower than any other; if it cannot be left
-out, the result has no time.
+A run that missed counts as slower than any other in the measured time; if it cannot be left out there, the result has
+no time. And how many samples the recipe needs is not known from runs that did not get there.
 
 ## Example
 Two of five runs missed, and one is dropped.
 
 ## Instead
-Review the hyperparameters, then run the whole result again with all of its runs.
+Review the hyperparameters and say what was changed; then make another result, with all of its runs, and keep this one.
 
 ## Source
 MLPerf training rules, "Benchmark Results": more than one run that does not converge makes the result invalid.

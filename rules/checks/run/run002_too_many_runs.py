@@ -11,7 +11,8 @@ Running more often and leaving out more gives a better mean from the same machin
 7 runs, 5 required.
 
 ## Instead
-Decide on the number before the first run. Make a new result with exactly that many; do not choose among runs.
+The number is fixed before the first run: a result is its first runs, in the order of their numbers, and none is chosen
+(docs/explanation/integrity.md).
 
 ## Source
 MLPerf training rules, "Benchmark Results": running many sets to find the lowest is prohibited.
