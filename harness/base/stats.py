@@ -44,10 +44,11 @@ def winsorised_variance(values: Sequence[float], drop: int) -> float:
     return variance([rest[0]] * drop + rest + [rest[-1]] * drop)
 
 
-def trimming_cost(num_values: int, drop: int) -> float:
+def trimming_cost(num_values: int, drop: float) -> float:
     """Return the variance of a trimmed mean of normal values, relative to that of their mean: 1 without trimming.
 
     Asymptotic (P. J. Huber, Robust Statistics, 1981, 3.3); for 5 values without the extremes 1.145, exactly 1.136.
+    drop: half the number of values that are left out.
     """
     if drop == 0:
         return 1.0
@@ -98,7 +99,7 @@ def p_equal(one: Estimate, other: Estimate) -> float:
         return 1.0
     errors = one.errors + other.errors
     variance = _variance(errors)
-    difference = abs(math.log(one.value / other.value))
+    difference = abs(math.log(one.value) - math.log(other.value))
     if variance == 0:
         return 1.0 if difference == 0 else 0.0
     return 2 * upper_tail(_dof(errors), difference / math.sqrt(variance))
@@ -169,6 +170,6 @@ def _within(angle: float, dof: int) -> float:
 
 
 def upper_tail(dof: int, t: float) -> float:
-    """Return the probability that Student's t, of whole degrees of freedom, is above `t`; absolute error 1e-15."""
-    half = (1 - _within(math.atan(abs(t) / math.sqrt(dof)), dof)) / 2
+    """Return the probability that Student's t, of whole degrees of freedom, is above `t`; absolute error 1e-14."""
+    half = max(0.0, 1 - _within(math.atan(abs(t) / math.sqrt(dof)), dof)) / 2
     return half if t >= 0 else 1 - half

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.base.stats import Estimate, rank_intervals, variance
+from harness.base.stats import Estimate, rank_intervals, trimming_cost, variance
 from harness.energy.limits import EnergyLimits
 from harness.energy.meter_selection import CLASSES
 from harness.energy.reasons import VoidReason
@@ -77,11 +77,13 @@ def score_energy(
     limits: EnergyLimits | None = None,
     idle_w: float | None = None,
     errors: Sequence[tuple[float, float]] = (),
+    others: Sequence[RunEnergy | None] = (),
 ) -> ScoreEnergy | None:
     """Return the mean energy of the runs; None if none of them was metered.
 
     factors: what each run's energy is multiplied by, as its time is in the score; None: 1. idle_w: passed through.
-    errors: of the factors, in addition to those of the meters and between the runs.
+    errors: of the factors, in addition to those of the meters and between the runs. others: runs that a trimmed mean
+    leaves out, which show how much the runs differ, too.
     """
     metered = [run for run in runs if run is not None]
     if not metered:
@@ -101,7 +103,8 @@ def score_energy(
     if len(joules) == len(runs):
         mean_j = math.fsum(joules) / len(joules)
         meters_j = math.fsum((run.uncertainty_j or 0.0) * scale for run, scale in scaled) / len(scaled)
-        all_errors = (*_errors(joules, meters_j), *errors)
+        left_out = [run.joules for run in others if run is not None and run.joules is not None]
+        all_errors = (*_errors(joules, left_out, meters_j), *errors)
         low_j, high_j = Estimate(max(mean_j, MIN_JOULES), all_errors).interval() or (mean_j, mean_j)
         watts = [run.mean_w for run in metered if run.mean_w is not None]
         mean_w = math.fsum(watts) / len(watts) if watts else None
@@ -128,13 +131,21 @@ def _board(meter_class: MeterClass, limits: EnergyLimits) -> Board | None:
     return "component" if meter_class in limits.component_classes else None
 
 
-def _errors(joules: Sequence[float], meters_j: float) -> tuple[tuple[float, float], ...]:
-    """The errors of the logarithm of the mean: of the meters, and between the runs."""
-    mean_j = max(math.fsum(joules) / len(joules), MIN_JOULES)
-    meters = ((meters_j / HALF_WIDTH / mean_j) ** 2, KNOWN)
-    if len(joules) < 2:
+def _errors(joules: Sequence[float], left_out: Sequence[float], meters_j: float) -> tuple[tuple[float, float], ...]:
+    """The errors of the logarithm of the mean of `joules`: of the meters, and between the runs.
+
+    The interval of the meters is as wide as theirs, 2 sinh(h) times the mean, also where it would include zero.
+    """
+    meters = ((math.asinh(meters_j / _mean_j(joules)) / HALF_WIDTH) ** 2, KNOWN)
+    runs = [*joules, *left_out]
+    if len(runs) < 2:
         return (meters,)
-    return meters, (variance(joules) / len(joules) / mean_j**2, len(joules) - 1)
+    share = trimming_cost(len(runs), len(left_out) / 2) / len(runs)
+    return meters, (variance(runs) / _mean_j(runs) ** 2 * share, len(runs) - 1)
+
+
+def _mean_j(joules: Sequence[float]) -> float:
+    return max(math.fsum(joules) / len(joules), MIN_JOULES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,10 +168,9 @@ def score_runs(
             f"{missed[0].path}: {missed[0].why_not}",
         )
     verdict = None
-    if rules.reference_convergence:
-        if batch_size is None:
-            why_not = "the runs do not name one global_batch_size, so no reference can be chosen"
-            return replace(without, why_not=why_not)
+    if rules.reference_convergence and batch_size is None and division != "open":
+        return replace(without, why_not="the runs do not name one global_batch_size, so no reference can be chosen")
+    if rules.reference_convergence and batch_size is not None:
         samples = [run.crossing_samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
     measured = _measured(without, verdict, rules.drop, usd_per_hour, limits)
@@ -194,6 +193,8 @@ def _measured(
     runs = without.runs
     order = sorted(range(len(runs)), key=lambda i: _order(runs[i]))
     averaged = [runs[i] for i in order[drop : len(order) - drop]]
+    dropped = order[:drop] + order[len(order) - drop :]
+    left_out = [runs[i].energy for i in dropped if runs[i].seconds is not None]
     seconds = trimmed_mean([_time(run) for run in runs], drop)
     errors = _measured_errors(runs, verdict, drop, without.division == "open")
     interval = Estimate(seconds, errors).interval()
@@ -206,10 +207,10 @@ def _measured(
         measured_seconds=seconds,
         measured_interval=interval,
         samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
-        energy=score_energy([run.energy for run in averaged], limits=limits, idle_w=_idle_w(runs)),
+        energy=score_energy([run.energy for run in averaged], None, limits, _idle_w(runs), others=left_out),
         usd=usd,
         measured_usd=usd,
-        dropped=tuple(sorted(order[:drop] + order[len(order) - drop :])),
+        dropped=tuple(sorted(dropped)),
     )
 
 

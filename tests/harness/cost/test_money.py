@@ -51,14 +51,13 @@ def test_a_price_is_finite_and_not_negative(price: str) -> None:
 
 
 def test_a_mean_is_rounded_once() -> None:
-    """(1 + 2 + 4) / 3 x 1.5 = 3.5; a third is rounded down, two thirds up, and half a millionth away from zero.
+    """(1.5 + 3 + 6) / 3 = 3.5; a third is rounded down, two thirds up, and half a millionth away from zero.
 
     Three runs of 0.0006 s at 1 USD cost a sixth of a millionth each: none alone rounds up, nor does their mean.
     """
-    assert mean_cost_usd([1.0, 2.0, 4.0], HOURLY, 1.5) == Decimal("3.5")
+    assert mean_cost_usd([1.5, 3.0, 6.0], HOURLY) == Decimal("3.5")
     assert [mean_cost_usd([x, 0.0, 0.0], HOURLY) for x in (1.0, 2.0)] == [Decimal("0.333333"), Decimal("0.666667")]
     assert mean_cost_usd([0.0006] * 3, Decimal(1)) == 0
-    assert mean_cost_usd([0.0006] * 3, Decimal(1), 10_000.0) == Decimal("0.001667")
     assert [str(rounded(Decimal(x))) for x in ("0.0000005", "0.00000049", "-0.0000005")] == [
         "0.000001",
         "0.000000",

@@ -20,19 +20,19 @@ REASONS = {"PWR022": "devices_missing", "PWR023": "other_time", "PWR024": "of_no
 
 @pytest.mark.parametrize("case", pwr.CASES, ids=lambda case: case.label)
 def test_what_is_reported_as_not_ranked_is_void(case: Case, tmp_path: Path) -> None:
-    """And nothing else: an energy is void for a reason if and only if a finding of an averaged run gives it."""
+    """And nothing else: an energy is void for a reason if and only if a finding of a run that counts gives it."""
     box = case.open(tmp_path)
     case.damage(box)
     if not box.is_written:
         box.write()
     result = results.read_result(box.folder)
     row = leaderboard.rate(result, box.ruleset, box.judge(), None)
-    energy, dropped = row.score.energy, {result.runs[index].path.stem for index in row.score.dropped}
+    energy, left_out = row.score.energy, {result.runs[index].path.stem for index in row.score.left_out}
 
     reported = {
         REASONS[finding.code]
         for finding in row.findings
-        if finding.code in REASONS and NOT_RANKED in finding.message and Path(finding.path).parent.name not in dropped
+        if finding.code in REASONS and NOT_RANKED in finding.message and Path(finding.path).parent.name not in left_out
     }
     void = set() if energy is None else set(energy.void) & set(REASONS.values())
 
@@ -55,12 +55,12 @@ def test_missing_accelerators_void_and_missing_processors_do_not(name: str, mete
 
 @pytest.mark.parametrize("index", range(5))
 def test_a_run_that_was_not_metered_lacks_no_devices(index: int, tmp_path: Path) -> None:
-    """It has a reason of its own if it is averaged."""
+    """It has a reason of its own; all runs of a pace score count."""
     box = Box(tmp_path, options=pwr.COUNTERS)
     box.write()
     shutil.rmtree(box.folder / "power" / f"result_{index}")
     row = leaderboard.rate(results.read_result(box.folder), box.ruleset, [], None)
 
     assert row.score.energy is not None
-    assert ("unmetered" in row.score.energy.void) == (index not in row.score.dropped)
+    assert "unmetered" in row.score.energy.void
     assert "devices_missing" not in row.score.energy.void

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from harness.board.leaderboard import leaderboard, row
 from harness.checker import registry
 from harness.energy.limits import EnergyLimits
 from harness.energy.run_energy import RunEnergy
-from harness.energy.score import ScoreEnergy, is_tie, rank_energies, score_energy
+from harness.energy.score import ScoreEnergy, rank_energies, score_energy
 from harness.log.power_format import MeterClass
 from harness.submission import result as results
 from tests import fabricate
@@ -53,30 +54,47 @@ def energy_over(runs: Sequence[RunEnergy | None], **more: Any) -> ScoreEnergy:
 
 
 def test_mean_and_interval_by_hand() -> None:
-    """99, 100, 101: a mean of 100; Student's t with 2 degrees of freedom is 4.303, so that the spread's half width is
-    4.303 x 1 / sqrt(3) = 2.484; the meter's is 2."""
+    """99, 100, 101: a mean of 100 with an error of 1 % / sqrt(3); the meter's is 2 % / 1.96. Together they have 33
+    degrees of freedom, with a Student's t of 2.0345."""
     found = energy_over([run_of(joules, 2.0) for joules in (99.0, 100.0, 101.0)])
+    half = 2.0345 * (0.01**2 / 3 + (0.02 / 1.96) ** 2) ** 0.5
 
     assert found.joules == pytest.approx(100)
-    assert found.high_j == pytest.approx(100 + (2.484**2 + 2**2) ** 0.5, abs=1e-3)
-    assert found.low_j == pytest.approx(100 - (2.484**2 + 2**2) ** 0.5, abs=1e-3)
+    assert (found.low_j, found.high_j) == pytest.approx((100 * math.exp(-half), 100 * math.exp(half)), abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("run", "factor", "interval"),
     [
-        pytest.param(run_of(100.0, 2.0), 1.0, (98.0, 100.0, 102.0), id="one run has the interval of its meter"),
-        pytest.param(run_of(100.0, 2.0), 1.5, (147.0, 150.0, 153.0), id="the factor of the time"),
-        pytest.param(run_of(10.0, 20.0), 1.0, (0.0, 10.0, 30.0), id="an interval ends at zero"),
+        pytest.param(run_of(100.0, 2.0), 1.0, (98.02, 100.0, 102.02), id="one run has the interval of its meter"),
+        pytest.param(run_of(100.0, 2.0), 1.5, (147.03, 150.0, 153.03), id="the factor of the time"),
+        pytest.param(run_of(10.0, 20.0), 1.0, (2.361, 10.0, 42.361), id="as wide as the meter's, and above zero"),
         pytest.param(replace(run_of(100.0), uncertainty_j=None), 1.0, (100.0, 100.0, 100.0), id="not known"),
     ],
 )
 def test_the_interval_of_one_run(run: RunEnergy, factor: float, interval: tuple[float, float, float]) -> None:
     """There is no spread; a factor leaves the watts alone, and an unknown uncertainty adds nothing."""
-    found = energy_over([run], factor=factor)
+    found = energy_over([run], factors=[factor])
 
-    assert (found.low_j, found.joules, found.high_j) == interval
+    assert (found.low_j, found.joules, found.high_j) == pytest.approx(interval, rel=2e-3)
     assert found.mean_w == run.mean_w
+
+
+def test_a_meter_that_reads_nothing_has_a_finite_interval() -> None:
+    """0 J with half a joule of resolution, and 0 J next to a megajoule that the mean leaves out."""
+    found = energy_over([run_of(0.0, 0.5)] * 3, others=[run_of(1e6), None, run_of(None)])
+
+    assert (found.joules, found.estimate.value) == (0.0, 1e-9)
+    assert found.high_j is not None
+    assert math.isfinite(found.high_j)
+
+
+def test_the_errors_of_the_factors_and_of_the_runs_that_a_mean_leaves_out() -> None:
+    """90 and 110 J are left out of a mean of 100 J: a variance of 200 / 4, times 1.1447 / 5."""
+    found = energy_over([run_of(100.0, 0.0)] * 3, others=[run_of(90.0), run_of(110.0)], errors=((0.04, 7.0),))
+
+    assert found.joules == 100
+    assert found.errors == ((0.0, 1000.0), (pytest.approx(50 / 100**2 * 1.1447 / 5, rel=1e-4), 4), (0.04, 7.0))
 
 
 def test_weakest_class_counts_and_void_reasons_join() -> None:
@@ -114,8 +132,8 @@ ENERGIES = st.lists(st.one_of(st.none(), st.lists(RUNS, min_size=1, max_size=3).
 
 @given(ENERGIES)
 def test_properties_of_the_ranking(energies: list[ScoreEnergy | None]) -> None:
-    """Estimated, void and missing energies have no place; other boards and scopes are not compared; an energy that
-    overlaps with the leader shares its rank; and more joules never rank before fewer that do not tie."""
+    """Estimated, void and missing energies have no place; other boards and scopes are not compared; the least energy of
+    a board and scope may be first, and the most may be last."""
     places = rank_energies(energies)
 
     for energy, place in zip(energies, places, strict=True):
@@ -125,35 +143,25 @@ def test_properties_of_the_ranking(energies: list[ScoreEnergy | None]) -> None:
             assert place is not None
             assert place.board == ("node" if energy.meter_class in ("A", "B") else "component")
     ranked = [(energy, place) for energy, place in zip(energies, places, strict=True) if place is not None]
-    for one, first in ranked:
-        group = [(other, place) for other, place in ranked if (place.board, place.scope) == (first.board, first.scope)]
-        leaders = [other for other, place in group if place.rank == first.rank]
-        assert one is not None
-        leader = min((other for other in leaders if other), key=lambda other: other.joules or 0.0)
-        assert is_tie(leader, one)
-        assert min(place.rank for _, place in group) == 1
-        for other, second in group:
-            assert other is not None
-            if first.rank < second.rank:
-                assert (one.joules or 0.0) <= (other.joules or 0.0)
-
-
-def test_intervals_that_touch_are_a_tie() -> None:
-    """1,000 +- 10 and 1,020 +- 10 meet at 1,010."""
-    leader, touching, apart = (energy_over([run_of(joules, 10.0)]) for joules in (1000.0, 1020.0, 1020.5))
-
-    assert is_tie(leader, touching)
-    assert not is_tie(leader, apart)
-    assert not is_tie(apart, leader)
+    for _, first in ranked:
+        group = [
+            (energy.estimate.value, place.ranks)
+            for energy, place in ranked
+            if energy is not None and (place.board, place.scope) == (first.board, first.scope)
+        ]
+        assert min(group, key=lambda item: item[0])[1][0] == 1
+        assert max(group, key=lambda item: item[0])[1][1] == len(group)
+        assert all(1 <= low <= high <= len(group) for _, (low, high) in group)
 
 
 @given(st.permutations(list(range(5))))
 def test_order_of_the_results_does_not_matter(order: list[int]) -> None:
-    """A rank is that of the energy."""
+    """Ranks are those of the energy: with 2 J of meter error on either side, 4 J are told apart, and 3 J are not."""
     energies = [energy_over([run_of(value, 2.0)]) for value in (100.0, 103.0, 107.0, 120.0, 121.0)]
     places = rank_energies([energies[index] for index in order])
+    ranks = [place.ranks for place in (places[order.index(index)] for index in range(5)) if place]
 
-    assert [place.rank for place in (places[order.index(index)] for index in range(5)) if place] == [1, 1, 3, 4, 4]
+    assert ranks == [(1, 2), (1, 2), (3, 3), (4, 5), (4, 5)]
 
 
 def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
@@ -170,10 +178,11 @@ def test_results_rank_by_energy_on_two_boards(tmp_path: Path) -> None:
         rows.append(row(results.read_result(folder), ruleset, registry.checks().values(), None, TODAY))
     (table,) = leaderboard("v1", "r" * 64, rows).tables
     places = {
-        item.system: item.energy_place and (item.energy_place.board, item.energy_place.rank) for item in table.rows
+        item.system: item.energy_place and (item.energy_place.board, item.energy_place.ranks) for item in table.rows
     }
 
-    assert places == {"a": ("node", 1), "b": ("node", 1), "c": ("component", 1), "d": None, "e": None, "f": None}
+    node = ("node", (1, 2))
+    assert places == {"a": node, "b": node, "c": ("component", (1, 1)), "d": None, "e": None, "f": None}
     unmetered = rows[4]
     assert (unmetered.score.energy, unmetered.score.energy_j, unmetered.score.energy_source) == (None, None, "none")
     assert unmetered.is_ranked

@@ -18,6 +18,7 @@ ONE_OF = Constraint(default=100, one_of=(50, 100))
 RANGE = Constraint(default=0.1, range=(0.01, 1.0))
 FREE = Constraint(default=0.5, free=True)
 SWITCH = Constraint(default=True, free=True)
+POSITIVE = "reference_convergence must have positive batch sizes and samples"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,7 @@ def test_rules_at_every_limit_do_not_contradict_themselves(change: dict[str, Any
         ({"quality_range": (0.0, 0.89)}, "target must be in quality_range"),
         ({"num_runs": 2}, "num_runs must be more than twice drop"),
         ({"drop": -1}, "num_runs must be more than twice drop"),
+        ({"open_runs": 2}, "open_runs must be more than twice drop"),
         ({"eval_every_samples": 0}, "eval_every_samples must be from 1 to max_samples"),
         ({"eval_every_samples": 10_001}, "eval_every_samples must be from 1 to max_samples"),
         ({"max_seconds": 0.0}, "max_seconds must be positive"),
@@ -135,6 +137,8 @@ def test_rules_at_every_limit_do_not_contradict_themselves(change: dict[str, Any
         ({"eval_examples": 0}, "train_examples and eval_examples must be positive"),
         ({"confirm_evaluations": -1}, "confirm_evaluations must not be negative"),
         ({"precisions": ()}, "precisions must have at least one value"),
+        ({"reference_convergence": (ReferenceConvergence(1, (1, 0)),)}, POSITIVE),
+        ({"reference_convergence": (ReferenceConvergence(0, (1,)),)}, POSITIVE),
         (
             {"hyperparameters": {**benchmark_rules().hyperparameters, "opt_name": replace(RANGE, default=2.0)}},
             "hyperparameters: opt_name: the default 2.0 is not permitted; permitted: from 0.01 to 1",

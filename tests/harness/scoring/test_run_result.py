@@ -60,6 +60,26 @@ def test_run_result_of_a_good_run(tmp_path: Path) -> None:
     assert [item.seconds for item in result.evaluations] == pytest.approx([2.7, 5.2, 7.7])
 
 
+def test_the_parts_of_a_pace_score(tmp_path: Path) -> None:
+    """0.2 s open the data, 7.5 s are for 3,000 samples, and 0.9 is crossed 2/3 of the way from 0.8 to 0.95."""
+    result = run_result(log_of(tmp_path, *fabricate.events()), TOY)
+    missed = run_result(log_of(tmp_path, *fabricate.events(status="aborted")), TOY)
+
+    assert (result.fixed_s, result.pace_s) == (pytest.approx(0.2), pytest.approx(7.5 / 3000))
+    assert result.crossing_samples == pytest.approx(2000 + 2000 / 3)
+    assert (missed.fixed_s, missed.pace_s, missed.crossing_samples) == (0.0, None, None)
+
+
+def test_a_run_without_training_or_time_has_no_pace(tmp_path: Path) -> None:
+    """It reached the target before any sample, or in no more time than its data took to open."""
+    untrained = result_of(tmp_path, START, quality(1, 0.95, 0), stopped(1))
+    opening = (Step(0.0, "tta_data_open_start"), Step(1.0, "tta_data_open_stop"))
+    opened = result_of(tmp_path, START, *opening, quality(1, 0.95), stopped(1))
+
+    assert (untrained.pace_s, untrained.crossing_samples) == (None, 0.0)
+    assert (opened.pace_s, opened.fixed_s) == (None, 1.0)
+
+
 def test_success_without_reaching_the_target_is_not_believed(tmp_path: Path) -> None:
     """A quality equal to the target reaches it; just below it, or after the end, the status alone is not enough."""
     below = math.nextafter(0.9, 0)

@@ -9,10 +9,13 @@ import pytest
 from harness.log import run_log
 from harness.log.keys import BLOCK_START, BLOCK_STOP
 from harness.scoring import timeline
-from harness.scoring.timeline import first_reached
+from harness.scoring.timeline import crossing, first_reached
+from harness.workload import Metric
 from tests import fabricate
 from tests.fabricate import METRIC, Step, benchmark_rules
 from tests.harness.scoring.test_run_result import RULES, START, log_of, quality, stopped
+
+ERROR = Metric("error", "fraction", "min")
 
 
 def test_unpaired_starts_and_stops(tmp_path: Path) -> None:
@@ -41,6 +44,30 @@ def test_the_first_that_reaches_the_target_decides_without_confirmation() -> Non
     assert first_reached([0.5, 0.9, 0.95], METRIC, 0.9) == 1
     assert first_reached([0.5, 0.9, 0.95], METRIC, 0.9, 1) == 2
     assert first_reached([0.5], METRIC, 0.9) is None
+
+
+@pytest.mark.parametrize(
+    ("qualities", "confirm", "samples"),
+    [
+        ((0.5, 0.8, 1.0), 0, 2500.0),
+        ((0.5, 0.9, 0.3), 0, 2000.0),
+        ((0.95, 0.5), 0, 1000.0),
+        ((0.5, 0.7), 0, None),
+        ((), 0, None),
+        ((0.8, 1.0, 0.95), 1, 2500.0),
+        ((0.95, 0.9, 0.8), 1, 2000.0),
+        ((0.95, 0.5, 1.0, 0.9), 1, 3800.0),
+        ((0.5, 0.95), 1, None),
+    ],
+)
+def test_a_crossing_is_interpolated(qualities: tuple[float, ...], confirm: int, samples: float | None) -> None:
+    """Target 0.9, an evaluation every 1,000 samples; the first has none before it, and a confirmation is added. An
+    error of 1 - quality crosses 0.1 at the same place."""
+    curve = [(1000 * (index + 1), quality) for index, quality in enumerate(qualities)]
+    errors = [(count, 1 - quality) for count, quality in curve]
+    found = [crossing(curve, METRIC, 0.9, confirm), crossing(errors, ERROR, 1 - 0.9, confirm)]
+
+    assert found == [None, None] if samples is None else found == pytest.approx([samples] * 2)
 
 
 def test_a_damaged_log_is_read_as_far_as_possible(tmp_path: Path) -> None:
@@ -86,12 +113,16 @@ def test_statistics_belong_to_the_last_block_that_was_finished(tmp_path: Path) -
 
 
 def test_only_evaluations_with_a_quality_decide(tmp_path: Path) -> None:
-    """One without is skipped; the samples are those of the deciding evaluation."""
+    """One without is skipped; 0.9 is crossed at 8/9 of the way from 0.5 to 0.95, and confirmed 1,000 samples later."""
     words = Step(1.0, "eval_accuracy", "good", {"samples_count": 500})
     log = log_of(tmp_path, START, words, quality(2, 0.5), quality(3, 0.95, 2000), quality(4, 0.96, 3000))
     confirmed = benchmark_rules(confirm_evaluations=1)
     missed = log_of(tmp_path, START, words, quality(2, 0.5))
 
     assert [value for _, value in timeline.qualities(log)] == [0.5, 0.95, 0.96]
-    assert (timeline.samples_to_target(log, RULES), timeline.samples_to_target(log, confirmed)) == (2000, 3000)
+    uncounted = log_of(tmp_path, START, quality(2, 0.5, "many"), quality(3, 0.95, 2000))
+    found = [timeline.samples_to_target(log, rules) for rules in (RULES, confirmed)]
+
+    assert found == pytest.approx([1000 + 8000 / 9, 2000 + 8000 / 9])
     assert (timeline.deciding(missed, RULES), timeline.samples_to_target(missed, RULES)) == (None, None)
+    assert timeline.samples_to_target(uncounted, RULES) is None
