@@ -185,7 +185,7 @@ def test_verb_prints_a_table_of_a_tree(tmp_path: Path, rules: str, capsys: pytes
     shown, errors = capsys.readouterr()
     assert [" ".join(line.split()) for line in shown.splitlines()[:2]] == [
         "benchmark target reached quality samples seconds energy waiting best without training variation",
-        "toy_mini top1_accuracy >= 0.9 5/5 0.95 to 0.954 3,000 7.8 not measured 5.0% 0.6 forest 9.1%",
+        "toy_mini top1_accuracy >= 0.9 5/5 0.95 to 0.954 3,000 7.8 not measured 5.0% 0.6 forest 14.7%",
     ]
     assert errors == ""
     assert main(["summary", str(tmp_path / "tree"), "--ruleset", rules, "--format", "json"]) == 0

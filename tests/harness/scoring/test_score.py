@@ -27,8 +27,8 @@ from tests.harness.energy.test_score import run_of as energy_of
 from tests.harness.scoring.test_run_result import metered
 
 TIMING = Timing(max_init_s={"closed": 1800.0, "open": 14400.0})
-NO_REFERENCE = benchmark_rules(reference_convergence=(), open_runs=5)
-PACED = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (8000, 10_000, 12_500)),), open_runs=5)
+NO_REFERENCE = benchmark_rules(reference_convergence=())
+PACED = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (8000, 10_000, 12_500)),))
 SPREAD = math.log(1.25) ** 2  # variance of the logarithms of that reference
 BY_HAND = (
     (14.0, 12_000),
@@ -291,7 +291,7 @@ def test_the_score_of_logs(folder: Path, slowest: float | None) -> None:
 )
 def test_a_score_needs_exactly_the_required_runs(division: str, number: int, required: int) -> None:
     """One too few or one too many is not a result."""
-    found = of_runs([run_of(9.0)] * number, benchmark_rules(), division)
+    found = of_runs([run_of(9.0)] * number, benchmark_rules(open_runs=10), division)
 
     assert found.seconds is None
     assert found.why_not == f"{number} {'run' if number == 1 else 'runs'} found; the rules require {required}"
@@ -331,7 +331,7 @@ def test_runs_without_one_batch_size_have_no_reference(folder: Path, odd: int | 
         steps = fabricate.events(index, batch_size=odd if odd and index == 3 else 100)
         steps = [step for step in steps if odd or step.key != "global_batch_size"]
         logs.append(log_of(folder, steps, f"result_{index}.txt"))
-    closed, is_open = (score(logs, benchmark_rules(open_runs=5), TIMING, division) for division in ("closed", "open"))
+    closed, is_open = (score(logs, benchmark_rules(), TIMING, division) for division in ("closed", "open"))
 
     assert (closed.seconds, closed.convergence) == (None, None)
     assert "global_batch_size" in str(closed.why_not)
