@@ -35,7 +35,7 @@ VERBS = {
     "run": Verb("harness.commands.run", "Run a benchmark: each repeat in a fresh process, with one log per run."),
     "check": Verb("harness.commands.check", "Check logs, results, submissions or a whole tree against the rules."),
     "audit": Verb("harness.commands.audit", "List what an auditor should look at: odd things that no rule forbids."),
-    "score": Verb("harness.commands.score", "Score and rank results: time to target, interval, energy and cost."),
+    "score": Verb("harness.commands.score", "Score and rank results: score, measured time, energy and cost."),
     "summary": Verb("harness.commands.summary", "Print one row per result: quality, samples and time to target."),
     "derive": Verb(
         "harness.commands.derive",

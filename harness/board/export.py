@@ -59,7 +59,7 @@ def _table(board: Board, table: Table) -> dict[str, Any]:
     return {
         "benchmark": table.benchmark,
         "division": table.division,
-        **_target(board.ruleset.benchmarks[table.benchmark]),
+        **_target(board.ruleset.benchmarks[table.benchmark], table.division),
         "rows": [_row(standing, board.of(standing.row)) for standing in _standings(board, table)],
     }
 
@@ -81,12 +81,12 @@ def _standings(board: Board, table: Table) -> list[_Standing]:
     return [_Standing(entry.row, energy.of(entry).ranks, cost.of(entry)) for entry in entries]
 
 
-def _target(rules: BenchmarkRules) -> dict[str, Any]:
+def _target(rules: BenchmarkRules, division: str) -> dict[str, Any]:
     metric = rules.metric
     return {
         "metric": {"name": metric.name, "unit": metric.unit, "direction": metric.direction},
         "target": rules.target,
-        "num_runs": rules.num_runs,
+        "num_runs": rules.required_runs(division),
         "drop": rules.drop,
         "without_training": dict(rules.baselines),
     }
@@ -156,7 +156,9 @@ def _run(run: RunResult) -> dict[str, Any]:
         "reason": run.reason,
         "why_not": run.why_not,
         "seconds": run.seconds,
+        "fixed_s": run.fixed_s,
         "samples": run.samples,
+        "crossing_samples": run.crossing_samples,
         "quality": run.quality,
         "energy_j": run.energy_j,
         "energy_source": run.energy_source,
@@ -261,10 +263,9 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
     return [
         table.benchmark, table.division, *(row.ranks or (None, None)), row.submitter, row.system, row.category,
         row.submitted, "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings,
-        score.seconds, low, high, score.basis, score.fixed_s, score.pace_s,
-        score.scored_samples, score.measured_seconds, *(score.measured_interval or (None, None)),
-        score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low,
-        usd_high,
+        score.seconds, low, high, score.basis, score.fixed_s, score.pace_s, score.scored_samples,
+        score.measured_seconds, *(score.measured_interval or (None, None)),
+        score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low, usd_high,
         *(standing.cost.ranks or (None, None)), score.measured_usd,
         None if standing.cost.ranks is not None else standing.cost.reason,
         None if entry.price is None else entry.price.id, _book_digest(entry),

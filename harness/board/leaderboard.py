@@ -1,4 +1,4 @@
-"""Results judged and scored -> rows, tables and rank bands: what `tta score`, `tta submit` and the board share."""
+"""Results judged and scored -> rows, tables and ranks: what `tta score`, `tta submit` and the board share."""
 
 from __future__ import annotations
 
@@ -166,6 +166,17 @@ def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leade
         ruleset_digest,
         tuple(Table(*name, rows=_ranked(tables[name])) for name in sorted(tables)),
     )
+
+
+def by_measured_time(board: Leaderboard) -> Leaderboard:
+    """The same tables with their rows by measured time; the ranks are still those of the scores."""
+
+    def order(row: Row) -> tuple[bool, float]:
+        seconds = row.score.measured_seconds
+        return not row.is_ranked, math.inf if seconds is None else seconds
+
+    tables = [replace(table, rows=tuple(sorted(table.rows, key=order))) for table in board.tables]
+    return replace(board, tables=tuple(tables))
 
 
 def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:

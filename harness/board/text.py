@@ -46,7 +46,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     seconds = "none" if score.seconds is None else f"{score.seconds:,.3f} s"
     reached = sum(run.seconds is not None for run in score.runs)
     return (
-        "-" if row.ranks is None else _ranks(row.ranks),
+        "-" if row.ranks is None else rank_text(row.ranks),
         row.submitter,
         row.system,
         seconds if row.is_ranked or score.seconds is None else f"not valid ({seconds})",
@@ -65,8 +65,9 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return "-" if interval is None else f"{interval[0]:,.3f} to {interval[1]:,.3f}"
 
 
-def _ranks(ranks: tuple[int, int]) -> str:
-    return rank_words(ranks).replace("–", "-")  # a terminal may have no dash
+def rank_text(ranks: tuple[int, int]) -> str:
+    """The ranks that a row may have: `1`, `2-4`; a terminal may have no dash."""
+    return rank_words(ranks).replace("–", "-")
 
 
 def _energy(energy: ScoreEnergy | None) -> str:
@@ -99,7 +100,7 @@ def _by_energy(table: Table) -> list[str]:
     parts = []
     for (board, scope), group in sorted(groups.items(), reverse=True):
         lines = [
-            (_ranks(ranks), row.submitter, row.system, _energy(energy), _watts(energy.mean_w), _watts(energy.idle_w))
+            (rank_text(ranks), row.submitter, row.system, _energy(energy), _watts(energy.mean_w), _watts(energy.idle_w))
             for _, ranks, row, energy in sorted(group, key=lambda item: item[:2])
         ]
         head = f"by energy, {_BOARDS[board]}: {printable(scope, 200)}"

@@ -1,4 +1,4 @@
-"""`tta score`: time to accuracy of results, ranked, with interval, energy and cost, and a second ranking by energy."""
+"""`tta score`: results ranked by score, with measured time, intervals, energy and cost, and a ranking by energy."""
 
 from __future__ import annotations
 
@@ -27,20 +27,31 @@ from harness.submission.result import Result
 def add_arguments(parser: Parser) -> None:
     add_results(parser, "a results folder, a submission, or a tree of them", has_auto=True)
     add_format(parser)
+    parser.add_argument(
+        "--sort",
+        choices=("score", "measured"),
+        default="score",
+        help="list the rows by score or by measured time; the ranks are those of the score (default: score)",
+    )
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today())
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.sort == "measured")
 
 
-def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -> ExitStatus:
+def run(
+    paths: list[Path], ruleset_name: str, output_format: str, today: date, is_by_measured: bool = False
+) -> ExitStatus:
     """Print the results at or below `paths` as ranked tables, or as one JSON document.
+
+    is_by_measured: list the rows by measured time and not by score.
 
     Returns:
         FINDINGS if a result is not valid or has no score.
 
     Raises:
-        UsageError: no path, an unknown ruleset, or results that point to two rulesets (`auto`).
+        UsageError: no path, an unknown ruleset, results that point to two rulesets (`auto`), or an MLPerf round's
+            results with `is_by_measured`.
         InputError: the rules cannot be read; a path does not exist, has no result, or has one that cannot be read (the
             others are shown first).
     """
@@ -49,20 +60,29 @@ def run(paths: list[Path], ruleset_name: str, output_format: str, today: date) -
     results = open_results(paths, ruleset_name)
     ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
     checks = list(registry.checks().values())
+    if ruleset.round is not None and is_by_measured:
+        raise UsageError("score: an MLPerf round has only MLPerf's score; leave out --sort measured")
     if ruleset.round is not None:
         is_ranked = _print_round(results, ruleset, ruleset.round, checks, output_format, today)
     else:
-        is_ranked = _print_tables(results, ruleset, checks, output_format, today)
+        is_ranked = _print_tables(results, ruleset, checks, output_format, today, is_by_measured)
     results.raise_unreadable()
     return ExitStatus.OK if is_ranked else ExitStatus.FINDINGS
 
 
 def _print_tables(
-    results: Iterable[Result], ruleset: RuleSet, checks: list[Rule], output_format: str, today: date
+    results: Iterable[Result],
+    ruleset: RuleSet,
+    checks: list[Rule],
+    output_format: str,
+    today: date,
+    is_by_measured: bool,
 ) -> bool:
     """Print the tables; return whether all results are ranked."""
     rows = [leaderboard.row(result, ruleset, checks, ruleset.prices, today) for result in results]
     board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
+    if is_by_measured:
+        board = leaderboard.by_measured_time(board)
     if output_format == "json":
         print(json.dumps(leaderboard_document(board), allow_nan=False, indent=2))
     elif rows:

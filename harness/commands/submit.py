@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from harness.board import leaderboard
-from harness.board.pages.words import rank_words
+from harness.board.text import rank_text
 from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
@@ -187,8 +187,10 @@ def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str
     board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
     for table in board.tables:
         for row in table.rows:
-            if row.path == mine.path and row.score.seconds is not None:
-                ranked = sum(1 for other in table.rows if other.ranks is not None)
-                rank = "none" if row.ranks is None else rank_words(row.ranks)
-                return f"{table.benchmark}, {table.division}: score {row.score.seconds:.3f} s; rank {rank} of {ranked}"
+            if row.path == mine.path and row.ranks is not None:
+                num_ranked = sum(other.ranks is not None for other in table.rows)
+                return (
+                    f"{table.benchmark}, {table.division}: score {row.score.seconds:.3f} s, measured "
+                    f"{row.score.measured_seconds:.3f} s; rank {rank_text(row.ranks)} of {num_ranked}"
+                )
     return f"not ranked: {mine.score.why_not or 'no score'}"

@@ -1,4 +1,4 @@
-"""Results as points: cost or energy over time to target, with intervals and the Pareto front."""
+"""Results as points: cost or energy and score, with intervals and the Pareto front."""
 
 from __future__ import annotations
 

@@ -101,9 +101,9 @@ def cost_view(table: TableView) -> CostView:
     marks = {id(view): str(number) for number, (view, _) in enumerate(missed, len(priced) + 1)}
     rest = [view for view in table.ranked if view.row.score.usd is None]
     others = [_row(view, None, marks.get(id(view))) for view in (*rest, *table.others)]
-    text = f"{plural(len(priced), 'result')} by seconds to target and cost; lower is better for both"
-    label = Label(f"cost-{table.key}", "Cost over time to target", f"{text}. Filled points are on the Pareto front.")
-    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", "US dollars per run")
+    text = f"{plural(len(priced), 'result')} by score and cost; lower is better for both"
+    label = Label(f"cost-{table.key}", "Cost and score", f"{text}. Filled points are on the Pareto front.")
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "score, seconds", "US dollars per run")
     return CostView(table.key, table.division, tuple(rows), tuple(others), chart, len(missed))
 
 

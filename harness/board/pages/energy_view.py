@@ -144,8 +144,8 @@ def _group(
     ]
     best = {dots[index].mark for index in front_of(dots)}
     key = slug([table.key, kind, scope]).replace(".", "-")
-    text = f"{plural(len(placed), 'result')} by seconds to target and energy; lower is better for both"
-    label = Label(f"energy-{key}", "Energy over time to target", f"{text}. Filled points are on the Pareto front.")
+    text = f"{plural(len(placed), 'result')} by score and energy; lower is better for both"
+    label = Label(f"energy-{key}", "Energy and score", f"{text}. Filled points are on the Pareto front.")
     rows = tuple(
         _row(view, place.ranks, unit, board, str(number), str(number) in best)
         for number, (view, place) in enumerate(placed, 1)
@@ -154,7 +154,7 @@ def _group(
         (str(number), row_name(item.view.row), item.seconds, item.joules)
         for number, item in enumerate(missed, len(placed) + 1)
     )
-    chart = scatter_chart(label, dots if len(dots) > 1 else [], "seconds to target", f"{unit.name} per run")
+    chart = scatter_chart(label, dots if len(dots) > 1 else [], "score, seconds", f"{unit.name} per run")
     return EnergyGroup(key, kind, scope, unit, rows, crosses, chart)
 
 

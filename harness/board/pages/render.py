@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,12 +183,13 @@ class _Renderer:
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
             significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
             value=words.value_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
+            geometric_mean=statistics.geometric_mean,
         )  # fmt: skip
         self.environment.globals.update(
             board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
             CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
             SCOPE_WORDS=energy_words.SCOPE_WORDS,
-            PURCHASE_WORDS=PURCHASE_WORDS,
+            PURCHASE_WORDS=PURCHASE_WORDS, CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
             rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
         )  # fmt: skip
 

@@ -32,6 +32,14 @@ PHASE_WORDS = {
 }
 
 
+CONVERGENCE_WORDS = {
+    "too fast": "Neither luck nor tuning explains so few",
+    "faster": "These are significantly fewer, by luck or tuning, which gains nothing",
+    "as expected": "The difference is not significant",
+    "slower": "These are significantly more",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class RowView:
     """One line of a table as texts.

@@ -101,12 +101,19 @@ def test_dark_mode(site: Path, browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_table_sorts_by_a_click_and_by_the_keyboard(site: Path, browser: Browser) -> None:
-    """By energy: missing values last in both directions; the column reports how it is sorted."""
+    """By measured time and by energy: missing values last both ways; the column reports how it is sorted."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((site / "benchmarks" / "toy_mini.html").as_uri())
     heads = page.locator("table.ranks.sortable").first.locator("thead th")
-    cells = page.locator("table.ranks.sortable").first.locator("tbody tr td:nth-child(5)")
-    energy = heads.nth(4)
+    cells = page.locator("table.ranks.sortable").first.locator("tbody tr td:nth-child(6)")
+    energy, measured = heads.nth(5), heads.nth(4)
+    times = page.locator("table.ranks.sortable").first.locator("tbody tr td:nth-child(5)")
+
+    for order in (1, -1):
+        measured.locator("button").click()
+        found = [float(cell.get_attribute("data-value") or "nan") * order for cell in times.all()]
+        assert len(found) == 5
+        assert found == sorted(found)
 
     energy.locator("button").click()
     up = [text.strip() for text in cells.all_inner_texts()]

@@ -149,7 +149,9 @@ def placed(subject: Subject, name: str) -> list[tuple[str, tuple[int, ...], str]
         ("score.runs[1].ledger.train", (1,), BLOCKS),
         ("score.runs[1].ledger.eval", (1,), ("eval_start", "eval_stop")),
         ("score.runs[3].quality", (3,), ("eval_accuracy",)),
-        ("score.seconds", range(5), WINDOW),
+        ("score.pace_s", range(5), WINDOW),
+        ("score.measured_seconds", range(5), WINDOW),
+        ("score.fixed_s", range(5), ("tta_data_open_start", "tta_data_open_stop")),
         ("score.interval[1]", range(5), WINDOW),
         ("score.dropped[1]", range(5), WINDOW),
         ("summary.data_wait_fraction", range(5), BLOCKS),
@@ -203,10 +205,10 @@ def test_other_numbers_name_their_files(subject: Subject) -> None:
     )
     assert placed(subject, "score.runs[4].idle_w") == [("power/idle/node_0.txt", (), "power_reading")]
     assert placed(subject, "summary.baseline[1]") == [("rules.yaml", (), "suites: mini")]
-    assert placed(subject, "score.normalised_by") == [reference, *placed(subject, "score.samples"), *sizes]
+    assert placed(subject, "score.seconds") == [reference, *placed(subject, "score.samples"), *sizes]
     assert placed(subject, "num_errors") == [("a.txt", (7,), "AAA001 error"), ("a.txt", (), "AAA001 error")]
     assert placed(subject, "bill.usd") == [("billing.yaml", (), "as declared"), ("prices.yaml", (), "list prices")]
-    assert placed(subject, "band") == [*windows, (str(path), (), "and the same for every result it is ranked with")]
+    assert placed(subject, "ranks[0]") == [*windows, (str(path), (), "and the same for every result it is ranked with")]
     assert placed(subject, "board.files[0].bytes") == [(name, (), "size") for name in sorted(subject.result.files)]
     assert placed(subject, "score.guess") == []
 
@@ -226,7 +228,7 @@ def test_without_rules_prices_and_meters_none_are_named(subject: Subject) -> Non
     assert (
         placed(bare, "score.energy_j") == placed(bare, "score.runs[1].idle_w") == placed(bare, "summary.target") == []
     )
-    assert [place[0] for place in placed(bare, "score.normalised_by")] == logs * 2
+    assert [place[0] for place in placed(bare, "score.seconds")] == logs * 2
     assert placed(bare, "bill.usd") == [("billing.yaml", (), "as declared")]
     partly = dataclasses.replace(bare.result, runs=(*runs[:2], *subject.result.runs[2:]))
     metered = [place[0] for place in placed(dataclasses.replace(bare, result=partly), "score.energy_j")]
@@ -312,7 +314,7 @@ def test_the_numbers_by_hand(folder: Path, rules: str, capsys: pytest.CaptureFix
     log = folder / "result_2.txt"
     assert (place["path"], tuple(place["lines"])) == (str(log), numbered(log, "run_start", "run_stop"))
     assert found["score.runs[2].ledger.train"]["value"] == pytest.approx(3 * (2.02 - 0.1))
-    assert found["score.raw_seconds"]["value"] == pytest.approx((7.73 + 7.76 + 7.79) / 3)
+    assert found["score.measured_seconds"]["value"] == pytest.approx((7.73 + 7.76 + 7.79) / 3)
     assert found["summary.quality[1]"]["value"] == pytest.approx(0.954)
     [place] = found["summary.target"]["places"]
     assert typed_yaml.load_yaml(Path(place["path"]))["suites"]["mini"]["target"] == found["summary.target"]["value"]
@@ -341,14 +343,14 @@ def test_a_stated_total_that_differs_is_reported_with_its_line(
 
 
 def test_a_number_in_a_control_file_is_compared(folder: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A scaling factor is compared with the score's, and not applied."""
+    """A scaling factor is compared with 1, and not applied: no file changes a score."""
     (folder / "scaling.json").write_text('{"scaling_factor": 0.01}')
 
     found = derived(capsys, folder, rules=rules)
 
     [factor] = [item for item in found["typed"] if item["name"] == "scaling.json: scaling_factor"]
     assert factor["agrees"] is False
-    assert factor["derived"] == by_name(found)["score.normalised_by"]["value"]
+    assert factor["derived"] == 1.0
 
 
 def test_the_text_shows_each_number_with_formula_and_lines(

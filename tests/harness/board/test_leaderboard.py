@@ -1,9 +1,8 @@
-"""From results on disk to rows, bands and the printed table."""
+"""From results on disk to rows, ranks and the printed table."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -15,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.board.leaderboard import Row, leaderboard, rate, row
+from harness.board.leaderboard import Row, by_measured_time, leaderboard, rate, row
+from harness.board.text import RANKS, SCORE, leaderboard_text
 from harness.checker import registry
 from harness.commands import score as command
 from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
@@ -49,105 +49,110 @@ def run_of(seconds: float | None) -> RunResult:
     )
 
 
-def row_of(name: str, times: Sequence[float | None], drop: int = 1, factor: float = 1.0, **more: Any) -> Row:
-    """A row of these run times; `num_errors`, `benchmark` and `division` on request."""
-    order = sorted(range(len(times)), key=lambda i: math.inf if (time := times[i]) is None else time)
-    rest = [time for i in order[drop : len(times) - drop] if (time := times[i]) is not None]
-    seconds = math.fsum(rest) / len(rest) if rest else None
+def row_of(name: str, seconds: float | None, scatter: float | None = 0.01, **more: Any) -> Row:
+    """A row of this score, whose five runs scatter by this fraction (None: nothing is known of its error).
+
+    `num_errors`, `benchmark`, `division` and `measured_seconds` on request.
+    """
     found = Score(
         benchmark=more.pop("benchmark", "toy_mini"),
         division=more.pop("division", "closed"),
-        seconds=None if seconds is None else seconds * factor,
+        seconds=seconds,
         interval=None,
-        raw_seconds=seconds,
-        normalised_by=factor,
         samples=3000,
         energy=None,
         usd=None,
-        runs=tuple(run_of(time) for time in times),
-        dropped=tuple(order[:drop] + order[len(order) - drop :]),
+        runs=tuple(run_of(seconds) for _ in range(5)),
+        dropped=(),
+        basis="pace",
+        errors=() if scatter is None else ((scatter**2 / 5, 4),),
+        measured_seconds=more.pop("measured_seconds", seconds),
     )
     return Row(None, "acme", name, "available", "2026-01-01", name, found, more.pop("num_errors", 0), 0)
 
 
-def bands(rows: Sequence[Row]) -> list[tuple[str, int | None]]:
+def ranks(rows: Sequence[Row]) -> list[tuple[str, tuple[int, int] | None]]:
     (table,) = leaderboard("v1", "r" * 64, rows).tables
-    return [(row.system, row.band) for row in table.rows]
-
-
-FAST = (10.0, 10.1, 10.2, 10.3, 10.4)
-AS_FAST = (10.1, 10.2, 10.3, 10.4, 10.5)
-SLOW = (20.0, 20.1, 20.2, 20.3, 20.4)
-SLOWER = (30.0, 30.1, 30.2, 30.3, 30.4)
+    return [(row.system, row.ranks) for row in table.rows]
 
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
         pytest.param(
-            [row_of("d", SLOWER), row_of("b", AS_FAST), row_of("c", SLOW), row_of("a", FAST)],
-            [("a", 1), ("b", 1), ("c", 3), ("d", 4)],
-            id="rows that cannot be told apart share a band",
+            [row_of("d", 30), row_of("b", 10.1), row_of("c", 20), row_of("a", 10)],
+            [("a", (1, 2)), ("b", (1, 2)), ("c", (3, 3)), ("d", (4, 4))],
+            id="rows that cannot be told apart",
         ),
         pytest.param(
-            [row_of("a", FAST), row_of("b", (1.0, 5.0, 20.0, 40.0, 80.0))],
-            [("a", 1), ("b", 1)],
+            [row_of("a", 10), row_of("b", 20, scatter=0.8)],
+            [("a", (1, 2)), ("b", (1, 2))],
             id="twice as slow, but varying by more than the difference",
         ),
         pytest.param(
-            [row_of("a", FAST, factor=2.0), row_of("b", FAST)],
-            [("b", 1), ("a", 2)],
-            id="equal run times, one normalised by 2",
+            [row_of("a", 10), row_of("b", 10.3), row_of("c", 10.6)],
+            [("a", (1, 2)), ("b", (1, 3)), ("c", (2, 3))],
+            id="only the ends of a chain can be told apart",
         ),
         pytest.param(
-            [row_of("a", SLOW), row_of("b", FAST, num_errors=1), row_of("c", (None,) * 5)],
-            [("a", 1), ("b", None), ("c", None)],
+            [row_of("a", 20), row_of("b", 10, num_errors=1), row_of("c", None)],
+            [("a", (1, 1)), ("b", None), ("c", None)],
             id="an error or a missing score, however fast",
         ),
         pytest.param(
-            [row_of("a", FAST), row_of("b", (10.1, 10.2, 10.3, 10.4, None))],
-            [("a", 1), ("b", 1)],
-            id="a missed run counts as slow as the slowest kept run",
+            [row_of(name, seconds, scatter=None) for name, seconds in (("c", 30.0), ("a", 10.0), ("b", 20.0))],
+            [("a", (1, 3)), ("b", (1, 3)), ("c", (1, 3))],
+            id="without an error nothing can be told apart",
         ),
         pytest.param(
-            [row_of("a", FAST), row_of("b", (20.1, 20.2, 20.3, 20.4, None))],
-            [("a", 1), ("b", 2)],
-            id="a missed run of a slower row",
-        ),
-        pytest.param(
-            [row_of(name, (seconds,), drop=0) for name, seconds in (("c", 11.0), ("a", 10.0), ("b", 10.0))],
-            [("a", 1), ("b", 1), ("c", 3)],
-            id="single runs have no spread",
-        ),
-        pytest.param(
-            [row_of("a", (10.0,) * 5), row_of("b", (10.0,) * 5), row_of("c", (10.5,) * 5)],
-            [("a", 1), ("b", 1), ("c", 3)],
+            [row_of(name, seconds, scatter=0.0) for name, seconds in (("a", 10.0), ("b", 10.0), ("c", 10.5))],
+            [("a", (1, 2)), ("b", (1, 2)), ("c", (3, 3))],
             id="equal constants tie, different ones do not",
         ),
     ],
 )
-def test_bands(rows: Sequence[Row], expected: list[tuple[str, int | None]]) -> None:
-    """A row leaves its leader's band when it is significantly slower; a band's number counts the rows before it."""
-    assert bands(rows) == expected
+def test_ranks(rows: Sequence[Row], expected: list[tuple[str, tuple[int, int] | None]]) -> None:
+    """Each row has the ranks that it may have; rows are in the order of their scores, invalid ones last."""
+    assert ranks(rows) == expected
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_the_order_of_the_rows_does_not_matter(names: list[str]) -> None:
     """A leaderboard depends only on the set of rows."""
-    rows = {"a": row_of("a", FAST), "b": row_of("b", AS_FAST), "c": row_of("c", SLOW), "d": row_of("d", SLOW)}
+    rows = {"a": row_of("a", 10.0), "b": row_of("b", 10.1), "c": row_of("c", 20.0), "d": row_of("d", 20.0)}
 
-    assert bands([rows[name] for name in names]) == [("a", 1), ("b", 1), ("c", 3), ("d", 3)]
+    assert ranks([rows[name] for name in names]) == [("a", (1, 2)), ("b", (1, 2)), ("c", (3, 4)), ("d", (3, 4))]
+
+
+def test_rows_by_measured_time_keep_their_ranks() -> None:
+    """The rows that are not ranked come last, those without a time at the end."""
+    rows = [
+        row_of("lucky", 20.0, measured_seconds=9.0),
+        row_of("unlucky", 10.0, measured_seconds=11.0),
+        row_of("wrong", 5.0, num_errors=1),
+        row_of("early", 4.0, num_errors=1),
+        row_of("none", None, measured_seconds=None),
+    ]
+    board = by_measured_time(leaderboard("v1", "r" * 64, rows))
+
+    assert [(row.system, row.ranks) for table in board.tables for row in table.rows] == [
+        ("lucky", (2, 2)),
+        ("unlucky", (1, 1)),
+        ("early", None),
+        ("wrong", None),
+        ("none", None),
+    ]
 
 
 def test_tables_are_by_benchmark_and_division() -> None:
     """No row is compared across them; an empty board has none."""
-    rows = [row_of("a", SLOW), row_of("b", FAST, division="open"), row_of("c", FAST, benchmark="other_mini")]
+    rows = [row_of("a", 20.0), row_of("b", 10.0, division="open"), row_of("c", 10.0, benchmark="other_mini")]
     board = leaderboard("v1", "r" * 64, rows)
 
-    assert [(table.benchmark, table.division, table.rows[0].band) for table in board.tables] == [
-        ("other_mini", "closed", 1),
-        ("toy_mini", "closed", 1),
-        ("toy_mini", "open", 1),
+    assert [(table.benchmark, table.division, table.rows[0].ranks) for table in board.tables] == [
+        ("other_mini", "closed", (1, 1)),
+        ("toy_mini", "closed", (1, 1)),
+        ("toy_mini", "open", (1, 1)),
     ]
     assert leaderboard("v1", "r" * 64, []).tables == ()
 
@@ -213,7 +218,7 @@ def test_command_prints_one_json_document(tmp_path: Path, capsys: pytest.Capture
     (table,) = json.loads(capsys.readouterr().out)["tables"]
 
     assert status == ExitStatus.OK
-    assert [(item["system"], item["band"], item["is_valid"]) for item in table["rows"]] == [("box1", 1, True)]
+    assert [(item["system"], item["ranks"], item["is_valid"]) for item in table["rows"]] == [("box1", [1, 1], True)]
     assert table["rows"][0]["score"]["seconds"] == pytest.approx(7.76)
 
 
@@ -234,6 +239,52 @@ def test_command_shows_an_invalid_result_as_invalid(
     assert "not valid (7.760 s)" in shown
     assert "not valid: 3 errors" in shown
     assert "\x1b" not in shown
+
+
+def test_text_says_what_may_be_concluded(tmp_path: Path) -> None:
+    """What score, measured time and ranks mean, where they are shown; notes on rows that are scored otherwise."""
+    paced = leaderboard("v1", "r" * 64, [row_of("a", 10), row_of("b", 10.1, measured_seconds=9.5)])
+    slow = row_of("c", 10)
+    slow = replace(slow, score=replace(slow.score, basis="own samples", scored_samples=4321.0))
+    measured = replace(slow, score=replace(slow.score, basis="measured", division="open"))
+
+    text = leaderboard_text(paced)
+    assert " 1-2  acme       a       10.000 s " in text
+    assert "10.100 s" in text
+    assert " 9.500 s" in text
+    assert text.endswith(f"{SCORE}\n\n{RANKS}")
+    assert "c: scored with its own 4,321 samples" in leaderboard_text(leaderboard("v1", "r" * 64, [slow]))
+    assert SCORE not in leaderboard_text(leaderboard("v1", "r" * 64, [measured]))
+    assert RANKS not in leaderboard_text(leaderboard("v1", "r" * 64, [replace(measured, num_errors=1)]))
+
+
+def test_command_lists_by_measured_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that was lucky with its samples comes first, with the ranks of the scores."""
+    monkeypatch.setattr(load, "load_ruleset", lambda folder, version: fabricate.ruleset({}))
+    for name, curve in (("lucky", (0.5, 0.95)), ("unlucky", (0.5, 0.8, 0.95))):
+        system = {**fabricate.SYSTEM, "system_name": name}
+
+        def change(index: int, _: Any, curve: Any = curve, system: Any = system) -> Any:
+            block_s = 2.1 if len(curve) == 2 else 2.0
+            return fabricate.events(index, qualities=curve, block_s=block_s + 0.01 * index, system=system)
+
+        fabricate.write_result(tmp_path / name, change=change, system=system)
+    found = {}
+    for sort in (False, True):
+        command.run([tmp_path], "v1", "json", TODAY, sort)
+        (table,) = json.loads(capsys.readouterr().out)["tables"]
+        found[sort] = [(item["system"], item["ranks"]) for item in table["rows"]]
+
+    assert found[False] == [("unlucky", [1, 1]), ("lucky", [2, 2])]
+    assert found[True] == [("lucky", [2, 2]), ("unlucky", [1, 1])]
+
+
+def test_a_round_cannot_be_listed_by_measured_time(tmp_path: Path) -> None:
+    """MLPerf has one score."""
+    with pytest.raises(UsageError, match="leave out --sort measured"):
+        command.run([fabricate.write_result(tmp_path)], "mlperf_training/5.1.0", "text", TODAY, True)
 
 
 @pytest.mark.usefixtures("v1")

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
@@ -21,6 +22,7 @@ from harness.ruleset.model import Waiver
 from tests import fabricate
 from tests.harness.board.test_index import (
     HOSTILE,
+    LONG,
     SPEECH,
     TOY,
     abort,
@@ -146,7 +148,7 @@ def test_the_index_has_every_result_and_names_what_is_missing(site: Path, board:
         "not measured",
         "estimated",
         "no price",
-        "normalised × ",
+        "as measured",
         "Unranked results",
         "Unreadable results",
         "tiny-lab/results/laptop/unheard_of",
@@ -190,6 +192,54 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
     ):
         assert text in page, text
     assert len(entry.downloads) == 14  # five logs, as many of power, idle, claim, manifest, system description
+
+
+def test_a_result_page_says_how_its_score_is_made(site: Path, board: Board) -> None:
+    """By the reference's samples, by its own, as measured for want of a reference, as measured in the open division."""
+    score = board.entries["acme/results/box1/toy_mini"].row.score
+    assert (score.fixed_s, score.pace_s, score.scored_samples, score.measured_seconds) != (None,) * 4
+    assert score.seconds == pytest.approx((score.fixed_s or 0.0) + (score.pace_s or 0.0) * (score.scored_samples or 0))
+    page = _page(site, _result(board, "acme/results/box1/toy_mini"))
+    assert f"{score.fixed_s:.3f} s to open the data + {1000 * (score.pace_s or 0):.3f} ms per sample × 3,224" in page
+    assert f"samples = {score.seconds:.3f} s" in page
+    assert f"The measured time, {score.measured_seconds:.3f} s, is the mean without the fastest and the slowest" in page
+    assert "reference at batch size 100: 3,224. These are significantly fewer, by luck or tuning" in page
+    assert f"{score.seconds_of(score.runs[3]):.3f}" in page
+    for place, text in {
+        "tiny-lab/results/workstation.7/toy_mini": "so it is scored with its own",
+        f"{LONG[0]}/results/{LONG[1]}/toy_mini": "No reference: batch size 200 is outside the reference's, 100 to 100",
+        "acme/results/box1-speech/speech_standard": "because there is no reference to score it by",
+        "acme/results/box9/toy_mini": "because in the open division convergence is part of the contest",
+        "acme/results/box1-short/toy_mini": "There is no score",
+    }.items():
+        assert text in _page(site, _result(board, place)), place
+
+
+def test_score_and_measured_time_are_columns_to_sort_by(site: Path, board: Board) -> None:
+    """Of the closed division; in the open division they are the same number."""
+    text = (site / "benchmarks/toy_mini.html").read_text()
+    closed, _, opened = text.partition("Open division</h2>")
+
+    assert closed.count('data-sort="number">Measured time<small>seconds, not ranked') == 1
+    assert closed.count('data-sort="number">Score<small>seconds, lower is better') == 1
+    assert opened.count('data-sort="number">Measured time<small>seconds, lower is better') == 1
+    assert "Score<small>" not in opened
+    for entry in board.entries.values():
+        score = entry.row.score
+        if entry.row.is_ranked and score.benchmark == TOY.name and score.division == "closed":
+            assert f'data-label="Score" data-value="{score.seconds}"' in closed
+            assert f'data-label="Measured time" data-value="{score.measured_seconds}"' in closed
+
+
+def test_the_data_of_the_open_division_has_its_number_of_runs(tmp_path: Path) -> None:
+    """It may need more than the closed one."""
+    rules = replace(TOY, open_runs=6)
+    submit(tmp_path, rules=rules, division="open", num_runs=6)
+    made = dict(render_pages(board_of(tmp_path, ruleset(benchmarks={rules.name: rules}))))
+    [table] = json.loads(made["leaderboard.json"])["tables"]
+
+    assert (table["division"], table["num_runs"], table["rows"][0]["valid"]) == ("open", 6, True)
+    assert b"6 of 6 required" in made["results/acme--box1--toy_mini.html"]
 
 
 def test_downloads_are_the_submitted_bytes_in_a_tree(site: Path, board: Board, tmp_path: Path) -> None:
@@ -236,6 +286,12 @@ def test_the_json_has_every_row(site: Path, board: Board) -> None:
     rows = {row["place"]: row for table in whole["tables"] for row in table["rows"]}
     assert set(rows) == set(board.entries)
     assert rows["acme/results/box9/toy_mini"]["energy_j"] is None
+    assert rows["acme/results/box9/toy_mini"]["basis"] == "measured"
+    assert rows["acme/results/box1/toy_mini"]["ranks"] == [2, 3]
+    box = rows["acme/results/box1/toy_mini"]
+    assert box["seconds"] == pytest.approx(box["fixed_s"] + box["pace_s"] * box["scored_samples"])
+    assert box["measured_interval"][0] < box["measured_seconds"] < box["measured_interval"][1]
+    assert box["runs"][0]["crossing_samples"] < box["runs"][0]["samples"]
     assert rows["tiny-lab/results/workstation.7/toy_mini"]["energy_j"] == 0.0
     assert rows["tiny-lab/results/laptop/toy_mini"]["findings"][0]["code"] == "TST001"
     assert all(
@@ -256,6 +312,10 @@ def test_the_csv_has_a_line_per_row_and_no_formulas(site: Path, board: Board) ->
     assert evil["system"] == "'+1+cmd"
     assert evil["submitted"] == "'=1+1"
     assert evil["energy_j"] == ""
+    box = next(row for row in rows if row["system"] == "box1" and row["benchmark"] == TOY.name)
+    assert (box["rank_first"], box["rank_last"], box["basis"]) == ("2", "3", "pace")
+    assert float(box["measured_low"]) < float(box["measured_seconds"]) < float(box["measured_high"])
+    assert float(box["seconds_low"]) < float(box["seconds"]) < float(box["seconds_high"])
     assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
 
 

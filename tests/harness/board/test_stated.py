@@ -259,7 +259,7 @@ def test_a_scaling_factor_is_compared_with_the_derived_one(tmp_path: Path) -> No
     assert totals(subject_of(tmp_path)) == []
 
 
-ROW = {"submitter": "acme", "system": "box1", "band": 1, "seconds": 7.5, "cost": {"rank": 2, "usd": "1.5"}}
+ROW = {"submitter": "acme", "system": "box1", "ranks": [1, 1], "seconds": 7.5, "cost": {"ranks": [2, 3], "usd": "1.5"}}
 TABLE = {"benchmark": "toy_mini", "division": "closed", "target": 0.9, "num_runs": 5, "drop": 1, "other": 7}
 RUNS = {"board.runs[0].reason": ("a", "a", True), "board.runs[1]": ("b", "c", False)}
 DERIVED = {**ROW, "target": 0.9, "num_runs": 5, "drop": 1}
@@ -273,15 +273,16 @@ def compared(tmp_path: Path, tables: Any, is_tree_given: bool = True, **derived:
 
 def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path) -> None:
     """Whatever else the tables and rows contain; all its numbers and the table's are compared."""
-    decoys = [5, {**ROW, "submitter": "other", "band": 9}, {**ROW, "system": "box2", "band": 9}]
+    decoys = [5, {**ROW, "submitter": "other", "seconds": 9}, {**ROW, "system": "box2", "seconds": 9}]
     tables = [
         5,
-        {**TABLE, "benchmark": "other", "rows": [{**ROW, "band": 9}]},
-        {**TABLE, "division": "open", "rows": [{**ROW, "band": 9}]},
+        {**TABLE, "benchmark": "other", "rows": [{**ROW, "seconds": 9}]},
+        {**TABLE, "division": "open", "rows": [{**ROW, "seconds": 9}]},
         {**TABLE, "rows": None},
-        {**TABLE, "rows": [*decoys, ROW, {**ROW, "band": 9}]},
+        {**TABLE, "rows": [*decoys, ROW, {**ROW, "seconds": 9}]},
     ]
-    names = ("target", "num_runs", "drop", "band", "seconds", "cost.rank", "cost.usd")
+    ranks = [f"{name}ranks[{end}]" for name in ("", "cost.") for end in (0, 1)]
+    names = ("target", "num_runs", "drop", "seconds", "cost.usd", *ranks)
 
     assert compared(tmp_path, tables) == {f"board.{name}": True for name in names}
     for rest in ([], tables[:4], [{**TABLE, "rows": decoys}]):
@@ -290,16 +291,18 @@ def test_a_row_of_a_board_is_found_by_table_submitter_and_system(tmp_path: Path)
 
 def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
     """A single result would always be first; any other field called rank is an ordinary number."""
-    tables = [{**TABLE, "rows": [{**ROW, "band": 3, "energy": {"rank": 1}, "rank": 4}]}]
-    energy = {"energy": {"rank": 2}, "rank": 4}
+    tables = [{**TABLE, "rows": [{**ROW, "ranks": [1, 3], "energy": {"ranks": [1, 1]}, "rank": 4}]}]
+    energy = {"energy": {"ranks": [2, 2]}, "rank": 4}
     alone, among = (compared(tmp_path, tables, given, **energy) for given in (False, True))
 
     assert {name for name, agrees in alone.items() if agrees is None} == {
-        "board.band",
-        "board.cost.rank",
-        "board.energy.rank",
+        f"board.{name}ranks[{end}]" for name in ("", "cost.", "energy.") for end in (0, 1)
     }
-    assert {name for name, agrees in among.items() if agrees is False} == {"board.band", "board.energy.rank"}
+    assert {name for name, agrees in among.items() if agrees is False} == {
+        "board.ranks[1]",
+        "board.energy.ranks[0]",
+        "board.energy.ranks[1]",
+    }
     assert alone["board.rank"] is among["board.rank"] is True
 
 
@@ -311,8 +314,7 @@ def test_extra_and_missing_numbers_of_a_board(tmp_path: Path) -> None:
 
     assert {item.name for item in found if item.agrees is False} == {"board.seconds", "board.energy_j"}
     assert {item.name: item.why for item in found if item.agrees is None} == {
-        "board.band": "a rank needs the tree: --tree",
-        "board.cost.rank": "a rank needs the tree: --tree",
+        **{f"board.{name}ranks[{end}]": "a rank needs the tree: --tree" for name in ("", "cost.") for end in (0, 1)},
         "board.extra": "nothing of this name is derived",
     }
 

@@ -14,6 +14,7 @@ from harness.board.pages.words import (
     num_bytes,
     plain,
     plural,
+    rank_words,
     shown,
     shown_lines,
     significant,
@@ -22,6 +23,7 @@ from harness.board.pages.words import (
     unit_for,
     value_words,
 )
+from harness.board.text import rank_text
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,11 @@ def test_counts_sizes_and_rule_numbers() -> None:
     sizes = [num_bytes(size) for size in (1, 1023, 1536, 5 << 20)]
     assert sizes == ["1 byte", "1,023 bytes", "1.50 KiB", "5.00 MiB"]
     assert (plain(600.0), plain(0.9), plain(10_000)) == ("600", "0.9", "10,000")
+
+
+def test_ranks_are_a_number_or_an_interval() -> None:
+    """With an en dash; a terminal gets a hyphen."""
+    assert (rank_words((3, 3)), rank_words((2, 4)), rank_text((2, 4))) == ("3", "2–4", "2-4")
 
 
 def test_untrusted_texts_cannot_turn_or_hide() -> None:

@@ -298,7 +298,7 @@ def test_score_shows_and_ranks_energy(place: Path, capsys: pytest.CaptureFixture
     assert "void: coverage" in text
     assert "by energy, whole nodes: node (ac)" in text
     assert "by energy, parts of nodes: cpu_package (package) + gpu (board)" in text
-    assert rows["a"]["energy_place"] == {"board": "node", "scope": "node (ac)", "rank": 1}
+    assert rows["a"]["energy_place"] == {"board": "node", "scope": "node (ac)", "ranks": [1, 1]}
     assert [rows[name]["energy_place"] for name in "cde"] == [None, None, None]
     assert rows["d"]["score"]["energy"] is None
     assert rows["d"]["score"]["energy_j"] is None
