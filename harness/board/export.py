@@ -21,7 +21,6 @@ from harness.board.pages.energy_view import energy_view
 from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
 from harness.energy.run_energy import RunEnergy
-from harness.energy.score import ScoreEnergy
 from harness.findings import Group, grouped
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.cost import Bill
@@ -34,7 +33,8 @@ COLUMNS = (
     "errors", "warnings", "seconds", "seconds_low", "seconds_high", "basis", "fixed_s", "pace_s", "scored_samples",
     "measured_seconds", "measured_low", "measured_high", "samples", "energy_j", "energy_source", "energy_low_j",
     "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank_first", "energy_rank_last",
-    "energy_void", "energy_share_estimated", "mean_w", "idle_w", "usd", "usd_low", "usd_high", "usd_rank_first",
+    "energy_void", "energy_share_estimated", "mean_w", "idle_w", "measured_energy_j", "measured_energy_low_j",
+    "measured_energy_high_j", "usd", "usd_low", "usd_high", "usd_rank_first",
     "usd_rank_last", "measured_usd", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
     "usd_electricity", "runs", "runs_reached", "why_not", "place",
 )  # fmt: skip
@@ -118,7 +118,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "samples": score.samples,
         "energy_j": score.energy_j,
         "energy_source": score.energy_source,
-        "energy": _energy(score.energy, standing.energy_ranks),
+        "energy": _energy(score, standing.energy_ranks),
         "usd": None if score.usd is None else float(score.usd),
         "cost": _cost(standing.cost, entry),
         "price": None if entry.price is None else entry.price.id,
@@ -169,13 +169,16 @@ def _run(run: RunResult) -> dict[str, Any]:
     }
 
 
-def _energy(energy: ScoreEnergy | None, ranks: tuple[int, int] | None) -> dict[str, Any] | None:
+def _energy(score: Score, ranks: tuple[int, int] | None) -> dict[str, Any] | None:
     """None where nothing was metered."""
+    energy, measured = score.energy, score.measured_energy
     if energy is None:
         return None
     return {
         "joules": energy.joules,
-        "interval": None if energy.low_j is None else [energy.low_j, energy.high_j],
+        "interval": _pair(energy.interval),
+        "measured_joules": None if measured is None else measured.joules,
+        "measured_interval": None if measured is None else _pair(measured.interval),
         "class": energy.meter_class,
         "board": energy.board,
         "scope": energy.scope,
@@ -250,7 +253,7 @@ def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
 
 def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
     row = standing.row
-    score, energy, bill = row.score, row.score.energy, row.bill
+    score, energy, measured, bill = row.score, row.score.energy, row.score.measured_energy, row.bill
     low, high = score.interval or (None, None)
     usd_low, usd_high = usd_interval(score) or (None, None)
     energies: list[object] = [None] * 11
@@ -265,7 +268,10 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
         row.submitted, "yes" if row.is_ranked else "no", row.num_errors, row.num_warnings,
         score.seconds, low, high, score.basis, score.fixed_s, score.pace_s, score.scored_samples,
         score.measured_seconds, *(score.measured_interval or (None, None)),
-        score.samples, score.energy_j, score.energy_source, *energies, score.usd, usd_low, usd_high,
+        score.samples, score.energy_j, score.energy_source, *energies,
+        None if measured is None else measured.joules,
+        *((None if measured is None else measured.interval) or (None, None)),
+        score.usd, usd_low, usd_high,
         *(standing.cost.ranks or (None, None)), score.measured_usd,
         None if standing.cost.ranks is not None else standing.cost.reason,
         None if entry.price is None else entry.price.id, _book_digest(entry),

@@ -61,6 +61,11 @@ class ScoreEnergy:
         return Estimate(max(self.joules, MIN_JOULES), self.errors)
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % confidence interval; None without joules."""
+        return None if self.low_j is None or self.high_j is None else (self.low_j, self.high_j)
+
+    @property
     def may_rank(self) -> bool:
         return self.joules is not None and self.board is not None and not self.void
 

@@ -50,6 +50,7 @@ class Score:
     samples: trimmed mean of the samples to target.
     energy: in proportion to the time: of the runs that reached the target, each scaled to `scored_samples`; of the
         averaged runs as measured where the score is the measured time. None where none of them was metered.
+    measured_energy: of the averaged runs, as measured.
     usd: `seconds` at list price; measured_usd: `measured_seconds`. None without a price.
     convergence: the comparison with the reference; None where the rules have no reference or the division is open.
     """
@@ -70,6 +71,7 @@ class Score:
     measured_seconds: float | None = None
     measured_interval: tuple[float, float] | None = None
     measured_usd: Decimal | None = None
+    measured_energy: ScoreEnergy | None = None
     fixed_s: float | None = None
     pace_s: float | None = None
     scored_samples: float | None = None
@@ -199,6 +201,7 @@ def _measured(
     errors = _measured_errors(runs, verdict, drop, without.division == "open")
     interval = Estimate(seconds, errors).interval()
     usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour)
+    energy = score_energy([run.energy for run in averaged], None, limits, _idle_w(runs), others=left_out)
     return replace(
         without,
         seconds=seconds,
@@ -207,9 +210,10 @@ def _measured(
         measured_seconds=seconds,
         measured_interval=interval,
         samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
-        energy=score_energy([run.energy for run in averaged], None, limits, _idle_w(runs), others=left_out),
+        energy=energy,
         usd=usd,
         measured_usd=usd,
+        measured_energy=energy,
         dropped=tuple(sorted(dropped)),
     )
 

@@ -14,12 +14,12 @@ from harness.board.index import Board, Entry
 from harness.board.pages.energy_words import void_words
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
 from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
-from harness.energy.score import Place, rank_energies
+from harness.energy.score import Place, ScoreEnergy, rank_energies
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyRow:
-    """One result by energy. ranks: None where it is not ranked by energy.
+    """One result by energy. ranks: None where it is not ranked by energy. measured: before scaling, not ranked.
 
     kind: "measured", "void", "estimated", "not measured" or "unranked" (the result itself is not ranked).
     reasons: why it is not ranked, each with the code of its check. coverage, longest_gap_s: of its worst run.
@@ -31,6 +31,8 @@ class EnergyRow:
     kind: str
     energy: str
     interval: str | None
+    measured: str | None
+    measured_interval: str | None
     meter_class: str
     scope: str
     mean_w: str | None
@@ -90,12 +92,6 @@ def energy_view(board: Board, table: TableView) -> EnergyView:
     order = ("void", "estimated", "not measured", "unranked")
     others.sort(key=lambda row: order.index(row.kind))
     return EnergyView(table.key, table.division, tuple(groups), tuple(others))
-
-
-def interval_j(view: RowView) -> tuple[float, float] | None:
-    """95 % interval of the energy, in joules."""
-    energy = view.row.score.energy
-    return None if energy is None or energy.low_j is None or energy.high_j is None else (energy.low_j, energy.high_j)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,8 @@ def _group(
 
 
 def _dot(view: RowView, mark: str, unit: Unit) -> Dot:
-    score, interval = view.row.score, interval_j(view)
+    score = view.row.score
+    interval = None if score.energy is None else score.energy.interval
     assert score.seconds is not None
     assert score.energy_j is not None
     scaled = None if interval is None else (interval[0] / unit.size, interval[1] / unit.size)
@@ -174,8 +171,8 @@ def _row(
     mark: str | None = None,
     is_best: bool = False,
 ) -> EnergyRow:
-    energy = view.row.score.energy
-    interval, runs = interval_j(view), [run.energy for run in view.row.score.runs if run.energy is not None]
+    energy, measured = view.row.score.energy, view.row.score.measured_energy
+    runs = [run.energy for run in view.row.score.runs if run.energy is not None]
     reasons: tuple[tuple[str | None, str], ...] = ()
     if view.reason is not None:
         code = None if view.finding is None else view.finding.code
@@ -192,7 +189,9 @@ def _row(
         ranks=ranks,
         kind=kind,
         energy=energy_words(view.row.score.energy_j, unit),
-        interval=None if interval is None else " – ".join(in_unit(end, unit, 3) for end in interval),
+        interval=_interval_words(energy, unit),
+        measured=None if measured is None or measured.joules is None else energy_words(measured.joules, unit),
+        measured_interval=_interval_words(measured, unit),
         meter_class="N" if energy is None else energy.meter_class,
         scope="none" if energy is None else energy.scope,
         mean_w=watt_words(None if energy is None else energy.mean_w),
@@ -204,6 +203,11 @@ def _row(
         mark=mark,
         is_best=is_best,
     )
+
+
+def _interval_words(energy: ScoreEnergy | None, unit: Unit) -> str | None:
+    interval = None if energy is None else energy.interval
+    return None if interval is None else " – ".join(in_unit(end, unit, 3) for end in interval)
 
 
 def watt_words(watts: float | None) -> str | None:

@@ -230,7 +230,7 @@ def abort(index: int, steps: list[Step]) -> list[Step]:
 
 
 def rich_tree(tree: Path) -> Path:
-    """Several submitters on two benchmarks: close and distant ranks, own samples, open, invalid, hostile, unreadable."""
+    """Two benchmarks: close and distant ranks, every way to be scored, invalid, hostile and unreadable results."""
     tree.mkdir(parents=True, exist_ok=True)
     submit(tree, "acme", "box1", power="node", watts=560.0, sku=SKU, notes="First light.\nTwo fans at full speed.")
     submit(tree, "acme", "box2", block_s=2.004, power="model", watts=520.0)
