@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Leaderboard, Row, Table
-from harness.board.pages.cost_view import CostRow, cost_view, hourly, usd_interval
+from harness.board.pages.cost_view import CostRow, cost_view, hourly, measured_usd_interval, usd_interval
 from harness.board.pages.energy_view import energy_view
 from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
@@ -34,8 +34,8 @@ COLUMNS = (
     "measured_seconds", "measured_low", "measured_high", "samples", "energy_j", "energy_source", "energy_low_j",
     "energy_high_j", "energy_class", "energy_board", "energy_scope", "energy_rank_first", "energy_rank_last",
     "energy_void", "energy_share_estimated", "mean_w", "idle_w", "measured_energy_j", "measured_energy_low_j",
-    "measured_energy_high_j", "usd", "usd_low", "usd_high", "usd_rank_first",
-    "usd_rank_last", "measured_usd", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
+    "measured_energy_high_j", "usd", "usd_low", "usd_high", "usd_rank_first", "usd_rank_last", "measured_usd",
+    "measured_usd_low", "measured_usd_high", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
     "usd_electricity", "runs", "runs_reached", "why_not", "place",
 )  # fmt: skip
 
@@ -217,6 +217,7 @@ def _cost(cost: CostRow, entry: Entry) -> dict[str, Any]:
         "usd": _money(entry.row.score.usd),
         "interval": _pair(interval),
         "measured_usd": _money(entry.row.score.measured_usd),
+        "measured_interval": _pair(measured_usd_interval(entry.row.score)),
         "ranks": _pair(cost.ranks),
         "why_not": None if cost.ranks is not None else cost.reason,
         "usd_per_hour": _money(hourly(cost.view)),
@@ -272,7 +273,7 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
         None if measured is None else measured.joules,
         *((None if measured is None else measured.interval) or (None, None)),
         score.usd, usd_low, usd_high,
-        *(standing.cost.ranks or (None, None)), score.measured_usd,
+        *(standing.cost.ranks or (None, None)), score.measured_usd, *(measured_usd_interval(score) or (None, None)),
         None if standing.cost.ranks is not None else standing.cost.reason,
         None if entry.price is None else entry.price.id, _book_digest(entry),
         None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,

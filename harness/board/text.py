@@ -86,7 +86,7 @@ def _energy(energy: ScoreEnergy | None) -> str:
 def _joules(joules: float) -> tuple[str, float, int]:
     """The amount with its unit; the unit in joules; the number of decimals."""
     unit, divisor = next((unit, size) for unit, size in _UNITS if joules >= size or size == 1)
-    digits = 1 if joules / divisor < 1000 else 0
+    digits = 2 if joules / divisor < 10 else 1 if joules / divisor < 1000 else 0
     return f"{joules / divisor:,.{digits}f} {unit}", divisor, digits
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from harness.board.charts.scales import CROSS, Label, Scale, px, svg
 
-WIDTH, HEIGHT = 190, 26
+WIDTH, HEIGHT = 150, 26
 _LEAST_REACH = 0.005  # a scale finer than half a per cent would show only the noise of the clock
 
 

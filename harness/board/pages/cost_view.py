@@ -20,11 +20,21 @@ from harness.scoring.score import Score
 
 
 def usd_interval(score: Score) -> tuple[float, float] | None:
-    """95 % interval of the cost: that of the time times the price, which is exact."""
-    if score.usd is None or not score.seconds or score.interval is None:
+    """95 % interval of the cost: that of the score times the price, which is exact."""
+    return _priced(score.interval, score.seconds, score.usd)
+
+
+def measured_usd_interval(score: Score) -> tuple[float, float] | None:
+    """The same of the measured time at list price."""
+    return _priced(score.measured_interval, score.measured_seconds, score.measured_usd)
+
+
+def _priced(
+    interval: tuple[float, float] | None, seconds: float | None, usd: Decimal | None
+) -> tuple[float, float] | None:
+    if usd is None or not seconds or interval is None:
         return None
-    rate = float(score.usd) / score.seconds
-    return score.interval[0] * rate, score.interval[1] * rate
+    return interval[0] * float(usd) / seconds, interval[1] * float(usd) / seconds
 
 
 PURCHASE_WORDS = {
@@ -41,7 +51,8 @@ PURCHASE_WORDS = {
 class CostRow:
     """One result by cost. ranks: None where it is not ranked by cost; `reason` then says why.
 
-    usd, interval, per_hour: texts; per_hour is of all nodes. electricity: of a run on the submitter's own machine.
+    usd, interval, measured, measured_interval, per_hour: texts; per_hour is of all nodes.
+    electricity: of a run on the submitter's own machine.
     bill: the declared use at list prices, with `bill_note`. paid: the nodes as bought, for information.
     mark: the label of its point in the chart; None without one.
     """
@@ -50,6 +61,8 @@ class CostRow:
     ranks: tuple[int, int] | None
     usd: str | None
     interval: str | None
+    measured: str | None
+    measured_interval: str | None
     per_hour: str | None
     price: Price | None
     electricity: str | None
@@ -110,7 +123,9 @@ def cost_view(table: TableView) -> CostView:
 def usd_words(low: float, high: float) -> str:
     """An interval of a cost, both ends to the same number of digits: `0.19 – 0.21`."""
     digits = 2 if low >= 1 else None
-    return " – ".join(f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high))
+    return "\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}".join(
+        f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high)
+    )
 
 
 def _dot(view: RowView, mark: str) -> Dot:
@@ -138,7 +153,8 @@ def hourly(view: RowView) -> Decimal | None:
 
 def _row(view: RowView, ranks: tuple[int, int] | None, mark: str | None, is_best: bool = False) -> CostRow:
     row, quote = view.row, view.entry.quote
-    interval, usd_per_hour, bill = usd_interval(row.score), hourly(view), row.bill
+    interval, measured, usd_per_hour, bill = usd_interval(row.score), row.score.measured_usd, hourly(view), row.bill
+    measured_interval = measured_usd_interval(row.score)
     if ranks is not None:
         reason = None
     elif view.reason is not None:
@@ -150,6 +166,8 @@ def _row(view: RowView, ranks: tuple[int, int] | None, mark: str | None, is_best
         ranks=ranks,
         usd=None if row.score.usd is None else cost_words(row.score.usd),
         interval=None if interval is None else usd_words(*interval),
+        measured=None if measured is None else cost_words(measured),
+        measured_interval=None if measured_interval is None else usd_words(*measured_interval),
         per_hour=None if usd_per_hour is None else f"{usd_per_hour.normalize():,f}",
         price=view.entry.price,
         electricity=None if row.electricity_usd is None else cost_words(row.electricity_usd),

@@ -207,7 +207,11 @@ def _row(
 
 def _interval_words(energy: ScoreEnergy | None, unit: Unit) -> str | None:
     interval = None if energy is None else energy.interval
-    return None if interval is None else " – ".join(in_unit(end, unit, 3) for end in interval)
+    return (
+        None
+        if interval is None
+        else "\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}".join(in_unit(end, unit, 3) for end in interval)
+    )
 
 
 def watt_words(watts: float | None) -> str | None:

@@ -144,7 +144,7 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
 
 def interval_words(interval: tuple[float, float], unit: Unit) -> str:
     """`8.46 – 8.57`."""
-    return f"{in_unit(interval[0], unit)} – {in_unit(interval[1], unit)}"
+    return f"{in_unit(interval[0], unit)}\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}{in_unit(interval[1], unit)}"
 
 
 def energy_words(energy_j: float | None, unit: Unit) -> str:

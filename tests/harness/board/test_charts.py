@@ -198,7 +198,7 @@ def test_a_strip_shows_every_run_once() -> None:
     assert svg.count('class="run"') == 3
     assert svg.count('class="run dropped"') == 2
     assert svg.count('class="miss"') == 1
-    assert 'class="mean" x1="95"' in svg
+    assert 'class="mean" x1="75"' in svg
     missed = strip_plot(LABEL, Strip([], [], 5, None, None), 0.01)
     assert "circle" not in missed
     assert 'class="miss"' in missed

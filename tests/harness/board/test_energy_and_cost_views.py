@@ -16,7 +16,7 @@ from harness.board.charts.power import component_chart, quality_and_power
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board
-from harness.board.pages.cost_view import CostView, cost_view, usd_interval
+from harness.board.pages.cost_view import CostView, cost_view, measured_usd_interval, usd_interval
 from harness.board.pages.energy_view import EnergyView, energy_view
 from harness.board.pages.energy_words import CLASS_WORDS
 from harness.board.pages.power_trace import NUM_STEPS, PowerLine, PowerTrace, Step, binned, power_trace
@@ -66,9 +66,14 @@ def test_nodes_and_components_are_ranked_separately(by_energy: EnergyView) -> No
     }
 
     assert found == {
-        ("node", "node (ac)"): [("bmc-b", 1), ("bmc-tied", 1), ("wall-a", 3), ("cellar", 4)],
-        ("component", "cpu_package (package) + gpu (board)"): [("counters-slow", 1), ("counters", 1)],
-        ("component", "gpu (board)"): [("sampled", 1)],
+        ("node", "node (ac)"): [
+            ("bmc-b", (1, 2)),
+            ("bmc-tied", (1, 2)),
+            ("wall-a", (3, 3)),
+            ("cellar", (4, 4)),
+        ],
+        ("component", "cpu_package (package) + gpu (board)"): [("counters-slow", (1, 2)), ("counters", (1, 2))],
+        ("component", "gpu (board)"): [("sampled", (1, 1))],
     }
     assert [group.board for group in by_energy.groups] == ["node", "component", "component"]
 
@@ -113,14 +118,14 @@ def test_results_are_ranked_by_list_price(by_cost: CostView) -> None:
     found = [(row.view.row.system, row.ranks) for row in by_cost.ranked]
 
     assert found == [
-        ("cellar", 1),
-        ("bmc-b", 2),
-        ("bmc-tied", 2),
-        ("with-a-gap", 4),
-        ("not-metered", 5),
-        ("wall-a", 6),
-        ("counters", 7),
-        ("sampled", 8),
+        ("cellar", (1, 1)),
+        ("bmc-b", (2, 3)),
+        ("bmc-tied", (2, 3)),
+        ("with-a-gap", (4, 4)),
+        ("not-metered", (5, 5)),
+        ("wall-a", (6, 6)),
+        ("counters", (7, 7)),
+        ("sampled", (8, 8)),
     ]
     rows = {row.view.row.system: row for row in by_cost.ranked}
     assert rows["sampled"].price is not None
@@ -176,6 +181,10 @@ def test_the_interval_of_a_cost_follows_from_that_of_its_time(board: Board) -> N
     assert score.usd is not None
     assert interval[1] / float(score.usd) == pytest.approx(score.interval[1] / score.seconds)
     assert usd_interval(replace(score, usd=None)) is None
+    assert measured_usd_interval(score) == pytest.approx(
+        [0.01 * end for end in score.measured_interval or ()], rel=1e-4
+    )
+    assert measured_usd_interval(replace(score, measured_interval=None)) is None
     assert score.usd.as_tuple().exponent == Decimal("0.000001").as_tuple().exponent
 
 
@@ -190,6 +199,11 @@ def test_the_json_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
     assert rows["with-a-gap"]["energy"]["void"] == ["gap"]
     assert rows["with-a-gap"]["energy"]["ranks"] is None
     assert rows["not-metered"]["energy"] is None
+    assert rows["wall-a"]["energy"]["measured_joules"] < rows["wall-a"]["energy"]["joules"]  # it was lucky
+    assert len(rows["wall-a"]["energy"]["measured_interval"]) == len(rows["wall-a"]["cost"]["measured_interval"]) == 2
+    assert float(rows["wall-a"]["cost"]["measured_usd"]) == pytest.approx(
+        rows["wall-a"]["measured_seconds"] / 100, abs=1e-6
+    )
     assert rows["wall-a"]["cost"]["billed_usd"] == "60.010000"
     assert rows["wall-a"]["cost"]["prices_digest"] == "p" * 64
     assert rows["counters-slow"]["cost"]["usd"] is None
@@ -205,6 +219,9 @@ def test_the_csv_has_energy_and_cost(made: Mapping[str, bytes]) -> None:
     assert rows["counters"]["energy_class"] == "C"
     assert rows["counters"]["energy_board"] == "component"
     assert rows["wall-a"]["usd_as_bought"] == "20.003333"
+    assert float(rows["wall-a"]["measured_energy_low_j"]) < float(rows["wall-a"]["measured_energy_j"])
+    assert float(rows["wall-a"]["measured_usd_low"]) < float(rows["wall-a"]["measured_usd"])
+    assert rows["not-metered"]["measured_energy_j"] == ""
     assert rows["not-metered"]["energy_rank_first"] == rows["not-metered"]["energy_class"] == ""
     assert rows["with-a-gap"]["energy_void"] == "gap"
 

@@ -200,7 +200,7 @@ def test_a_result_page_says_how_its_score_is_made(site: Path, board: Board) -> N
     assert (score.fixed_s, score.pace_s, score.scored_samples, score.measured_seconds) != (None,) * 4
     assert score.seconds == pytest.approx((score.fixed_s or 0.0) + (score.pace_s or 0.0) * (score.scored_samples or 0))
     page = _page(site, _result(board, "acme/results/box1/toy_mini"))
-    assert f"{score.fixed_s:.3f} s to open the data + {1000 * (score.pace_s or 0):.3f} ms per sample × 3,224" in page
+    assert f"{score.fixed_s:.3f} s to open the data + {1000 * (score.pace_s or 0):.4f} ms per sample × 3,224" in page
     assert f"samples = {score.seconds:.3f} s" in page
     assert f"The measured time, {score.measured_seconds:.3f} s, is the mean without the fastest and the slowest" in page
     assert "reference at batch size 100: 3,224. These are significantly fewer, by luck or tuning" in page
