@@ -24,7 +24,7 @@ HOMES = {
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
     "rules": {"checker.registry", "ruleset.catalog"},
-    "scipy": {"base.stats"},
+    "scipy": {"scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
     "torch": {"run.worker"},
@@ -34,7 +34,8 @@ HOMES = {
 }
 # The pure rooms, and the facts that several audits and checks share.
 OF_CHECKS = {"base", "cost", "energy", "log", "mlperf", "ruleset", "scoring", "submission", "errors", "findings"} | {
-    "checker.audit"
+    "checker.audit",
+    "workload",
 }
 OF_WORKLOADS = {"errors", "workload", "base.download"}
 
