@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class EnergyLimits:
     """The `energy` block of a ruleset. Each limit is the worst value that is still permitted.
 
+    max_gap_s, min_samples, told_step_s: of readings of power. A counter needs two, which bracket the run; for it, a gap
+        is an edge of the run that no reading is beyond.
     told_clock_error_s, told_step_s: beyond these a measurement is flagged, not void. node_classes, component_classes:
         the meter classes that are ranked, each in its own table.
 

@@ -169,15 +169,49 @@ def test_reset_is_not_a_wrap() -> None:
     assert (result.num_resets, result.num_wraps, result.num_failed) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(("short_j", "wraps", "resets"), [(500.0, 1, 0), (500.5, 0, 1)])
-def test_a_step_down_is_a_wrap_up_to_what_the_device_can_draw(short_j: float, wraps: int, resets: int) -> None:
-    """500 J in a second: a reset as near to the end of the range as that passes for a wrap."""
-    last_j = RANGE_J - short_j
-    samples = series({0.0: last_j - 100, 1.0: last_j, 2.0: 0.0, 3.0: 100.0})
+@pytest.mark.parametrize(
+    ("meter", "most_w"),
+    [
+        (package(), 500.0),
+        *((package(component=name, max_power_w=None), 2_000.0) for name in ("cpu_package", "core", "uncore")),
+        (package(component="dram", max_power_w=None), 500.0),
+        *((package(component=name, max_power_w=None), 5_000.0) for name in ("gpu", "psys")),
+        (package(component="node", max_power_w=None, wrap_at_j=2e6), 1_000_000.0),
+    ],
+    ids=lambda value: value.component if isinstance(value, MeterSpec) else "",
+)
+def test_a_step_down_is_a_wrap_up_to_what_the_device_can_draw(meter: MeterSpec, most_w: float) -> None:
+    """In a second: a reset as near to the end of the range as that passes for a wrap. Undeclared: a generous bound."""
+    found = []
+    for short_j in (most_w, most_w + 0.5):
+        last_j = (meter.wrap_at_j or 0.0) - short_j
+        samples = series({0.0: last_j - 100, 1.0: last_j, 2.0: 0.0, 3.0: 100.0})
+        found.append(integrate_meter(meter, samples, 0, ns(3)))
 
-    result = integrate_meter(package(), samples, 0, ns(3))
+    assert [(each.num_wraps, each.num_resets) for each in found] == [(1, 0), (0, 1)]
 
-    assert (result.num_wraps, result.num_resets) == (wraps, resets)
+
+@pytest.mark.parametrize(
+    ("meter", "joules_at", "expected"),
+    [
+        pytest.param(package(), {0: 100.5, 1: 100.0}, (0, 1, 0), id="half a joule less is a reset"),
+        pytest.param(package(), {0: RANGE_J, 1: 100.0}, (1, 0, 0), id="from the very end of the range"),
+        pytest.param(package(), {0: RANGE_J + 0.5, 1: 100.0}, (0, 1, 0), id="from beyond it"),
+        pytest.param(package(), {0: 7.0, 600: 7.0}, (0, 0, 1), id="nothing counted, and time for a whole range"),
+        pytest.param(package(wrap_at_j=45_000.0), {0: 0, 100: 5_000}, (0, 0, 1), id="exactly time for a range more"),
+        pytest.param(package(wrap_at_j=45_000.0), {0: 0, 100: 5_001}, (0, 0, 0), id="almost"),
+        pytest.param(package(wrap_at_j=None), {0: 0, 200: 35_000}, (0, 0, 1), id="time for the smallest range"),
+        pytest.param(package(wrap_at_j=None), {0: 0, 200: 35_001}, (0, 0, 0), id="almost for the smallest"),
+    ],
+)
+def test_what_two_readings_of_a_counter_say(
+    meter: MeterSpec, joules_at: dict[float, float], expected: tuple[int, int, int]
+) -> None:
+    """Wraps, resets, and intervals that may hide a wrap; with either of the latter there is no energy."""
+    result = integrate_meter(meter, series(joules_at), 0, ns(max(joules_at)))
+
+    assert (result.num_wraps, result.num_resets, result.num_unsure) == expected
+    assert (result.joules is None) == (expected[1:] != (0, 0))
 
 
 @pytest.mark.parametrize(("from_s", "resets"), [(-2.0, 0), (-1.0, 0), (0.0, 1), (9.0, 1), (10.0, 0)])
