@@ -137,3 +137,17 @@ def mlperf_log(
     lines.append(mlperf_line(stop_ms, "power_measurement_stop", null, metadata))
     path.write_text("".join(lines))
     return path
+
+
+def mlperf_trace(
+    folder: Path, readings: list[tuple[float, float]], start_s: float, stop_s: float, name: str = "node_0"
+) -> Path:
+    """Readings at seconds after WALL_MS."""
+    return mlperf_log(
+        folder / f"{name}.txt",
+        [(WALL_MS + round(1000 * at_s), watts) for at_s, watts in readings],
+        WALL_MS + round(1000 * start_s),
+        WALL_MS + round(1000 * stop_s),
+        null="null",
+        metadata="",
+    )

@@ -11,20 +11,31 @@ from harness.base.text_table import aligned
 from harness.errors import printable
 from harness.mlperf.rcp import RoundVerdict
 from harness.mlperf.score import RoundScore, minutes
+from harness.scoring.round_energy import RoundEnergy, RunJoules
 from harness.submission import layout
 
 _HEADER = ("place", "division", "minutes", "seconds", "raw minutes", "factor", "convergence", "by the text", "runs")
+_ENERGY_HEADER = ("kJ published", "kJ by rule", "kJ drawn")  # only where a result of the benchmark has power logs
+_ENERGY_NOTE = (
+    "kJ: means over the runs that the time keeps, × factor. Published: by MLCommons' program of May 2024, mean power\n"
+    "of all that was logged × time to train. By rule: each reading in the run × the time since the previous one.\n"
+    "Drawn: tta's integral from run_start to run_stop."
+)
 _LEFT = frozenset({0, 1, 6, 7})
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """A result of a round. num_errors: findings that make it invalid. claimed: the factor in its scaling.json."""
+    """A result of a round. num_errors: findings that make it invalid. claimed: the factor in its scaling.json.
+
+    energy: None if it was not metered.
+    """
 
     path: Path
     score: RoundScore
     num_errors: int
     claimed: float | None = None
+    energy: RoundEnergy | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -37,13 +48,17 @@ def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
     for name in sorted({row.score.benchmark or "?" for row in rows}):
         group = [row for row in rows if (row.score.benchmark or "?") == name]
         group.sort(key=lambda row: (not row.is_ranked, row.score.seconds or 0.0, str(row.path)))
-        parts += [printable(name, 60), aligned(_HEADER, [_cells(row) for row in group], _LEFT)]
+        is_metered = any(row.energy is not None for row in group)
+        header = _HEADER + _ENERGY_HEADER if is_metered else _HEADER
+        cells = [_cells(row) + (_energy_cells(row.energy) if is_metered else ()) for row in group]
+        parts += [printable(name, 60), aligned(header, cells, _LEFT)]
         notes = [f"{_place(row.path)}: {note}" for row in group for note in _notes(row)]
         parts += ["\n".join(notes)] if notes else []
     parts.append(
         "minutes = olympic mean × factor; the factor takes back convergence faster than the reference's mean.\n"
         "Convergence is judged by MLCommons' program, and by the text of the rules."
     )
+    parts += [_ENERGY_NOTE] if any(row.energy is not None for row in rows) else []
     return "\n\n".join(parts)
 
 
@@ -61,6 +76,13 @@ def _cells(row: RoundRow) -> tuple[str, ...]:
         _verdict(score.rules),
         f"{sum(run.complies for run in score.runs)}/{score.num_runs or '?'}",
     )
+
+
+def _energy_cells(energy: RoundEnergy | None) -> tuple[str, ...]:
+    if energy is None:
+        return ("not measured",) * 3
+    joules = (energy.published_j, energy.rule_j, energy.drawn_j)
+    return tuple("-" if value is None else f"{value / 1e3:,.2f}" for value in joules)
 
 
 def _place(path: Path) -> str:
@@ -85,6 +107,10 @@ def _notes(row: RoundRow) -> list[str]:
             notes.append(f"convergence by {name}: {verdict.status}: {printable(verdict.why, 400)}")
     if row.claimed is not None and abs(row.claimed - score.factor) > 1e-6 * score.factor:
         notes.append(f"the factor {row.claimed:.6f} in its scaling.json is not used")
+    if row.energy is not None and row.energy.why_not is not None and row.energy.why_not != score.why_not:
+        notes.append(f"no energy by MLPerf's formulas: {printable(row.energy.why_not, 400)}")
+    if row.energy is not None and row.energy.void:
+        notes.append(f"by tta's rules the energy would be void: {', '.join(row.energy.void)}")
     return notes
 
 
@@ -110,10 +136,30 @@ def _row_document(row: RoundRow) -> dict[str, Any]:
         "claimed_factor": row.claimed,
         "why_not": score.why_not,
         "convergence": {"code": _verdict_document(score.code), "rules": _verdict_document(score.rules)},
+        "energy": _energy_document(row.energy),
         "runs": [
-            {"path": str(run.log.path), "complies": run.complies, "seconds": run.seconds, "to_target": run.amount}
-            for run in score.runs
+            {
+                "path": str(run.log.path),
+                "complies": run.complies,
+                "seconds": run.seconds,
+                "to_target": run.amount,
+                "energy": None if row.energy is None else _joules_document(row.energy.runs[index]),
+            }
+            for index, run in enumerate(score.runs)
         ],
+    }
+
+
+def _energy_document(energy: RoundEnergy | None) -> dict[str, Any] | None:
+    return None if energy is None else {**_joules_document(energy), "void": list(energy.void)}
+
+
+def _joules_document(energy: RoundEnergy | RunJoules) -> dict[str, Any]:
+    return {
+        "published_j": energy.published_j,
+        "rule_j": energy.rule_j,
+        "drawn_j": energy.drawn_j,
+        "why_not": energy.why_not,
     }
 
 

@@ -33,6 +33,7 @@ from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
+from harness.scoring.round_energy import round_energy
 from harness.scoring.summary import summarise
 from harness.submission import claim, layout
 from harness.submission.result import Result, find_results, read_result
@@ -137,7 +138,8 @@ def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, tod
     scaling = result.path / layout.SCALING_NAME
     claimed = claim.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
     score = round_score(result.runs, round_)
-    row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed)
+    energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
+    row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed, energy)
     rules = folder / f"{score.benchmark}.yaml"
     numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
     return Derivation(result, tuple(numbers), tuple(stated_in_round(result, row)))

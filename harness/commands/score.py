@@ -20,6 +20,7 @@ from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
+from harness.scoring.round_energy import round_energy
 from harness.submission import claim, layout
 from harness.submission.result import Result
 
@@ -100,7 +101,9 @@ def _print_round(
         num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
         has_claim = layout.SCALING_NAME in result.files
         claimed = claim.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
-        rows.append(mlperf_table.RoundRow(path, round_score(result.runs, round_), num_errors, claimed))
+        score = round_score(result.runs, round_)
+        energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
+        rows.append(mlperf_table.RoundRow(path, score, num_errors, claimed, energy))
     if output_format == "json":
         document = mlperf_table.document(ruleset.version, ruleset.digest, rows)
         print(json.dumps(document, allow_nan=False, indent=2))

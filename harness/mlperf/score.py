@@ -166,16 +166,19 @@ def rejections(log: RunLog, round_: Round) -> tuple[str, ...]:
     return (*unread, *(kind for kind in _REJECTED if compliance.faults(log, round_, kind)))
 
 
-def run_seconds(log: RunLog) -> float | None:
-    """Return the time from the last run_start before the first run_stop to that; None if there is none above zero."""
+def run_window(log: RunLog) -> tuple[Event, Event] | None:
+    """Return the last run_start before the first run_stop, and that; None if there is no time above zero between."""
     stop = log.first(keys.RUN_STOP)
     if stop is None:
         return None
     starts = [start for start in log.all(keys.RUN_START) if start.lineno < stop.lineno]
-    if not starts:
-        return None
-    seconds = (stop.time_ms - starts[-1].time_ms) / 1e3  # the clock that MLPerf's programs use
-    return seconds if seconds > 0 else None
+    return (starts[-1], stop) if starts and stop.time_ms > starts[-1].time_ms else None
+
+
+def run_seconds(log: RunLog) -> float | None:
+    """Return the time of `run_window`, by the clock that MLPerf's programs use."""
+    window = run_window(log)
+    return None if window is None else (window[1].time_ms - window[0].time_ms) / 1e3
 
 
 def amount_to_target(log: RunLog, benchmark: RoundBenchmark | None) -> float | None:

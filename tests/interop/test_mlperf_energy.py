@@ -1,4 +1,4 @@
-"""MLPerf's energies: the formulas by hand, on a twin of the published logs, on those themselves, by its program."""
+"""MLPerf's energies: on a twin of the published logs, on those themselves, and by its program."""
 
 from __future__ import annotations
 
@@ -10,98 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import check
-from harness.energy.accounting import run_energy
-from harness.errors import LogError
+from harness.commands import check, derive, score
+from harness.errors import ExitStatus
 from harness.log import power_format, power_log
 from harness.log.power_format import Sample
-from tests.interop.published_energies import (
-    Formula,
-    markdown,
-    of_archive,
-    olympic_mean,
-    published_node_joules,
-    rule_node_joules,
-    run_joules,
-)
-from tests.powertrace import WALL_MS, gpu, mlperf_line, mlperf_log, node, ns, power, spec, switch
+from harness.mlperf.power import published_node_joules
+from tests.interop.published_energies import markdown, of_archive
+from tests.powertrace import WALL_MS, mlperf_line, mlperf_log, mlperf_trace, ns, spec
 from tests.rules.box import TODAY
 from tests.shared_files import ROOT, shared, unpack
-
-T0 = WALL_MS * 1_000_000
-
-
-def trace(
-    folder: Path, readings: list[tuple[float, float]], start_s: float, stop_s: float, name: str = "node_0"
-) -> Path:
-    """Readings at seconds after WALL_MS."""
-    return mlperf_log(
-        folder / f"{name}.txt",
-        [(WALL_MS + round(1000 * at_s), watts) for at_s, watts in readings],
-        WALL_MS + round(1000 * start_s),
-        WALL_MS + round(1000 * stop_s),
-        null="null",
-        metadata="",
-    )
-
-
-def test_published_formula_is_the_mean_of_the_whole_window_times_the_run(tmp_path: Path) -> None:
-    """Logged from 0 to 10 s: 2 s at 100 W, 6 s at 400 W, 2 s at 100 W: a mean of 280 W. The run of 6 s gets 1,680 J."""
-    log = power_log.read(trace(tmp_path, [(2, 100), (8, 400), (10, 100)], 0, 0))
-    run = (T0 + ns(2), T0 + ns(8))
-
-    assert published_node_joules(log, *run) == pytest.approx(1680.0)
-    assert rule_node_joules(log, *run) == pytest.approx(2400.0)
-
-
-def test_rule_is_the_right_sum_within_the_run(tmp_path: Path) -> None:
-    """1 s of the second reading, 3 s of the third, half a second of the fourth; one that goes back is left out,
-    whatever its value and wherever it is."""
-    readings: list[tuple[float, float]] = [(0, 9), (2, 10), (5, 20), (6, 30)]
-    run = (T0 + ns(1), T0 + ns(5.5))
-    log = power_log.read(trace(tmp_path, readings, 0, 6))
-
-    assert rule_node_joules(log, *run) == pytest.approx(10 + 60 + 15)
-    assert run_energy([log], *run).right_riemann_j == pytest.approx(10 + 60 + 15)
-    for place in (2, 3, 4):
-        lying = [*readings[:place], (0.5, 1e6), *readings[place:]]
-        assert rule_node_joules(power_log.read(trace(tmp_path, lying, 0, 6)), *run) == pytest.approx(10 + 60 + 15)
-
-
-def test_conversion_factor_and_switch_are_mlperfs(tmp_path: Path) -> None:
-    """conversion_eff multiplies the readings; the switch draws its estimate for as long as the run takes."""
-    path = trace(tmp_path, [(0, 300), (10, 300)], 0, 10)
-    path.write_text(path.read_text() + mlperf_line(WALL_MS, "conversion_eff", 0.5, {"measurement_type": "AC"}))
-    nodes = [power_log.read(path), switch(50.0)]
-    edges = (T0, T0 + ns(10))
-    formulas: tuple[Formula, ...] = ("mlperf-v4.0", "mlperf-rule")
-
-    assert [run_joules(formula, nodes, *edges) for formula in formulas] == [1500 + 500, 1500 + 500]
-
-
-def test_run_without_a_reading_is_refused() -> None:
-    """A formula needs readings; 0 J would be an energy."""
-    with pytest.raises(LogError, match="no node of the run has a power reading"):
-        run_joules("mlperf-v4.0", [switch(50.0)], 0, 1)
-    with pytest.raises(LogError, match="stops at 0 ns"):
-        run_joules("mlperf-v4.0", [node()], 0, 0)
-    with pytest.raises(LogError, match="has no readings after a power_measurement_start"):
-        published_node_joules(node(), 0, 1)
-    with pytest.raises(LogError, match="has no readings"):
-        rule_node_joules(node(0, {gpu(): power(1.0)}), 0, 1)
-    with pytest.raises(LogError, match="2 power meters; MLPerf's formulas are for one"):
-        rule_node_joules(node(0, {spec(): power(1.0), spec(id="other"): power(1.0)}), 0, 1)
-
-
-def test_olympic_mean_keeps_the_runs_that_the_time_keeps() -> None:
-    """Sorted by time, not by energy; the factor of the review multiplies."""
-    assert olympic_mean([3.0, 1.0, 2.0, 5.0, 4.0], [30, 999, 20, 0, 40]) == 30.0
-    assert olympic_mean([3.0, 1.0, 2.0], [30, 999, 20], scaling_factor=2.0) == 40.0
-    assert olympic_mean(range(40), [*[1e9] * 4, *[7.0] * 32, *[0.0] * 4], drop=4) == 7.0
-    with pytest.raises(LogError, match="2 times and 2 energies; more than 2 of each are needed"):
-        olympic_mean([1.0, 2.0], [1.0, 2.0])
-    with pytest.raises(LogError, match="3 times and 2 energies"):
-        olympic_mean([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
 def twin(place: Path) -> Path:
@@ -116,7 +33,7 @@ def twin(place: Path) -> Path:
         for number in (1, 2):
             seconds = range(-60, length_s + 61, 2)
             readings = [(second, (600 if 0 < second <= length_s else 200) + number) for second in seconds]
-            trace(folder, [(float(at_s), float(watts)) for at_s, watts in readings], -60, -60, f"node_{number}")
+            mlperf_trace(folder, [(float(at_s), float(watts)) for at_s, watts in readings], -60, -60, f"node_{number}")
         (folder / "sw_0.txt").write_text(mlperf_line(1_652_749_794_206, "interconnect_power_est", 150, {}))
         (folder / "nodes_1_to_2.png").write_bytes(b"\x89PNG")
         (benchmark / f"result_{index}.txt").write_text(
@@ -155,6 +72,35 @@ def test_table_of_the_page_is_up_to_date() -> None:
     rows = of_archive(shared("mlperf_results/training_v4.0_power.tar.xz"))
 
     assert markdown(rows) in (ROOT / "docs" / "reports" / "published-training-energies.md").read_text()
+
+
+def test_score_of_the_published_round_has_the_published_energies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kilojoules by the published formula, by the rule's sum and by the integral, as in the report; each derived."""
+    unpack(shared("mlperf_results/training_v4.0_power.tar.xz"), tmp_path)
+
+    assert score.run([tmp_path], "mlperf_training/4.0.0", "json", TODAY) is ExitStatus.OK
+    results = json.loads(capsys.readouterr().out)["results"]
+    derive.run([tmp_path], "mlperf_training/4.0.0", "json", None, None, TODAY)
+    derived = json.loads(capsys.readouterr().out)["results"]
+
+    names = ("published_j", "rule_j", "drawn_j")
+    energies = {
+        "/".join(Path(result["path"]).parts[-2:]): tuple(round(result["energy"][name] / 1e3, 2) for name in names)
+        for result in results
+    }
+    assert energies == {
+        "1xSMC-H100-SXM-80GB/bert": (1843.07, 2222.17, 2218.98),
+        "1xSMC-H100-SXM-80GB/dlrm_dcnv2": (1309.82, 1633.59, 1628.58),
+        "1xSMC-H100-SXM-80GB/resnet": (5671.89, 5662.76, 5666.07),
+        "8xSMC-H100-SXM-80GB/resnet": (7867.17, 9614.88, 9575.98),
+    }
+    for result, derivation in zip(results, derived, strict=True):
+        numbers = {item["name"]: item for item in derivation["numbers"]}
+        for name in names:
+            assert numbers[f"round.energy.{name}"]["value"] == result["energy"][name]
+        assert all(item["formula"] and item["places"] for item in numbers.values())
 
 
 @pytest.fixture

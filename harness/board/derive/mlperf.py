@@ -46,6 +46,21 @@ _KINDS = {
     "round.global_batch_size": ("samples", "batch", "the last value in each log, the same in all"),
     "round.num_errors": ("", "findings", "findings of severity error that are not waived"),
 }
+_JOULES = {
+    "published_j": "for each node the mean power of all that was logged, from `power_measurement_start` to the last "
+    "reading, times the seconds of the run; plus the switches' estimate times the seconds; times conversion_eff",
+    "rule_j": "for each node the sum of each reading times the time since the previous one, as far as it is within the "
+    "run; plus the switches' estimate times the seconds; times conversion_eff",
+    "drawn_j": "sum over the meters in use of their joules from `run_start` to `run_stop`: counters by difference, "
+    "power by the trapezoidal rule, both interpolated to the edges; plus the switches' estimate times the seconds",
+}
+for _name, _words in _JOULES.items():
+    _KINDS[f"round.runs[*].energy.{_name}"] = ("J", "power", _words)
+    _KINDS[f"round.energy.{_name}"] = (
+        "J",
+        "power",
+        f"mean of {_name} of the runs that raw_seconds keeps, times factor",
+    )
 _VERDICT = {
     "reference_mean": ("epochs or samples", "mean of the reference's runs without the extremes, interpolated"),
     "acceptable_mean": ("epochs or samples", "the smallest mean that Student's t-test (p = 0.05) accepts"),
@@ -96,6 +111,10 @@ def _places(
             yield from (_lines(run.log, keys.RUN_START, keys.RUN_STOP) for run in runs)
         case "evaluations":
             yield from (_lines(run.log, *_EVALUATIONS) for run in runs)
+        case "power":
+            for run in runs:
+                yield _lines(run.log, keys.RUN_START, keys.RUN_STOP)
+                yield from (Place(str(node.path), (), "power_reading") for node in run.log.nodes)
         case "batch":
             yield from (_lines(run.log, keys.GLOBAL_BATCH_SIZE) for run in runs)
         case "findings":

@@ -19,7 +19,7 @@ from harness.mlperf.score import round_score
 from tests import mlperflog
 from tests.mlperflog import Entry, find
 from tests.rules.box import TODAY
-from tests.rules.roundbox import ROUND, RoundBox
+from tests.rules.roundbox import ROUND, RoundBox, metered
 
 
 def row_of(box: RoundBox, claimed: float | None = None) -> RoundRow:
@@ -92,10 +92,9 @@ def derived(box: RoundBox, capsys: pytest.CaptureFixture[str]) -> tuple[ExitStat
 def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Same name, same number; each formula has a number, and each number a place; a round has no board.
 
-    Five runs of 1,301 s and 10 s more each: the olympic mean is the mean of the middle three.
+    Five runs of 1,301 s and 10 s more each: the olympic mean is the mean of the middle three, at 600 W.
     """
-    box = RoundBox(tmp_path)
-    box.write()
+    box = metered(RoundBox(tmp_path))
     score.run([box.folder], ROUND, "json", TODAY)
     [row] = json.loads(capsys.readouterr().out)["results"]
 
@@ -109,6 +108,9 @@ def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys:
     for item in found.values():
         assert item["places"] or item["name"] == "round.num_errors"
     assert found["round.raw_seconds"]["value"] == pytest.approx((1311 + 1321 + 1331) / 3)
+    assert found["round.energy.rule_j"]["value"] == pytest.approx(600 * 1321)
+    places = [place["path"].removeprefix(f"{box.folder}/") for place in found["round.runs[1].energy.drawn_j"]["places"]]
+    assert places == ["result_1.txt", "power/result_1/node_0.txt"]
     with pytest.raises(UsageError, match="has no leaderboard here"):
         derive.run([box.folder], ROUND, "text", tmp_path, None, TODAY)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.board.mlperf_table import RoundRow, document, table
+from harness.energy.reasons import VoidReason
 from harness.mlperf.rcp import RoundVerdict
 from harness.mlperf.score import RoundScore
+from harness.scoring.round_energy import RoundEnergy
 
 ROUND = Path("/r/acme/results")
 PASSED = RoundVerdict("pass", "exact", "as fast as the reference", 20.0, 19.0, 16.0, 1.25)
@@ -20,11 +22,12 @@ def row(
     num_errors: int = 0,
     claimed: float | None = None,
     benchmark: str | None = "bert",
+    energy: RoundEnergy | None = None,
 ) -> RoundRow:
     why_not = None if seconds is not None else "2 of 5 runs have no time"
     raw = None if seconds is None else seconds / (code.factor if code else 1.0)
     score = RoundScore(benchmark, "closed", 256, (), 5, raw, seconds, why_not, code, code)
-    return RoundRow(ROUND / system / "bert", score, num_errors, claimed)
+    return RoundRow(ROUND / system / "bert", score, num_errors, claimed, energy)
 
 
 def test_the_fastest_valid_result_is_first() -> None:
@@ -69,3 +72,44 @@ def test_missing_values_are_null_in_json() -> None:
     assert (wrong["is_valid"], wrong["minutes"], wrong["why_not"]) == (False, 1.0, None)
     assert (slow["is_valid"], slow["minutes"], slow["raw_minutes"], slow["factor"]) == (True, 20.0, 16.0, 1.25)
     assert slow["convergence"]["code"]["max_speedup"] == 20.0 / 19.0
+
+
+def test_energies_are_shown_where_power_was_logged() -> None:
+    """In columns of their own, of the benchmarks that have any; what prevents them and what voids them in notes."""
+    drawn = RoundEnergy(1_843_070.0, 2_222_170.0, 2_218_980.0, (VoidReason.GAP,), None, ())
+    unknown = RoundEnergy(None, None, 5.0, (), "result_0.txt: has no power logs", ())
+    without_score = RoundEnergy(None, None, None, (), "2 of 5 runs have no time", ())
+    rows = [
+        row("one", 600.0, energy=drawn),
+        row("two", 700.0, energy=unknown),
+        row("three", 800.0),
+        row("none", None, energy=without_score),
+        row("lost", 5.0, benchmark=None),
+    ]
+
+    parts = table("5.1.0", "d" * 64, rows).split("\n\n")
+
+    assert "kJ" not in parts[2], "of a benchmark without power logs"
+    cells = {
+        line.split()[0]: [cell.strip() for cell in line.split("  ") if cell][-3:] for line in parts[4].splitlines()
+    }
+    assert cells["place"] == ["kJ published", "kJ by rule", "kJ drawn"]
+    assert cells["acme/one"] == ["1,843.07", "2,222.17", "2,218.98"]
+    assert cells["acme/two"] == ["-", "-", "0.01"]
+    assert cells["acme/three"] == ["not measured"] * 3
+    assert parts[5].splitlines() == [
+        "acme/one: by tta's rules the energy would be void: gap",
+        "acme/two: no energy by MLPerf's formulas: result_0.txt: has no power logs",
+        "acme/none: no score: 2 of 5 runs have no time",
+    ]
+    assert parts[-1].startswith("kJ: means over the runs that the time keeps")
+    assert "kJ" not in table("5.1.0", "d" * 64, rows[2:3])
+
+
+def test_energies_are_in_json() -> None:
+    """In joules; null where nothing was metered."""
+    drawn = RoundEnergy(1.5, None, 2.5, (VoidReason.GAP,), "why", ())
+    metered, bare = document("5.1.0", "d" * 64, [row("one", 600.0, energy=drawn), row("two", 700.0)])["results"]
+
+    assert metered["energy"] == {"published_j": 1.5, "rule_j": None, "drawn_j": 2.5, "why_not": "why", "void": ["gap"]}
+    assert bare["energy"] is None
