@@ -17,18 +17,32 @@ from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
 from harness.log import keys
 from harness.ruleset import catalog, load
-from harness.ruleset.model import BenchmarkRules
-from harness.scoring.estimate import Estimate, Pace, Spread, estimate, paces, reference_samples
+from harness.ruleset.model import BenchmarkRules, Timing
+from harness.scoring.convergence import Reference
+from harness.scoring.estimate import (
+    Estimate,
+    Pace,
+    Spread,
+    System,
+    described_system,
+    estimate,
+    is_compared,
+    measured_pace,
+    mismatch,
+    reference_samples,
+)
+from harness.scoring.run_result import run_result
 from harness.submission.result import find_results, read_result
 
 _HEADER = (
     "sku",
     "nodes",
+    "pace of",
     "USD/h",
     "time to target",
-    "95 % range",
+    "95 % of runs",
     "USD per run",
-    "95 % range",
+    "95 % of runs",
     "USD per result",
     "as of",
 )
@@ -44,20 +58,24 @@ def add_arguments(parser: Parser) -> None:
         nargs="+",
         required=True,
         metavar="ID",
-        help="a row of the price book, provider/sku/region/purchase, with @SAMPLES_PER_S if its throughput is known",
+        help="a row of the price book, provider/sku/region/purchase, with @SAMPLES_PER_S to state its throughput",
     )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
-        "--throughput", type=as_throughput, metavar="SAMPLES_PER_S", help="in training, all nodes together"
+        "--throughput", type=as_throughput, metavar="SAMPLES_PER_S", help="over a whole run, all nodes together"
     )
     pace.add_argument(
-        "--from", dest="result", type=as_path, metavar="RESULT", help="a result to take the throughput from"
+        "--from",
+        dest="result",
+        type=as_path,
+        metavar="RESULT",
+        help="a result on the same accelerators to take the pace from",
     )
     parser.add_argument(
         "--batch-size", type=as_positive, metavar="N", help="global (default: that of the result, or of the rules)"
     )
     parser.add_argument(
-        "--nodes", type=as_positive, default=1, metavar="N", help="number of nodes (default: %(default)s)"
+        "--nodes", type=as_positive, metavar="N", help="number of nodes (default: that of the result, or 1)"
     )
     parser.add_argument("--gpus-per-node", type=as_positive, metavar="N", help="for prices of a single accelerator")
     parser.add_argument("--book", metavar="FILE|DIGEST", help="another price book (default: the one in force)")
@@ -88,7 +106,7 @@ def run(
     throughput: float | None = None,
     result: Path | None = None,
     batch_size: int | None = None,
-    nodes: int = 1,
+    nodes: int | None = None,
     gpus_per_node: int | None = None,
     book: str | None = None,
     output_format: str = "text",
@@ -96,11 +114,12 @@ def run(
     """Print one line per SKU, or one JSON document.
 
     skus: ids, each followed by `@SAMPLES_PER_S` if the throughput of that machine is known.
-    throughput: samples per second in training, of all nodes together; alternatively `result`, from whose logs it is
-    taken. batch_size: of the reference; without it that of `result`, or the rules' default.
+    throughput: samples per second of a whole run, of all nodes together; alternatively `result`, from whose logs the
+    pace is taken. batch_size: of the reference; without it that of `result`, or the rules' default. nodes: without it
+    those of `result`, or 1.
 
     Raises:
-        UsageError: no reference points, none at the batch size, no throughput, or no such book.
+        UsageError: no reference at the batch size, no pace, a pace of other accelerators, or no such book.
         TtaError: the rules, the book or the result cannot be read.
     """
     folder = catalog.ruleset_folder(ruleset_name)
@@ -114,27 +133,43 @@ def run(
         chosen = load.load_prices(Path(book)) if Path(book).is_file() else ruleset.prices.matching(book)
     if throughput is not None and result is not None:
         raise UsageError("--throughput and --from: give one of them")
-    measured, measured_at = ([], None) if result is None else _measured(result, rules)
+    common, measured_at = (None, None) if result is None else _measured(result, rules, ruleset.timing)
     size = batch_size or measured_at or _default_batch_size(rules)
-    samples = reference_samples(rules, size)
+    reference = reference_samples(rules, size)
     if throughput is not None:
-        measured = [Pace(throughput)]
+        common = Pace(1 / throughput)
     found, is_shared = [], False
     for text in dict.fromkeys(skus):
         sku, own = _sku(text)
-        pace = _at(own, measured) if own is not None else measured
-        if not pace:
+        pace = common if own is None else Pace(1 / own)
+        if pace is None:
             raise UsageError(
                 f"{printable(sku)}: its throughput is unknown; give --throughput, --from RESULT, or {printable(sku)}@N"
             )
-        is_shared |= own is None and len(skus) > 1
-        found.append(estimate(rules, samples, pace, chosen, sku, nodes, gpus_per_node))
-    notes = _notes(rules, size, samples, result, found, is_shared)
+        is_shared |= own is None and throughput is not None and len(skus) > 1
+        num_nodes, gpus = nodes or 1, gpus_per_node
+        if pace.system is not None:
+            num_nodes, gpus = nodes or pace.system.nodes or 1, gpus or pace.system.accelerators_per_node
+            _require_same(pace.system, chosen, sku, num_nodes, gpus)
+        found.append(estimate(rules, reference, pace, chosen, sku, num_nodes, gpus))
+    notes = _notes(rules, chosen, reference, result, found, is_shared)
+    if result is not None and measured_at not in (None, size):
+        notes.append(f"the pace was measured at batch size {measured_at}; at {size} it may be another")
     if output_format == "json":
         print(json.dumps(_document(rules, size, chosen, found, notes), allow_nan=False, indent=2))
     else:
         print(_text(rules, size, chosen, found, notes))
     return ExitStatus.OK
+
+
+def _require_same(system: System, book: PriceBook, sku: str, nodes: int, gpus_per_node: int | None) -> None:
+    row = book.row(sku)
+    why = None if row is None else mismatch(system, row, nodes, gpus_per_node)
+    if why is not None:
+        raise UsageError(
+            f"{printable(sku)}: the pace was measured on another machine: {printable(why, 400)}; "
+            f"state its own, {printable(sku)}@SAMPLES_PER_S"
+        )
 
 
 def _sku(text: str) -> tuple[str, float | None]:
@@ -151,22 +186,19 @@ def _sku(text: str) -> tuple[str, float | None]:
     return sku, value
 
 
-def _at(samples_per_s: float, measured: Sequence[Pace]) -> list[Pace]:
-    """That throughput, with the time of evaluations as measured elsewhere, if it was."""
-    if not measured:
-        return [Pace(samples_per_s)]
-    return [dataclasses.replace(pace, samples_per_s=samples_per_s) for pace in measured]
-
-
-def _measured(place: Path, rules: BenchmarkRules) -> tuple[list[Pace], int | None]:
+def _measured(place: Path, rules: BenchmarkRules, timing: Timing) -> tuple[Pace, int | None]:
+    """The pace of the result at `place`, and its batch size."""
     paths = find_results(place)
     if len(paths) != 1:
         raise UsageError(f"{place}: has {len(paths)} results; name one of them")
     result = read_result(paths[0])
     if result.benchmark != rules.name:
         raise UsageError(f"{paths[0]}: is a result of {printable(result.benchmark)}, not of {rules.name}")
+    if any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs):
+        raise UsageError(f"{paths[0]}: is of the open division, where the reference's samples say nothing of a recipe")
     size = result.runs[0].value(keys.GLOBAL_BATCH_SIZE)
-    return paces(result.runs), size if is_whole(size) else None
+    runs = [run_result(log, rules, timing=timing) for log in result.runs]
+    return measured_pace(runs, described_system(result.system)), size if is_whole(size) else None
 
 
 def _default_batch_size(rules: BenchmarkRules) -> int:
@@ -178,31 +210,44 @@ def _default_batch_size(rules: BenchmarkRules) -> int:
 
 def _notes(
     rules: BenchmarkRules,
-    batch_size: int,
-    samples: Sequence[int],
+    book: PriceBook,
+    reference: Reference,
     result: Path | None,
     found: Sequence[Estimate],
     is_shared: bool,
 ) -> list[str]:
-    pairs = found[0].num_pairs
-    runs = pairs // len(samples)
+    samples = found[0].samples
     notes = [
-        f"samples to target: {len(samples)} reference runs at batch size {batch_size}; pace: "
-        + (f"{runs} runs of {printable(result)}" if result is not None else "as given, taken as exact"),
-        f"a range is the middle 95 % of {pairs} pairs of a reference run and a pace",
+        f"samples to target: {samples.mean:,.0f}, geometric mean of the {reference.how}; 95 % of runs need "
+        f"{samples.low:,.0f} to {samples.high:,.0f}"
     ]
-    if result is None:
-        notes.append("left out, because their duration is unknown: evaluations, opening the data, initialisation")
+    for pace in dict.fromkeys(item.pace for item in found):
+        if pace.system is not None:
+            exact = "" if pace.errors else ", taken as exact"
+            notes.append(
+                f"pace: {pace.sample_s * 1e3:.6g} ms per sample, evaluations included, and {pace.fixed_s:.3g} s to "
+                f"open the data{exact}: {pace.num_runs} run{'s' * (pace.num_runs > 1)} of {printable(result)} on "
+                f"{printable(pace.system.words, 400)}"
+            )
+    if any(item.pace.system is None for item in found):
+        notes.append(
+            "a throughput as given is taken as exact; evaluations and opening the data are left out if it leaves them "
+            "out, and so is initialisation"
+        )
     if is_shared:
         notes.append("one throughput is used for several machines; give each its own with ID@SAMPLES_PER_S")
     notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is unknown")
     notes.append(f"not included: {_LEFT_OUT}")
-    notes += [f"{printable(item.sku)}: {item.why_not}" for item in found if item.why_not is not None]
-    notes += [
-        f"{printable(item.sku)}: information only; this row does not rank"
-        for item in found
-        if item.why_not is None and not item.is_ranked
-    ]
+    for item in found:
+        row = book.row(item.sku)
+        if item.pace.system is not None and (row is None or not is_compared(item.pace.system, row)):
+            notes.append(f"{printable(item.sku)}: whether its accelerators are those of the pace is not known")
+        elif item.pace.system is not None and item.pace.system.accelerators_per_node == 0:
+            notes.append(f"{printable(item.sku)}: has no accelerators either; processors are not compared")
+        if item.why_not is not None:
+            notes.append(f"{printable(item.sku)}: {item.why_not}")
+        elif not item.is_ranked:
+            notes.append(f"{printable(item.sku)}: information only; this row does not rank")
     return notes
 
 
@@ -219,14 +264,19 @@ def _cells(item: Estimate) -> tuple[str, ...]:
     return (
         item.sku,
         str(item.nodes),
+        "as given" if item.pace.system is None else printable(item.pace.system.name or "unknown", 60),
         _money(item.usd_per_hour),
-        f"{item.seconds.mean:,.1f} s",
-        f"{item.seconds.low:,.1f} to {item.seconds.high:,.1f}",
+        f"{_seconds(item.seconds.mean)} s",
+        f"{_seconds(item.seconds.low)} to {_seconds(item.seconds.high)}",
         "no price" if usd is None else _money(usd[0]),
         "-" if usd is None else f"{_money(usd[1])} to {_money(usd[2])}",
         _money(item.usd_result),
         item.as_of or "no date",
     )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def _money(usd: Decimal | None) -> str:
@@ -257,6 +307,6 @@ def _record(item: Estimate) -> dict[str, Any]:
             return f"{value:f}"
         if isinstance(value, tuple):
             return [plain(part) for part in value]
-        return dataclasses.asdict(value) if isinstance(value, Spread) else value
+        return dataclasses.asdict(value) if isinstance(value, Spread | Pace) else value
 
     return {field.name: plain(getattr(item, field.name)) for field in dataclasses.fields(item)}

@@ -6,6 +6,7 @@ Ranking is by the on-demand list price; a spot, reserved or prepaid price is sho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -281,6 +282,12 @@ class PriceBooks:
     def named(self, digest: object) -> PriceBook | None:
         """Return the book with that digest; None if there is none."""
         return next((book for book in self.books if book.digest == digest), None)
+
+
+def is_accelerator(priced: str, described: str) -> bool:
+    """Whether the first word of a row's accelerator ("A100 80 GB") is a word of the name in a system description."""
+    words = re.findall(r"[a-z0-9]+", described.lower())
+    return re.findall(r"[a-z0-9]+", priced.lower())[:1] in ([word] for word in words)
 
 
 def electricity_usd(price: Price, joules: float | None, source: str) -> Decimal | None:

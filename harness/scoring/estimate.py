@@ -1,45 +1,75 @@
-"""Estimates of the time and cost of a run to target: the reference's samples to target over a throughput. Pure.
+"""Estimates of the time and cost of a run to target: a pace times the samples that the reference needs. Pure.
 
-Each pair of a reference run (how many samples it took) and a measured run (how fast it went) is one possible run.
-The interval is the middle 95 % of those pairs: it reflects the spread of both and assumes no distribution.
+The pace is that of the pace score (`harness.scoring.score`): a fixed part, and seconds per sample with the evaluations
+in them. It holds for the system that it was measured on, so a price row of another machine needs a pace of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import product
+from typing import Any
 
+from harness.base import stats
+from harness.base.values import int_of_digits, is_whole, positive_int, short_text
 from harness.cost.money import EXACT, billed_seconds, cost_usd, rounded
-from harness.cost.price_book import NoPrice, PriceBook, Quote
+from harness.cost.price_book import NoPrice, Price, PriceBook, Quote, is_accelerator
 from harness.errors import InputError, UsageError
-from harness.log import keys
-from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
-from harness.scoring.run_result import derive_ledger
+from harness.scoring.convergence import Reference, reference_at
+from harness.scoring.run_result import RunResult
+from harness.scoring.score import mean_pace
+from harness.submission.system import NONE, UNKNOWN
 
-CONFIDENCE = 0.95
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The system that a pace was measured on, by its description; None: not stated, or none."""
+
+    name: str | None = None
+    nodes: int | None = None
+    accelerators_per_node: int | None = None
+    accelerator: str | None = None
+    processor: str | None = None
+
+    @property
+    def words(self) -> str:
+        """ "two-core-cloud-vm (1 node, AMD EPYC, no accelerators)"."""
+        nodes = "? nodes" if self.nodes is None else f"{self.nodes} node{'s' * (self.nodes > 1)}"
+        return f"{self.name or 'a system without a description'} ({nodes}, {self.processor or '?'}, {self.devices})"
+
+    @property
+    def devices(self) -> str:
+        """The accelerators of a node."""
+        if self.accelerators_per_node == 0:
+            return "no accelerators"
+        count = "?" if self.accelerators_per_node is None else str(self.accelerators_per_node)
+        return f"{count} x {self.accelerator or 'unknown accelerator'} per node"
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast one run goes.
+    """How fast a system goes.
 
-    samples_per_s: in training, without evaluations. eval_s: one evaluation. open_s: opening the data. init_s: the time
-    before the clock starts. What is None is not known, and left out.
+    sample_s: seconds per sample, evaluations included. fixed_s: opening the data. init_s: before the clock starts; None
+        where it is not known.
+    errors: of the logarithm of sample_s in one more run, as in `stats.Estimate`; empty: it is taken as exact.
+    num_runs: behind it. system: where they ran; None for a pace that is given and not measured.
     """
 
-    samples_per_s: float
-    eval_s: float | None = None
-    open_s: float | None = None
+    sample_s: float
+    fixed_s: float = 0.0
     init_s: float | None = None
+    errors: tuple[tuple[float, float], ...] = ()
+    num_runs: int = 0
+    system: System | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean, and the range of the middle 95 % of the values."""
+    """A value, and the range of 95 % of single runs."""
 
     mean: float
     low: float
@@ -50,18 +80,17 @@ class Spread:
 class Estimate:
     """The estimated time and cost of runs to target.
 
-    samples, seconds: of one run. init_s: mean time before the clock; None where it is not known. usd: (mean, low,
-    high) of one run at the quoted price; None where there is no price, and `why_not` says why.
+    samples, seconds: of one run, the samples as their geometric mean. usd: (mean, low, high) of one run at the quoted
+    price; None where there is no price, and `why_not` says why.
     usd_result: of the `num_runs` runs of a result, one after another on machines held all that time, initialisation
     included, billed as the price row says; None where that is not known. is_ranked: whether the price row may rank.
     """
 
     sku: str
     nodes: int
+    pace: Pace
     samples: Spread
     seconds: Spread
-    init_s: float | None
-    num_pairs: int
     usd_per_hour: Decimal | None
     usd: tuple[Decimal, Decimal, Decimal] | None
     usd_result: Decimal | None
@@ -70,96 +99,109 @@ class Estimate:
     why_not: str | None = None
 
 
-def reference_samples(rules: BenchmarkRules, batch_size: int) -> tuple[int, ...]:
-    """Samples to target of the reference runs at that batch size.
+def reference_samples(rules: BenchmarkRules, batch_size: int) -> Reference:
+    """The reference at that batch size, interpolated between two of its own.
 
     Raises:
-        UsageError: the rules have none.
+        UsageError: there is none.
     """
-    known = {item.global_batch_size: item.samples_to_target for item in rules.reference_convergence}
-    if not known:
-        raise UsageError(
-            f"{rules.name}: the rules have no reference convergence points, so the samples to target are not known"
-        )
-    if batch_size not in known:
-        sizes = ", ".join(str(size) for size in sorted(known))
-        raise UsageError(f"{rules.name}: there is no reference at batch size {batch_size}; there is one at {sizes}")
-    return known[batch_size]
-
-
-def paces(logs: Sequence[RunLog]) -> list[Pace]:
-    """How fast the runs of a result went; a run that did not end or trained nothing is skipped.
-
-    Raises:
-        InputError: every run is skipped.
-    """
-    found = []
-    for log in logs:
-        ledger, counts = derive_ledger(log), [event.samples_count or 0 for event in log.all(keys.BLOCK_STOP)]
-        starts, stops = log.first(keys.TTA_DATA_OPEN_START), log.first(keys.TTA_DATA_OPEN_STOP)
-        open_s = None if starts is None or stops is None else log.seconds(starts, stops)
-        begin, end, num_evals = log.first(keys.RUN_START), log.first(keys.RUN_STOP), len(log.all(keys.EVAL_STOP))
-        if begin is None or end is None or not counts or not num_evals:
-            continue
-        train_s = log.seconds(begin, end) - ledger["eval"] - (open_s or 0.0)
-        if train_s > 0 and max(counts) > 0:
-            found.append(Pace(max(counts) / train_s, ledger["eval"] / num_evals, open_s, ledger.get("init")))
-    if not found:
-        raise InputError("the speed of no run is known: none has both an end and samples")
+    found = reference_at(rules.reference_convergence, batch_size)
+    if isinstance(found, str):
+        raise UsageError(f"{rules.name}: {found}, so the samples to target are not known")
     return found
 
 
-def run_seconds(samples: int, pace: Pace, eval_every_samples: int) -> float:
-    """Seconds from run_start to run_stop of a run that takes `samples`; evaluations count where their time is known."""
-    evals = math.ceil(samples / eval_every_samples)
-    return (pace.open_s or 0.0) + samples / pace.samples_per_s + evals * (pace.eval_s or 0.0)
+def measured_pace(runs: Sequence[RunResult], system: System) -> Pace:
+    """The pace of the runs that reached their target.
+
+    Raises:
+        InputError: none did.
+    """
+    reached = [run for run in runs if run.pace_s is not None]
+    if not reached:
+        raise InputError("no run reached its target, so the pace is not known")
+    fixed_s, sample_s = mean_pace(reached)
+    inits = [run.ledger["init"] for run in reached if "init" in run.ledger]
+    errors: tuple[tuple[float, float], ...] = ()
+    if len(reached) > 1:
+        scatter = stats.variance([math.log(run.pace_s or 0.0) for run in reached])
+        errors = ((scatter * (1 + 1 / len(reached)), len(reached) - 1),)
+    init_s = math.fsum(inits) / len(inits) if inits else None
+    return Pace(sample_s, fixed_s, init_s, errors, len(reached), system)
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Mean and middle 95 % of `values`, interpolating linearly between them."""
-    ordered = sorted(values)
-    return Spread(
-        math.fsum(ordered) / len(ordered),
-        _quantile(ordered, (1 - CONFIDENCE) / 2),
-        _quantile(ordered, (1 + CONFIDENCE) / 2),
+def described_system(description: Mapping[str, Any] | None) -> System:
+    """The system of a description in MLPerf's format."""
+
+    def text(name: str) -> str | None:
+        found = short_text((description or {}).get(name))
+        return None if found in (None, NONE, UNKNOWN) else found
+
+    count = (description or {}).get("accelerators_per_node")
+    number = int_of_digits(count) if isinstance(count, str) else count
+    return System(
+        name=text("system_name"),
+        nodes=positive_int((description or {}).get("number_of_nodes")),
+        accelerators_per_node=number if is_whole(number) and number >= 0 else None,
+        accelerator=text("accelerator_model_name"),
+        processor=text("host_processor_model_name"),
     )
 
 
-def _quantile(ordered: Sequence[float], fraction: float) -> float:
-    position = fraction * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+def mismatch(system: System, price: Price, nodes: int, gpus_per_node: int | None) -> str | None:
+    """How `nodes` machines of a price row differ from the measured system; None where nothing known differs."""
+    name = system.name or "the measured system"
+    number = gpus_per_node or 1 if price.unit == "gpu-h" else price.num_accelerators
+    own = system.accelerators_per_node
+    if number is not None and own is not None and number != own:
+        kind = f" ({price.accelerator})" if price.accelerator else ""
+        return f"its accelerators per node are {number}{kind}, those of {name} {own}"
+    if price.accelerator and system.accelerator and not is_accelerator(price.accelerator, system.accelerator):
+        return f"it has {price.accelerator}, and {name} has {system.accelerator}"
+    if system.nodes is not None and system.nodes != nodes:
+        return f"{nodes} nodes of it are asked for, and {name} has {system.nodes}"
+    return None
+
+
+def is_compared(system: System, price: Price) -> bool:
+    """Whether both name their accelerators, so that `mismatch` would have found a difference."""
+    if None in (system.accelerators_per_node, price.num_accelerators):
+        return False
+    return system.accelerators_per_node == 0 or None not in (price.accelerator, system.accelerator)
 
 
 def estimate(
     rules: BenchmarkRules,
-    samples: Sequence[int],
-    measured: Sequence[Pace],
+    reference: Reference,
+    pace: Pace,
     book: PriceBook,
     sku: str,
     nodes: int = 1,
     gpus_per_node: int | None = None,
 ) -> Estimate:
-    """The estimate for runs of `samples` at the paces `measured` on `nodes` nodes of the price row `sku`."""
-    seconds = [run_seconds(one, pace, rules.eval_every_samples) for one, pace in product(samples, measured)]
-    inits = [pace.init_s for pace in measured if pace.init_s is not None]
-    quote = book.quote(sku, gpus_per_node, is_ranked=False)
-    time = spread(seconds)
+    """The estimate for runs with the reference's samples at that pace on `nodes` nodes of the price row `sku`."""
+    scatter = (reference.variance * (1 + reference.leverage), reference.num_runs - 1)
+    trained_s = _spread(pace.sample_s * reference.samples, (scatter, *pace.errors))
     shown = Estimate(
         sku=sku,
         nodes=nodes,
-        samples=spread(samples),
-        seconds=time,
-        init_s=math.fsum(inits) / len(inits) if inits else None,
-        num_pairs=len(seconds),
+        pace=pace,
+        samples=_spread(reference.samples, (scatter,)),
+        seconds=Spread(*(pace.fixed_s + part for part in (trained_s.mean, trained_s.low, trained_s.high))),
         usd_per_hour=None,
         usd=None,
         usd_result=None,
         is_ranked=False,
         as_of=None,
     )
+    quote = book.quote(sku, gpus_per_node, is_ranked=False)
     return _priced(shown, book, quote, rules.num_runs, gpus_per_node)
+
+
+def _spread(value: float, errors: tuple[tuple[float, float], ...]) -> Spread:
+    interval = stats.Estimate(value, errors).interval()
+    assert interval is not None  # it is known how the seeds scatter
+    return Spread(value, *interval)
 
 
 def _priced(
@@ -181,11 +223,9 @@ def _priced(
 
 
 def _usd_of_result(shown: Estimate, quote: Quote, num_runs: int) -> Decimal | None:
-    row = quote.listed
-    if row.granularity_s is None or row.minimum_s is None or shown.init_s is None:
+    row, init_s = quote.listed, shown.pace.init_s
+    if row.granularity_s is None or row.minimum_s is None or init_s is None:
         return None
-    held_s = billed_seconds(
-        Decimal(str(num_runs * (shown.seconds.mean + shown.init_s))), row.granularity_s, row.minimum_s
-    )
+    held_s = billed_seconds(Decimal(str(num_runs * (shown.seconds.mean + init_s))), row.granularity_s, row.minimum_s)
     hourly = EXACT.multiply(quote.usd_per_hour, Decimal(shown.nodes))
     return rounded(EXACT.divide(EXACT.multiply(held_s, hourly), Decimal(3600)))

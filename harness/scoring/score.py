@@ -249,8 +249,7 @@ def _paced(
     is_slower = verdict.status == "slower"
     samples = verdict.own_samples if is_slower else verdict.reference_samples
     reached = [run for run in measured.runs if run.pace_s is not None]
-    pace_s = math.exp(math.fsum(math.log(run.pace_s or 0.0) for run in reached) / len(reached))
-    fixed_s = math.fsum(run.fixed_s for run in reached) / len(reached)
+    fixed_s, pace_s = mean_pace(reached)
     seconds = fixed_s + pace_s * samples
     scored = replace(measured, basis="own samples" if is_slower else "pace", scored_samples=samples)
     times = [math.log(scored.seconds_of(run) or 0.0) for run in reached]
@@ -271,6 +270,12 @@ def _paced(
         fixed_s=fixed_s,
         pace_s=pace_s,
     )
+
+
+def mean_pace(reached: Sequence[RunResult]) -> tuple[float, float]:
+    """Return the mean fixed seconds and the geometric mean of the seconds per sample of runs that have a pace."""
+    fixed_s = math.fsum(run.fixed_s for run in reached) / len(reached)
+    return fixed_s, math.exp(math.fsum(math.log(run.pace_s or 0.0) for run in reached) / len(reached))
 
 
 def _idle_w(runs: Sequence[RunResult]) -> float | None:

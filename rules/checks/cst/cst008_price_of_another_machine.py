@@ -20,11 +20,10 @@ Cost: docs/explanation/cost.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from harness.base.files import line_of
-from harness.cost.price_book import PRICE_KEY, Quote
+from harness.cost.price_book import PRICE_KEY, Quote, is_accelerator
 from harness.errors import printable
 from harness.findings import Fault
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -52,15 +51,9 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
             f"{row.id!r} has {number} accelerators per node; the description has {printable(has, 40)!r}",
             {"priced": number, "described": printable(has)},
         )
-    elif row.accelerator is not None and not _is_named(row.accelerator, printable(model)):
+    elif row.accelerator is not None and not is_accelerator(row.accelerator, printable(model)):
         yield Fault(
             str(result.system_path),
             line,
             f"{row.id!r} has {row.accelerator}; the description has {printable(model, 80)!r}",
         )
-
-
-def _is_named(family: str, model: str) -> bool:
-    """Whether the first word of the priced accelerator ("A100 80 GB") is a word of the described one."""
-    words = re.findall(r"[a-z0-9]+", model.lower())
-    return re.findall(r"[a-z0-9]+", family.lower())[:1] in ([word] for word in words)

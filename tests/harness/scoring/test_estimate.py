@@ -1,8 +1,10 @@
-"""Estimated time and cost of a run: the reference's samples times a pace, with the spread of both."""
+"""Estimated time and cost of a run: a pace times the reference's samples, with the spread of both."""
 
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,24 +15,39 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.cost.price_book import Price, PriceBook
-from harness.errors import InputError
+from harness.errors import InputError, UsageError
 from harness.log import run_log
+from harness.ruleset import catalog, load
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.estimate import Pace, estimate, paces, run_seconds, spread
+from harness.scoring.convergence import Reference
+from harness.scoring.estimate import (
+    Pace,
+    Spread,
+    System,
+    described_system,
+    estimate,
+    is_compared,
+    measured_pace,
+    mismatch,
+    reference_samples,
+)
+from harness.scoring.run_result import RunResult, run_result
 from tests import fabricate
-from tests.fabricate import benchmark_rules, events, write_log
+from tests.fabricate import SYSTEM, benchmark_rules, events, write_log
 
 RESULTS = Path(__file__).parents[3] / "submissions" / "reference" / "results"
 REFERENCE = RESULTS / "two-core-cloud-vm" / "image_classification_mini"
+M7I = "aws/m7i.large/us-east-1/on_demand"
 P5 = "aws/p5.48xlarge/us-east-1/on_demand"
 
 
 def price(usd: str, sku: str = "box", purchase: str = "on_demand", **more: Any) -> Price:
     fields = {"retrieved": "2025-11-01", "granularity_s": 60, "minimum_s": 0, "num_accelerators": 8, **more}
-    fixed = {"effective": None, "source": "a price list", "confidence": "B"}
+    fixed: dict[str, Any] = {"effective": None, "source": "a price list", "confidence": "B"}
     return Price("acme", sku, "here", purchase, Decimal(usd), **fixed, **fields)
 
 
+H100S = price("36", accelerator="H100")
 BOOK = PriceBook(
     (
         price("36"),
@@ -42,86 +59,145 @@ BOOK = PriceBook(
     "1" * 64,
     "2026-01-01",
 )
-RULES = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (2000, 3000, 4000)),))
+RULES = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (2000, 4000, 8000)),))
+EXACT = Reference(3000.0, 0.0, 3, 1 / 3, "reference at batch size 100")  # all seeds alike
+BOX = System("box", 1, 8, "NVIDIA H100 80GB HBM3", "Example 9000")
+BARE = System("vm", 1, 0, None, "Example 9000")
 
 
-def test_a_run_is_opening_training_and_evaluations() -> None:
-    """3,000 samples at 500 a second are 6 s, three evaluations of 0.5 s and 0.2 s of opening: 7.7 s."""
-    assert run_seconds(3000, Pace(500.0, 0.5, 0.2), 1000) == pytest.approx(7.7)
-    assert run_seconds(3001, Pace(500.0, 0.5, 0.2), 1000) == pytest.approx(8.202)
-    assert run_seconds(3000, Pace(500.0), 1000) == pytest.approx(6.0)
+def runs_of(folder: Path, *block_s: float) -> list[RunResult]:
+    """Runs of 3,000 samples in three blocks of so many seconds, evaluated 0.5 s each, after 0.2 s of opening."""
+    paths = [write_log(folder / f"result_{i}.txt", events(i, block_s=s)) for i, s in enumerate(block_s)]
+    return [run_result(run_log.read(path), RULES) for path in paths]
 
 
-def test_pace_of_a_log_is_that_of_its_events(tmp_path: Path) -> None:
-    """The fabricated run trains 3,000 samples in 6 s, evaluates 0.5 s each, opens its data in 0.2 s, prepares 1 s."""
-    log = run_log.read(write_log(tmp_path / "result_0.txt", events()))
-    found = paces([log])
+def test_measured_pace_is_that_of_the_pace_score(tmp_path: Path) -> None:
+    """Runs of 7.7 and 9.2 s with 0.2 s of opening: 2.5 and 3.0 ms per sample, geometric mean 2.739."""
+    found = measured_pace(runs_of(tmp_path, 2.0, 2.5), BOX)
 
-    assert len(found) == 1
-    assert found[0].samples_per_s == pytest.approx(500.0)
-    assert (found[0].eval_s, found[0].open_s, found[0].init_s) == (
-        pytest.approx(0.5), pytest.approx(0.2), pytest.approx(1.0),
-    )  # fmt: skip
-    assert run_seconds(3000, found[0], 1000) == pytest.approx(7.7), "the run itself"
-
-
-def test_a_run_without_an_end_or_samples_has_no_pace(tmp_path: Path) -> None:
-    """A truncated log does not show how long a run is, nor blocks without samples how fast; another run may."""
-    honest = run_log.read(write_log(tmp_path / "result_1.txt", events()))
-    idle = events()
-    for step in idle:
-        if step.key == "block_stop":
-            step.metadata["samples_count"] = 0
-    nothing = run_log.read(write_log(tmp_path / "result_0.txt", idle))
-    endless = [step for step in events() if step.key != "run_stop"]
-    cut_off = run_log.read(write_log(tmp_path / "result_0.txt", endless))
-
-    assert paces([nothing, honest]) == paces([honest])
-    with pytest.raises(InputError, match="the speed of no run is known"):
-        paces([nothing])
-    with pytest.raises(InputError, match="none has both an end and samples"):
-        paces([cut_off])
+    assert found.sample_s == pytest.approx(math.sqrt(0.0025 * 0.003))
+    assert found.fixed_s == pytest.approx(0.2)
+    assert found.init_s == pytest.approx(1.0)
+    assert (found.num_runs, found.system) == (2, BOX)
+    # The variance of one more run: that of ln 2.5 and ln 3.0, and half of it for their mean.
+    assert found.errors[0] == pytest.approx((1.5 * math.log(3 / 2.5) ** 2 / 2, 1))
+    assert measured_pace(runs_of(tmp_path, 2.0), BOX).errors == (), "one run shows no scatter"
 
 
-def test_spread_is_the_middle_95_per_cent() -> None:
-    """Of 0 to 1,000 in steps of 1: from 25 to 975; of one value: that one."""
-    found = spread([float(value) for value in range(1001)])
+def test_only_runs_that_reached_their_target_have_a_pace(tmp_path: Path) -> None:
+    """A truncated log does not show how long a run is; another run may."""
+    reached = runs_of(tmp_path, 2.0)
+    endless = write_log(tmp_path / "result_1.txt", [step for step in events() if step.key != "run_stop"])
+    cut_off = run_result(run_log.read(endless), RULES)
 
-    assert (found.mean, found.low, found.high) == pytest.approx((500.0, 25.0, 975.0))
-    assert spread([7.0]) == type(found)(7.0, 7.0, 7.0)
+    assert measured_pace([cut_off, *reached], BOX) == measured_pace(reached, BOX)
+    with pytest.raises(InputError, match="no run reached its target, so the pace is not known"):
+        measured_pace([cut_off], BOX)
 
 
-@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=50))
-def test_spread_is_within_the_values(values: list[float]) -> None:
-    """No assumed distribution extends beyond the data."""
-    found = spread(values)
+def test_initialisation_that_is_not_logged_is_not_known(tmp_path: Path) -> None:
+    """Neither 0 nor the others' mean divided by all."""
+    (run,) = runs_of(tmp_path, 2.0)
 
-    assert min(values) <= found.low <= found.high <= max(values)
+    assert measured_pace([replace(run, ledger={})], BOX).init_s is None
+    assert measured_pace([replace(run, ledger={}), run], BOX).init_s == pytest.approx(1.0)
+
+
+def test_system_is_what_its_description_states() -> None:
+    """ "none", "unknown" and values of another type are not names; 0 accelerators are known."""
+    assert described_system({**SYSTEM, "system_name": 7}) == System(None, 1, 0, None, "Example 9000")
+    many = {"number_of_nodes": "2", "accelerators_per_node": 8, "accelerator_model_name": "H100"}
+    assert described_system(many) == System(None, 2, 8, "H100", None)
+    assert described_system({"accelerators_per_node": -1, "accelerator_model_name": "unknown"}) == System()
+    assert described_system(None) == System()
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    [
+        (BARE, "vm (1 node, Example 9000, no accelerators)"),
+        (System("big", 2, 8, "H100", "X"), "big (2 nodes, X, 8 x H100 per node)"),
+        (System(), "a system without a description (? nodes, ?, ? x unknown accelerator per node)"),
+    ],
+)
+def test_system_in_words(system: System, words: str) -> None:
+    """Name, nodes, processor, accelerators."""
+    assert system.words == words
+
+
+@pytest.mark.parametrize(
+    ("system", "row", "nodes", "gpus", "reason", "compared"),
+    [
+        (BOX, H100S, 1, 8, None, True),
+        (BOX, H100S, 2, 8, "2 nodes of it are asked for, and box has 1", True),
+        (BOX, replace(H100S, num_accelerators=4), 1, 8, "its accelerators per node are 4 (H100), those of box 8", True),
+        (BOX, replace(H100S, accelerator="A100 80 GB"), 1, 8, "it has A100 80 GB, and box has NVIDIA H100", True),
+        (BOX, replace(H100S, accelerator=None), 1, 8, None, False),
+        (BOX, replace(H100S, num_accelerators=None), 1, 8, None, False),
+        (BOX, replace(H100S, unit="gpu-h", num_accelerators=1), 1, 8, None, True),
+        (BOX, replace(H100S, unit="gpu-h", num_accelerators=1), 1, 4, "per node are 4 (H100), those of box 8", True),
+        (BARE, H100S, 1, 0, "its accelerators per node are 8 (H100), those of vm 0", True),
+        (BARE, replace(H100S, unit="gpu-h", num_accelerators=1), 1, 0, "are 1 (H100), those of vm 0", True),
+        (BARE, replace(H100S, num_accelerators=0, accelerator=None), 1, 0, None, True),
+        (BARE, replace(H100S, accelerator=None), 1, 0, "its accelerators per node are 8, those of vm 0", True),
+        (replace(BOX, name=None), H100S, 3, 8, "and the measured system has 1", True),
+        (System(), H100S, 7, None, None, False),
+    ],
+)
+def test_other_accelerators_are_another_machine(
+    system: System, row: Price, nodes: int, gpus: int | None, reason: str | None, compared: bool
+) -> None:
+    """By number per node, by name, and by the number of nodes; what one side does not state is not compared."""
+    found = mismatch(system, row, nodes, gpus)
+
+    assert found is None if reason is None else reason in (found or "")
+    assert is_compared(system, row) is compared
+
+
+def test_reference_is_interpolated_and_required() -> None:
+    """As in the score: nothing beyond the smallest and the largest batch size."""
+    two = replace(RULES, reference_convergence=(*RULES.reference_convergence, ReferenceConvergence(400, (8000, 8000))))
+
+    assert reference_samples(two, 200).samples == pytest.approx(math.sqrt(4000 * 8000))
+    with pytest.raises(UsageError, match="outside the reference's, 100 to 400, so the samples to target are not known"):
+        reference_samples(two, 401)
+    with pytest.raises(UsageError, match="no reference convergence points"):
+        reference_samples(replace(RULES, reference_convergence=()), 100)
 
 
 def test_estimate_is_samples_times_pace_times_price() -> None:
-    """2,000, 3,000 and 4,000 samples at 100 a second: 30 s on average; at a cent a second and node, 0.60 on two.
+    """3,000 samples at 100 a second: 30 s; at a cent a second and node, 0.60 on two.
 
     Five runs of 30 s and 1 s of initialisation before each are 155 s, three minutes begun: 180 s at a cent.
     """
-    found = estimate(RULES, (2000, 3000, 4000), [Pace(100.0)], BOOK, "acme/box/here/on_demand", nodes=2)
+    found = estimate(RULES, EXACT, Pace(0.01), BOOK, "acme/box/here/on_demand", nodes=2)
 
-    assert (found.seconds.mean, found.num_pairs) == (30.0, 3)
-    assert found.usd == (Decimal("0.600000"), Decimal("0.410000"), Decimal("0.790000"))
+    assert (found.samples, found.seconds) == (Spread(3000.0, 3000.0, 3000.0), Spread(30.0, 30.0, 30.0))
+    assert found.usd == (Decimal("0.600000"),) * 3
     assert (found.usd_per_hour, found.is_ranked, found.as_of) == (Decimal(72), True, "2025-11-01")
-    assert (found.init_s, found.usd_result) == (None, None), "initialisation is not known, so neither is a result"
-    whole = estimate(RULES, (3000,), [Pace(100.0, init_s=1.0)], BOOK, "acme/box/here/on_demand")
+    assert found.usd_result is None, "initialisation is not known, so neither is a result"
+    whole = estimate(RULES, EXACT, Pace(0.01, init_s=1.0), BOOK, "acme/box/here/on_demand")
     assert whole.usd_result == Decimal("1.800000")
+    assert estimate(RULES, EXACT, Pace(0.01, fixed_s=2.0), BOOK, "acme/box/here/on_demand").seconds.mean == 32.0
 
 
-def test_both_spreads_are_in_the_range() -> None:
-    """Two paces and three numbers of samples are six pairs: from 20 s to 80 s, cut to the middle 95 %."""
-    found = estimate(RULES, (2000, 3000, 4000), [Pace(100.0), Pace(50.0)], BOOK, "acme/box/here/on_demand")
+def test_range_is_that_of_one_more_run() -> None:
+    """Seeds of 2,000, 4,000 and 8,000 samples: ln 2 is their standard deviation, t(0.975, 2) = 4.3027.
 
-    assert found.num_pairs == 6
+    One more seed scatters by sqrt(1 + 1/3) of it. The pace adds its own, and the fixed part is certain.
+    """
+    reference = reference_samples(RULES, 100)
+    found = estimate(RULES, reference, Pace(0.01, 5.0), BOOK, "acme/box/here/on_demand")
+    half = 4.302653 * math.log(2) * math.sqrt(4 / 3)
+
+    assert found.samples.mean == pytest.approx(4000)
+    assert found.samples.high == pytest.approx(4000 * math.exp(half))
     assert found.seconds.mean == pytest.approx(45.0)
-    assert 20.0 < found.seconds.low < 22.0
-    assert 75.0 < found.seconds.high < 80.0
+    assert found.seconds.low == pytest.approx(5 + 40 * math.exp(-half))
+    assert found.usd is not None
+    assert found.usd[1] < found.usd[0] < found.usd[2]
+    noisy = estimate(RULES, EXACT, Pace(0.01, errors=((0.0004, 4),)), BOOK, "acme/box/here/on_demand")
+    assert noisy.seconds.high == pytest.approx(30 * math.exp(2.776445 * 0.02))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +213,7 @@ def test_unranked_prices_are_marked(
     sku: str, gpus: int | None, usd_per_hour: str, is_ranked: bool, as_of: str | None
 ) -> None:
     """Spot and undated rows are shown at their own price and marked as unranked."""
-    found = estimate(RULES, (3000,), [Pace(100.0)], BOOK, sku, gpus_per_node=gpus)
+    found = estimate(RULES, EXACT, Pace(0.01), BOOK, sku, gpus_per_node=gpus)
 
     assert (found.usd_per_hour, found.is_ranked, found.as_of) == (Decimal(usd_per_hour), is_ranked, as_of)
 
@@ -145,52 +221,101 @@ def test_unranked_prices_are_marked(
 @pytest.mark.parametrize("sku", ["acme/bax/here/on_demand", "acme/single/here/on_demand"])
 def test_without_a_price_there_is_still_a_time(sku: str) -> None:
     """The time is known; the cost is null, with the reason."""
-    found = estimate(RULES, (3000,), [Pace(100.0)], BOOK, sku)
+    found = estimate(RULES, EXACT, Pace(0.01), BOOK, sku)
 
     assert (found.usd, found.seconds.mean) == (None, 30.0)
     assert found.why_not
 
 
-@given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6), st.integers(1, 1000), st.integers(1, 1000))
-def test_estimates_fall_with_pace_and_grow_with_nodes(one: float, other: float, few: int, many: int) -> None:
+@given(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.integers(1, 1000), st.integers(1, 1000))
+def test_estimates_grow_with_seconds_and_nodes(one: float, other: float, few: int, many: int) -> None:
     """Never negative."""
-    slow, fast = sorted((one, other))
+    fast, slow = sorted((one, other))
     low, high = sorted((few, many))
 
-    def usd(pace: float, nodes: int) -> Decimal:
-        found = estimate(RULES, (2000, 4000), [Pace(pace)], BOOK, "acme/box/here/on_demand", nodes=nodes)
+    def usd(sample_s: float, nodes: int) -> Decimal:
+        found = estimate(RULES, EXACT, Pace(sample_s), BOOK, "acme/box/here/on_demand", nodes=nodes)
         assert found.usd is not None
         return found.usd[0]
 
     assert 0 <= usd(fast, low) <= usd(slow, low) <= usd(slow, high)
 
 
-def test_reference_result_predicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    """From the reference's samples and its own pace, the estimate contains the reference's measured time."""
-    assert main(["estimate", "image_classification", "--sku", P5, "--from", str(REFERENCE), "--format", "json"]) == 0
+def test_reference_result_predicts_its_own_score(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pace times reference samples is the pace score, and most of its runs are within the range of single runs."""
+    assert main(["estimate", "image_classification", "--sku", M7I, "--from", str(REFERENCE), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["estimates"][0]
     assert main(["score", str(REFERENCE), "--format", "json"]) == 0
-    measured = json.loads(capsys.readouterr().out)["tables"][0]["rows"][0]["score"]
+    score = json.loads(capsys.readouterr().out)["tables"][0]["rows"][0]["score"]
 
-    assert found["seconds"]["low"] <= measured["measured_seconds"] <= found["seconds"]["high"]
-    assert abs(found["seconds"]["mean"] / measured["measured_seconds"] - 1) < 0.1
-    exact = Decimal(str(found["seconds"]["mean"])) * Decimal("55.04") / 3600
+    assert score["basis"] == "pace"
+    assert found["seconds"]["mean"] == pytest.approx(score["seconds"], rel=1e-12)
+    inside = [found["seconds"]["low"] <= run["seconds"] <= found["seconds"]["high"] for run in score["runs"]]
+    assert sum(inside) >= 4
+    assert found["pace"]["system"] == {
+        "name": "two-core-cloud-vm",
+        "nodes": 1,
+        "accelerators_per_node": 0,
+        "accelerator": None,
+        "processor": "AMD EPYC",
+    }
+    exact = Decimal(str(found["seconds"]["mean"])) * Decimal("0.1008") / 3600
     assert [isinstance(part, str) for part in found["usd"]] == [True] * 3
     assert abs(Decimal(found["usd"][0]) - exact) <= Decimal("0.000001")
 
 
+def test_table_names_the_machine_of_the_pace(capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured where accelerators agree, as given elsewhere; another batch size and an unknown row are noted."""
+    skus = [M7I, f"{P5}@90000", "aws/x/y/on_demand"]
+
+    assert (
+        main(["estimate", "image_classification", "--from", str(REFERENCE), "--batch-size", "100", "--sku", *skus]) == 0
+    )
+
+    rows = capsys.readouterr().out.splitlines()
+    assert "two-core-cloud-vm" in next(row for row in rows if row.startswith(M7I))
+    assert "as given" in next(row for row in rows if row.startswith(P5))
+    shown = "\n".join(rows)
+    assert "on two-core-cloud-vm (1 node, AMD EPYC, no accelerators)" in shown
+    assert "reference between the batch sizes 64 and 128" in shown
+    assert f"{M7I}: has no accelerators either; processors are not compared" in shown
+    assert "aws/x/y/on_demand: whether its accelerators are those of the pace is not known" in shown
+    assert "the pace was measured at batch size 128; at 100 it may be another" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--sku", P5], "its accelerators per node are 8 (H100), those of two-core-cloud-vm 0"),
+        (["--sku", "hyperstack/H100 SXM/any/on_demand"], "those of two-core-cloud-vm 0"),
+        (["--sku", M7I, "--nodes", "2"], "2 nodes of it are asked for, and two-core-cloud-vm has 1"),
+    ],
+)
+def test_pace_of_another_machine_is_refused(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A two-core processor is not a node of accelerators."""
+    assert main(["estimate", "image_classification", "--from", str(REFERENCE), *arguments]) == 2
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "the pace was measured on another machine" in err
+    assert reason in err
+    assert f"{arguments[1]}@SAMPLES_PER_S" in err
+
+
 def test_table_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
     """Several machines, one with a pace of its own; spot and undated ones are marked."""
-    skus = [P5, "aws/p5en.48xlarge/us-east-1/spot@90000", "aws/m7i.large/us-east-1/on_demand", "aws/x/y/on_demand"]
+    skus = [P5, "aws/p5en.48xlarge/us-east-1/spot@90000", M7I, "aws/x/y/on_demand"]
 
     assert main(["estimate", "image_classification", "--throughput", "5000", "--sku", *skus]) == 0
 
     shown = capsys.readouterr().out
-    assert "left out, because their duration is unknown: evaluations, opening the data, initialisation" in shown
+    assert "a throughput as given is taken as exact" in shown
     assert "one throughput is used for several machines" in shown
     assert "not included: storage, traffic, licences, tax, failed attempts" in shown
     assert "aws/p5en.48xlarge/us-east-1/spot: information only" in shown
-    assert "aws/m7i.large/us-east-1/on_demand: information only" in shown
+    assert f"{M7I}: information only" in shown
     assert "aws/x/y/on_demand: unknown price" in shown
     assert "no price" in shown
 
@@ -205,7 +330,10 @@ def test_table_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> No
         (["image_classification", "--sku", P5, "--throughput", "0"], "is not a number above 0"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--from", "x"], "not allowed with"),
         (["image_classification", "--sku", P5, "--from", "/nowhere"], "there is no such file or folder"),
-        (["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "100"], "one at 64, 128, 256"),
+        (
+            ["image_classification", "--sku", P5, "--throughput", "9", "--batch-size", "300"],
+            "the reference's, 64 to 256",
+        ),
         (["image_classification", "--sku", P5, "--throughput", "9", "--nodes", "0"], "not a whole number of at least"),
         (["image_classification", "--sku", P5, "--throughput", "9", "--book", "abc"], "neither a file nor"),
         (["image_clasification", "--sku", P5, "--throughput", "9"], "did you mean 'image_classification'"),
@@ -230,3 +358,13 @@ def test_a_result_of_another_benchmark_is_refused(tmp_path: Path, capsys: pytest
 
     assert main(["estimate", "image_classification", "--sku", P5, "--from", str(tmp_path / "r")]) == 2
     assert "is a result of toy_mini, not of image_classification_mini" in capsys.readouterr().err
+
+
+def test_an_open_result_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reference's samples are those of the closed recipe."""
+    rules = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmark("image_classification", "mini")
+    for index in range(2):
+        write_log(tmp_path / f"result_{index}.txt", events(index, rules=rules, division="open"))
+
+    assert main(["estimate", "image_classification", "--sku", M7I, "--from", str(tmp_path)]) == 2
+    assert "is of the open division" in capsys.readouterr().err
