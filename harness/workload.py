@@ -9,11 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from harness.base.values import is_whole
 from harness.errors import UsageError, printable, unknown_name
 
 Direction = Literal["max", "min"]
 HyperparameterValue = int | float | str | bool
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+
+ExecutionValue = bool | int
+# How a run may be executed without changing its mathematics, in every division, with the default of each option.
+EXECUTION: Mapping[str, ExecutionValue] = {
+    "compile": False,  # torch.compile for the network in training
+    "channels_last": True,  # the memory format of images and of the convolutions' weights
+    "ddp_bucket_mb": 25,  # the size of the buckets in which several devices exchange gradients
+}
+MAX_BUCKET_MB = 10_000
 
 R = TypeVar("R")
 
@@ -75,6 +85,8 @@ class RunConfig:
     metadata: what the rules let a workload know about its data before the clock starts: the content of the data's
         `metadata.json` (sizes, label set, vocabulary). Where the data are is only passed to `Session.start`, when the
         clock is running.
+    precision: set in torch before the session is opened; bf16 and fp16 are left to the session's autocast.
+    execution: the values of the options in `Workload.execution`; an option that is absent has its default.
     parts: the functions with which a submission to the open division replaces functions of the workload, by the names
         of `Workload.parts`; empty in the closed division.
     """
@@ -87,6 +99,7 @@ class RunConfig:
     metadata: Mapping[str, object]
     num_devices: int = 1
     precision: str = "fp32"
+    execution: Mapping[str, ExecutionValue] = field(default_factory=dict)
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
@@ -115,6 +128,30 @@ def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], worklo
     return kind(**values)
 
 
+def read_execution(
+    chosen: Mapping[str, object], options: tuple[str, ...], workload: str, num_devices: int
+) -> dict[str, ExecutionValue]:
+    """Return a value for each of `options`, the workload's: what was `chosen`, else the default.
+
+    Without a second device there are no buckets of gradients, and no option for them.
+
+    Raises:
+        UsageError: an option is unknown or not among `options`, or a value is not one that it takes.
+    """
+    offered = [name for name in options if name != "ddp_bucket_mb" or num_devices > 1]
+    for name, value in chosen.items():
+        if name == "ddp_bucket_mb" and name in options and num_devices == 1:
+            raise UsageError("ddp_bucket_mb: a single device exchanges no gradients")
+        if name not in offered:
+            raise UsageError(unknown_name(f"execution option of {workload}", name, offered))
+        if isinstance(EXECUTION[name], bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{name} is {printable(value)!r}, expected true or false")
+        elif not is_whole(value) or not 1 <= value <= MAX_BUCKET_MB:
+            raise UsageError(f"{name} is {printable(value)!r}, expected a whole number from 1 to {MAX_BUCKET_MB}")
+    return {name: chosen.get(name, EXECUTION[name]) for name in offered}  # type: ignore[misc]
+
+
 class Session(Protocol):
     """One training run in a new process. Called in this order, on every rank:
 
@@ -141,6 +178,7 @@ class Workload(Protocol):
     name: the name of its folder. metric: what `evaluate` returns.
     libraries: the import names of what it needs in addition to torch and accelerate.
     parts: the functions that the open division may replace; the card gives their signatures.
+    execution: the options of `EXECUTION` that its sessions carry out.
     """
 
     @property
@@ -151,6 +189,8 @@ class Workload(Protocol):
     def libraries(self) -> tuple[str, ...]: ...
     @property
     def parts(self) -> tuple[str, ...]: ...
+    @property
+    def execution(self) -> tuple[str, ...]: ...
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         """Fill the empty `data_dir` with the suite's data and a `metadata.json`; not timed, deterministic.

@@ -21,6 +21,7 @@ from harness.energy.limits import EnergyLimits
 from harness.energy.run_energy import energy_value
 from harness.log import power_files, power_format, run_log
 from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_digest
+from harness.log.numerics import flags_of
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
@@ -110,6 +111,17 @@ def ruleset(codes: dict[str, str], rules: BenchmarkRules | None = None, **change
     return RuleSet(**{**fields, **changes})
 
 
+NUMERICS: dict[str, Any] = {
+    "flags": {
+        **flags_of("fp32"),
+        "deterministic_algorithms": False,
+        "cudnn_deterministic": False,
+        "cudnn_benchmark": False,
+    },
+    "versions": {"torch": "2.14.1", "cuda": None, "hip": None, "cudnn": None, "nccl": None, "driver": None},
+    "environment": {"OMP_NUM_THREADS": "1"},
+}
+
 MODULE_NAME = "fast.py"
 MODULE = "def build_model(suite):\n    return None\n"
 
@@ -165,6 +177,7 @@ def events(
         "seed": seed,
         "num_devices": num_nodes,
         "precision": "fp32",
+        "execution": {"compile": False},
         "full_curve": False,
         "module": None if module is None else module_record(module),
         "hyperparameters": hyperparameters,
@@ -205,6 +218,7 @@ def events(
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))
+    at(2.1, "tta_numerics", copy.deepcopy(NUMERICS))
     at(2.2, "run_start", None, "INTERVAL_START", samples_count=0)
     at(2.2, "tta_data_open_start", None, "INTERVAL_START")
     at(2.4, "tta_data_open_stop", None, "INTERVAL_END")

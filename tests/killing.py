@@ -118,6 +118,7 @@ class Toy:
     metric = Metric("accuracy", "fraction", "max")
     libraries = ()
     parts = ("quality",)
+    execution = ("compile", "ddp_bucket_mb")
 
     def prepare_data(self, suite, data_dir, source):
         (Path(data_dir) / "metadata.json").write_text("{}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.plan import Plan, WorkerLost, WorkerTimeout
-from tests.fabricate import SYSTEM, benchmark_rules
+from tests.fabricate import NUMERICS, SYSTEM, benchmark_rules
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -108,6 +109,8 @@ class ScriptedWorker:
         if what == "open":
             self._config = dict(command["config"])
             return {"config": self._config}
+        if what == "prepare":
+            return {"numerics": copy.deepcopy(NUMERICS)}
         if what == "start":
             return {"touched_early": []}
         if what == "train":

@@ -27,7 +27,7 @@ HOMES = {
     "scipy": {"scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
-    "torch": {"run.worker"},
+    "torch": {"run.numerics", "run.worker"},
     "uvicorn": {"board.service"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "mlperf.load", "submission.pack"},
@@ -83,7 +83,7 @@ def test_root_has_faces_and_rooms_with_one_sentence_each() -> None:
 
 @pytest.mark.parametrize("path", files("harness"), ids=module_of)
 def test_library_is_imported_at_its_home_only(path: Path) -> None:
-    """torch in the worker, mlflow in the store, rich in the live view."""
+    """torch in the worker and where it sets a precision, mlflow in the store, rich in the live view."""
     for name in imports(path):
         top = name.split(".")[0]
         if top != "harness" and top not in sys.stdlib_module_names:

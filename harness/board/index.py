@@ -51,6 +51,7 @@ class LogHeader:
     num_bytes: int
     started: str | None  # a date, YYYY-MM-DD, in UTC
     config: Mapping[str, Any]
+    numerics: Mapping[str, Any]
     facts: tuple[tuple[str, str], ...]
 
 
@@ -270,6 +271,7 @@ def log_header(log: RunLog) -> LogHeader:
         num_bytes=log.num_bytes,
         started=None if start is None else _day(start.time_ms),
         config=mapping_or_empty(config),
+        numerics=mapping_or_empty(log.value("tta_numerics")),
         facts=tuple(facts),
     )
 

@@ -53,7 +53,15 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--out", type=as_path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
     parser.add_argument("--resume", action="store_true", help="add the runs that are missing in --out")
     parser.add_argument("--devices", type=as_positive, default=1, metavar="N", help="worker processes (default: 1)")
-    parser.add_argument("--precision", help="fp32, bf16 or fp16, as far as the rules permit")
+    parser.add_argument("--precision", help="fp32, tf32, bf16 or fp16, as far as rules and device permit")
+    parser.add_argument(
+        "--execution",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="how the workload is executed, without a change of its mathematics: compile=true, channels_last=false, "
+        "ddp_bucket_mb=N; may be repeated",
+    )
     _add_meters(parser)
     parser.add_argument(
         "--mlflow",
@@ -120,6 +128,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
             period_s=arguments.meter_period,
         ),
         overrides=tuple(arguments.overrides),
+        execution=tuple(arguments.execution),
         mlflow=arguments.mlflow,
         is_mirrored=not arguments.no_mlflow,
         is_quiet=arguments.quiet,

@@ -36,8 +36,10 @@ TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
 PRICES_FIELD = "prices_digest"  # a field of TTA_RULES; absent from logs older than the price book
-TTA_CONFIG = "tta_config"  # the run's configuration and module; metadata.digest: SHA-256 of their canonical JSON
+TTA_CONFIG = "tta_config"  # the run's configuration, module and execution options; metadata.digest: its SHA-256
+EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG; absent from logs older than TTA_NUMERICS
 TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
+TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
@@ -70,6 +72,7 @@ OPENING_KEYS = (
     INIT_START,
     INIT_STOP,
     TTA_RESOLVED,
+    TTA_NUMERICS,
     RUN_START,
     TTA_DATA_OPEN_START,
     TTA_DATA_OPEN_STOP,

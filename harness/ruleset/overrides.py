@@ -11,8 +11,10 @@ from harness.base.values import is_whole
 from harness.errors import UsageError, printable
 
 
-def parse_overrides(arguments: list[str]) -> dict[str, Any]:
+def parse_overrides(arguments: list[str], what: str = "a hyperparameter") -> dict[str, Any]:
     """Return `KEY=VALUE` arguments as names and typed values (`1e-3` is a number, `true` a truth value).
+
+    what: what they set, for messages.
 
     Raises:
         UsageError: an argument is not of that form, repeats a name, or has the form of Hydra's overrides or of a flag.
@@ -26,9 +28,9 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
             raise UsageError(f"{shown!r}: keys cannot be added or removed; write {plain}=VALUE")
         if argument.startswith("-"):
             plain = printable(name.lstrip("-"))
-            raise UsageError(f"{shown!r}: a hyperparameter is written without dashes: {plain}=VALUE")
+            raise UsageError(f"{shown!r}: {what} is written without dashes: {plain}=VALUE")
         if not equals:
-            raise UsageError(f"{shown!r}: a hyperparameter is written KEY=VALUE")
+            raise UsageError(f"{shown!r}: {what} is written KEY=VALUE")
         if not name.isidentifier():
             raise UsageError(f"{shown!r}: {printable(name)!r} is not a valid name (letters, digits and _ only)")
         if name in overrides:

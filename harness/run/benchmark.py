@@ -14,6 +14,7 @@ from harness.base import signals
 from harness.base.clock import MonotonicClock
 from harness.base.files import small_file
 from harness.errors import DataError, Interrupted, SubmissionError, UsageError, printable, unknown_name
+from harness.log.numerics import PRECISIONS
 from harness.log.writer import LogWriter
 from harness.metering.session import Metering, MeterRequest
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -25,6 +26,7 @@ from harness.run.progress import open_view
 from harness.run.referee import Referee
 from harness.submission import module as open_module
 from harness.submission.system import system_description
+from harness.workload import read_execution
 
 OPEN = "open"
 
@@ -47,6 +49,7 @@ class Request:
     source: Path | None = None
     power: MeterRequest = field(default_factory=MeterRequest)
     overrides: tuple[str, ...] = ()
+    execution: tuple[str, ...] = ()
     mlflow: str | None = None
     is_mirrored: bool = True
     is_quiet: bool = False
@@ -68,10 +71,10 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
     if request.division not in ruleset.divisions:
         raise UsageError(unknown_name("division", request.division, ruleset.divisions))
     precision = request.precision or rules.precisions[0]
-    if precision not in rules.precisions:
+    permitted = PRECISIONS if request.division == OPEN else rules.precisions
+    if precision not in permitted:
         raise UsageError(
-            f"{rules.name}: precision {printable(precision)!r} is not permitted; "
-            f"permitted: {', '.join(rules.precisions)}"
+            f"{rules.name}: precision {printable(precision)!r} is not permitted; permitted: {', '.join(permitted)}"
         )
     hyperparameters = rules.resolve(parse_overrides(list(request.overrides)), request.division)
     batch_size = int(hyperparameters["global_batch_size"])
@@ -81,9 +84,10 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         raise UsageError(
             f"--devices {request.devices}: global_batch_size {batch_size} cannot be divided equally among them"
         )
-    data = data_cache.prepare(
-        workloads.workload(rules.workload), rules.suite, request.data or data_cache.default_cache(), request.source
-    )
+    workload = workloads.workload(rules.workload)
+    settings = parse_overrides(list(request.execution), "an execution option")
+    execution = read_execution(settings, workload.execution, workload.name, request.devices)
+    data = data_cache.prepare(workload, rules.suite, request.data or data_cache.default_cache(), request.source)
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data digest is {data.digest[:16]}…; the rules of {rules.name} require "
@@ -106,6 +110,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         run_id="",
         index=0,
         full_curve=request.full_curve,
+        execution=execution,
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
         energy_limits=ruleset.energy,
     )

@@ -15,7 +15,7 @@ from harness.log import keys
 from harness.log.events import digest_of
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.submission import module as open_module
-from harness.workload import HyperparameterValue
+from harness.workload import ExecutionValue, HyperparameterValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Plan:
     full_curve: stop at `max_samples` instead of the target, for reference runs, from which targets and convergence
         points are derived. Such a run is never a result.
     prices_digest: the price book in force, which prices this run permanently; None if the rules have none.
+    execution: the values of the workload's execution options.
     module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
     energy_limits: what the rules require of a measurement.
     """
@@ -46,6 +47,7 @@ class Plan:
     index: int
     full_curve: bool = False
     prices_digest: str | None = None
+    execution: Mapping[str, ExecutionValue] = field(default_factory=dict)
     module: open_module.Module | None = None
     module_path: Path | None = None
     energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
@@ -61,6 +63,7 @@ class Plan:
             "seed": self.seed,
             "num_devices": self.num_devices,
             "precision": self.precision,
+            keys.EXECUTION_FIELD: dict(self.execution),
             "full_curve": self.full_curve,
             "module": None if self.module is None else self.module.record(),
             "hyperparameters": dict(self.hyperparameters),
@@ -78,6 +81,7 @@ class Plan:
             "metadata": dict(self.metadata),
             "num_devices": self.num_devices,
             "precision": self.precision,
+            "execution": dict(self.execution),
         }
 
     @property

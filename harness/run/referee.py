@@ -4,6 +4,7 @@ header                                          everything that was decided befo
 tta_clock                                       the zero of this clock; the meters start
 world                                           every rank describes itself; a wrong world is refused
 init_start .. init_stop                         prepare()
+tta_resolved, tta_numerics                      the configuration and the arithmetic in force
 run_start                                       the clock starts, and never pauses
   tta_data_open_start .. _stop                  start(data_dir)
   block_start .. block_stop, tracked_stats      train_block()
@@ -127,10 +128,13 @@ class Referee:
 
         self._progress.phase = "initialising"
         begin_ns = self.log.start(keys.INIT_START)
-        self._ask({"do": "prepare"}, plan.timing.max_init_s[plan.division])
+        prepared = self._ask({"do": "prepare"}, plan.timing.max_init_s[plan.division])
         self._ledger_ns["init"] = self.log.stop(keys.INIT_STOP) - begin_ns
         resolved = self._resolved(opened.get("config"))
         self.log.event(keys.TTA_RESOLVED, resolved, {"digest": digest_of(resolved)})
+        if not isinstance(numerics := prepared.get("numerics"), dict):
+            raise WorkerError("the worker did not report its numerics")
+        self.log.event(keys.TTA_NUMERICS, numerics)
 
         self._progress.phase = "training"
         self._progress.run_start_ns = self.log.start(keys.RUN_START, {"samples_count": 0})

@@ -1,8 +1,8 @@
 """The training process: executes the commands of the referee on every rank, and answers with facts.
 
 accelerate's launcher starts one process per device, as `python -m harness.run.worker SOCKET`. Rank 0 is connected to
-the referee and passes each command on to the other ranks. The only file of the harness that imports torch and
-accelerate.
+the referee and passes each command on to the other ranks. This file and `numerics` are the only ones of the
+harness that import torch or accelerate.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
+from harness.run import numerics
 from harness.submission import module as open_module
 from harness.workload import RunConfig, Session
 
@@ -147,10 +148,12 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
-    """Return the session, with the parts of a module if there is one, and its configuration for the log."""
+    """Set the precision; return the session, with the parts of a module if there is one, and its configuration for the
+    log."""
     from harness.run import workloads
 
     config = RunConfig(**command["config"])
+    numerics.set_precision(config.precision)
     workload = workloads.workload(config.workload)
     logged = dataclasses.asdict(config)
     del logged["parts"]  # functions; the log has the module that they come from
@@ -164,11 +167,11 @@ def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
     return workload.open(config), logged
 
 
-def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> dict[str, Any]:
+def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles, ranks: Ranks) -> dict[str, Any]:
     match command["do"]:
         case "prepare":
             session.prepare()
-            return {}
+            return {"numerics": _numerics(ranks)}
         case "start":
             data_dir = Path(command["data_dir"])
             touched = opened.below(data_dir)
@@ -185,6 +188,15 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles) -> d
             raise WorkerError(f"unknown command {other!r}")
 
 
+def _numerics(ranks: Ranks) -> dict[str, Any]:
+    """Return the arithmetic in force, which must be the same on every rank."""
+    first, *others = ranks.gather(numerics.in_force())
+    for rank, other in enumerate(others, 1):
+        if differing := [part for part in first if first[part] != other[part]]:
+            raise WorkerError(f"rank {rank} differs from rank 0 in the {' and '.join(differing)} of its numerics")
+    return dict(first)
+
+
 def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None:
     """Answer commands until one closes the session or fails."""
     session: Session | None = None
@@ -196,7 +208,7 @@ def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None
                 answer: dict[str, Any] = {"config": config}
             else:
                 assert session is not None
-                answer = _answer(command, session, opened)
+                answer = _answer(command, session, opened, ranks)
             answer["ok"] = True
         # The session is foreign code: whatever it raises is reported, and ends the run as crashed.
         except Exception as error:  # noqa: BLE001

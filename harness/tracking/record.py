@@ -195,6 +195,10 @@ class MlflowRun:
             if self._config.get(name) != value:
                 self._param(f"resolved.{name}", value)
 
+    def _numerics(self, event: Event) -> None:
+        for name, value in flat(event.value).items():
+            self._param(f"numerics.{name}", value)
+
     def _system(self, event: Event) -> None:
         value = mapping_or_empty(event.value)
         self._param("system.name", value.get("name"))
@@ -308,6 +312,7 @@ _TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
     keys.SUBMISSION_PLATFORM: lambda record, event: record.tag("system", event.value),
     keys.TTA_CONFIG: MlflowRun._configuration,
     keys.TTA_RESOLVED: MlflowRun._resolved,
+    keys.TTA_NUMERICS: MlflowRun._numerics,
     keys.SEED: lambda record, event: record._param("seed", event.value),
     keys.TTA_SYSTEM: MlflowRun._system,
     keys.TTA_WORLD: MlflowRun._world,

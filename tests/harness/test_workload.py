@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
-from harness.workload import Metric, Quality, read_recipe
+from harness.workload import EXECUTION, Metric, Quality, read_execution, read_recipe
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,45 @@ def test_hyperparameters_that_are_missing_are_all_named() -> None:
     """One sentence, not one attempt each."""
     with pytest.raises(UsageError, match=r"^toy: hyperparameters missing: batch_size, nesterov$"):
         read_recipe(Recipe, {"rate": 0.1, "name": "sgd"}, "toy")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "num_devices", "found"),
+    [
+        ({}, 1, {"compile": False, "channels_last": True}),
+        ({}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 25}),
+        ({"compile": True, "channels_last": False}, 1, {"compile": True, "channels_last": False}),
+        ({"ddp_bucket_mb": 1}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 1}),
+        ({"ddp_bucket_mb": 10_000}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 10_000}),
+    ],
+)
+def test_every_execution_option_has_a_value(
+    chosen: dict[str, object], num_devices: int, found: dict[str, object]
+) -> None:
+    """What was chosen, else the default; a single device has no buckets."""
+    assert read_execution(chosen, tuple(EXECUTION), "toy", num_devices) == found
+
+
+@pytest.mark.parametrize(
+    ("chosen", "num_devices", "message"),
+    [
+        ({"compil": True}, 1, "unknown execution option of toy 'compil'; did you mean 'compile'?"),
+        ({"channels_last": True}, 1, "unknown execution option of toy 'channels_last'; there are: compile"),
+        ({"compile": 1}, 1, "compile is '1', expected true or false"),
+        ({"compile": "max"}, 1, "compile is 'max', expected true or false"),
+        ({"ddp_bucket_mb": 25}, 1, "ddp_bucket_mb: a single device exchanges no gradients"),
+        ({"ddp_bucket_mb": 0}, 2, "ddp_bucket_mb is '0', expected a whole number from 1 to 10000"),
+        ({"ddp_bucket_mb": 10_001}, 2, "ddp_bucket_mb is '10001', expected a whole number"),
+        ({"ddp_bucket_mb": True}, 2, "ddp_bucket_mb is 'True', expected a whole number"),
+        ({"ddp_bucket_mb": 25.0}, 2, "ddp_bucket_mb is '25.0', expected a whole number"),
+    ],
+)
+def test_execution_option_that_nothing_carries_out_is_refused(
+    chosen: dict[str, object], num_devices: int, message: str
+) -> None:
+    """Unknown, not the workload's, or a value that it does not take."""
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        read_execution(chosen, ("compile", "ddp_bucket_mb"), "toy", num_devices)
 
 
 @pytest.mark.parametrize("num_examples", [0, -1])

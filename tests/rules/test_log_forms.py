@@ -26,6 +26,7 @@ FIELDS = {
     "tta_system": "name digest",
     "tta_config": "benchmark division seed num_devices precision hyperparameters",
     "tta_resolved": "hyperparameters",
+    "tta_numerics": "flags versions environment",
     "tta_data": "digest num_files num_bytes",
     "tracked_stats": "data_wait_s throughput",
     "tta_clock": "mono_ns",

@@ -22,9 +22,10 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.log import keys, run_log
+from harness.log.numerics import PRECISIONS
 from harness.run import data_cache, workloads
 from harness.scoring import timeline
-from harness.workload import Quality, RunConfig, Session, Workload
+from harness.workload import EXECUTION, Quality, RunConfig, Session, Workload
 from tests.rules_folder import write_ruleset
 from tests.workloads import sessions
 from tests.workloads.sessions import ROOT, RULESET, rules_of
@@ -119,6 +120,8 @@ def test_it_and_the_rules_agree_on_what_is_measured(name: str) -> None:
     assert {rules.suite for rules in RULESET.benchmarks.values() if rules.workload == name} >= {"mini", "standard"}
     assert rules_of(name).metric == workload.metric
     assert set(workload.parts) >= {"build_model", "build_optimizer", "learning_rate"}
+    assert set(workload.execution) <= set(EXECUTION)
+    assert set(rules_of(name, "standard").precisions) <= set(PRECISIONS)
 
 
 @every_workload
@@ -345,7 +348,7 @@ def test_optimiser_of_a_submission_may_have_any_name(name: str, prepared: Prepar
 
 @every_workload
 def test_wrong_configuration_is_one_sentence(name: str, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unknown suite or precision, devices that cannot share a batch, another world than declared, fp16 on a CPU."""
+    """An unknown suite or precision, devices that cannot share a batch, another world than declared."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     for changed, message in (
         ({"suite": "full"}, "unknown suite"),
@@ -354,12 +357,10 @@ def test_wrong_configuration_is_one_sentence(name: str, opened: Opened, monkeypa
     ):
         with pytest.raises(UsageError, match=message):
             opened(name, **changed)
-    for changed, message in (
-        ({"num_devices": 2}, "1 processes were started for 2 devices"),
-        ({"precision": "fp16"}, "fp16 needs an accelerator; a CPU supports fp32 and bf16"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            opened(name, **changed).prepare()
+    with pytest.raises(UsageError, match="1 processes were started for 2 devices"):
+        opened(name, num_devices=2).prepare()
+    for precision in PRECISIONS:
+        opened(name, precision=precision)
 
 
 @every_workload
@@ -403,6 +404,39 @@ def test_only_the_seed_decides_a_run(
     assert all(map(math.isfinite, cold[0]))
     assert cold[1].num_examples == rules.eval_examples
     assert rules.quality_range[0] <= cold[1].value <= rules.quality_range[1]
+
+
+def first_losses(session: Any, name: str) -> list[float]:
+    return [session.train_block(batch_of(name)).mean_loss for _ in range(3)]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "channels_last" in workloads.workload(name).execution])
+def test_memory_format_changes_no_mathematics(name: str, started: Callable[..., Any]) -> None:
+    """Weights and images have the chosen format, and the losses are the same but for rounding."""
+    images = torch.zeros(2, 28, 28, 1, dtype=torch.uint8)
+    losses = {}
+    for is_channels_last in (True, False):
+        session = started(name, execution={"channels_last": is_channels_last})
+        weights = [p for p in session.network.parameters() if p.dim() == 4 and p.shape[1] > 1 and p.shape[2] > 1]
+        assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights) is is_channels_last
+        assert all(p.is_contiguous() for p in weights) is not is_channels_last
+        assert session._normalised(images.expand(2, 28, 28, 2)).is_contiguous() is not is_channels_last
+        losses[is_channels_last] = first_losses(session, name)
+
+    assert losses[False] == pytest.approx(losses[True], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns of itself
+@every_workload
+def test_compiling_changes_no_mathematics(name: str, started: Callable[..., Any]) -> None:
+    """The network in training is compiled, and the losses are the same but for rounding."""
+    plain, compiled = started(name), started(name, execution={"compile": True})
+
+    assert isinstance(compiled.model, torch._dynamo.OptimizedModule)
+    assert compiled.network is not compiled.model
+    assert first_losses(compiled, name) == pytest.approx(first_losses(plain, name), rel=1e-3)
+    assert compiled.evaluate().num_examples == rules_of(name).eval_examples
 
 
 @every_workload

@@ -17,6 +17,7 @@ class Detection:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.detection.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = Detection(
     metric=Metric("map", "fraction", "max"),
     libraries=("sklearn", "torchvision", "faster_coco_eval", "PIL"),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "channels_last", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

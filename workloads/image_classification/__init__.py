@@ -17,6 +17,7 @@ class ImageClassification:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.image_classification.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = ImageClassification(
     metric=Metric("top1_accuracy", "fraction", "max"),
     libraries=("sklearn", "torchvision"),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "channels_last", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

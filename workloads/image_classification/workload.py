@@ -14,14 +14,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import Block, Quality, RunConfig
+from harness.workload import EXECUTION, Block, Quality, RunConfig
 from workloads.image_classification.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = {"mini": 252, "standard": 500}  # images at once; without gradients memory is not a concern
 NUM_WHITENING_IMAGES = 5000
 NUM_WARM_UP_STEPS = 3
@@ -61,19 +61,21 @@ class TrainingSession:
         """Build, seed and warm up; the warm-up leaves nothing behind but caches.
 
         Raises:
-            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+            UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator
+        from accelerate import Accelerator, DistributedDataParallelKwargs
 
         from workloads.image_classification.model import build_model, build_optimizer
 
         # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
         # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
-        if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
-        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        options = {**EXECUTION, **self.config.execution}
+        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
+        self.accelerator = Accelerator(
+            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
+        )
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
@@ -83,6 +85,9 @@ class TrainingSession:
         recipe = self.recipe
         parts = self.config.parts
         network = parts.get("build_model", build_model)(self.config.suite, self.image_shape, self.num_classes)
+        self.is_channels_last = options["channels_last"]  # as the workload's network is built
+        if not self.is_channels_last:
+            network.to(memory_format=torch.contiguous_format)
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
@@ -90,6 +95,8 @@ class TrainingSession:
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
+        if options["compile"]:
+            self.model = torch.compile(self.model)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
         # Permutations, shifts and coin flips come from this generator alone, so every rank draws the same ones.
@@ -190,7 +197,8 @@ class TrainingSession:
 
     def _normalised(self, images_NHWC: Tensor) -> Tensor:
         """uint8 NHWC to float NCHW of mean 0 and standard deviation 1; the permuted view is already channels-last."""
-        return ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
+        images_NCHW = ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
+        return images_NCHW if self.is_channels_last else images_NCHW.contiguous()
 
     def _train_step(self, images_NCHW: Tensor, labels_N: Tensor, learning_rate: float) -> Tensor:
         """Do one update; return the mean loss of this rank's share, on the device."""

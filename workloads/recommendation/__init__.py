@@ -17,6 +17,7 @@ class Recommendation:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.recommendation.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = Recommendation(
     metric=Metric("hit_rate_at_10", "fraction", "max"),
     libraries=("sklearn",),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

@@ -15,14 +15,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import Block, Quality, RunConfig
+from harness.workload import EXECUTION, Block, Quality, RunConfig
 from workloads.recommendation.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = 1000  # users at once
 NUM_BEST = 10
 NUM_WARM_UP_STEPS = 3
@@ -59,19 +59,21 @@ class TrainingSession:
         """Build, seed and warm up; the warm-up leaves nothing behind but caches.
 
         Raises:
-            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+            UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator
+        from accelerate import Accelerator, DistributedDataParallelKwargs
 
         from workloads.recommendation.model import build_model, build_optimizer
 
         # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
         # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
-        if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
-        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        options = {**EXECUTION, **self.config.execution}
+        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
+        self.accelerator = Accelerator(
+            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
+        )
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
@@ -88,6 +90,8 @@ class TrainingSession:
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
+        if options["compile"]:
+            self.model = torch.compile(self.model)
         # The order of each epoch comes from this generator alone, so every rank draws the same one.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0

@@ -17,6 +17,7 @@ class ReinforcementLearning:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.reinforcement_learning.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = ReinforcementLearning(
     metric=Metric("mean_return", "return", "max"),
     libraries=("gymnasium",),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

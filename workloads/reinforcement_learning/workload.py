@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import Block, Quality, RunConfig
+from harness.workload import EXECUTION, Block, Quality, RunConfig
 from workloads.reinforcement_learning.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 NUM_WARM_UP_MINIBATCHES = 3
 # A row of a global batch: observation, action, its log probability, advantage, return, weight.
 Rows = tuple["Tensor", "Tensor", "Tensor", "Tensor", "Tensor", "Tensor"]
@@ -56,11 +56,11 @@ class TrainingSession:
         """Build network and environments, seed and warm up; the warm-up leaves nothing behind but caches.
 
         Raises:
-            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+            UsageError: the number of processes started is not the number of devices declared.
             DataError: the installed Gymnasium does not behave like the benchmark's.
         """
         import torch
-        from accelerate import Accelerator
+        from accelerate import Accelerator, DistributedDataParallelKwargs
 
         from workloads.reinforcement_learning.environments import Evaluation, check_dynamics, make_training
         from workloads.reinforcement_learning.model import build_model, build_optimizer
@@ -68,9 +68,11 @@ class TrainingSession:
         # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
         # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
-        if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
-        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        options = {**EXECUTION, **self.config.execution}
+        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
+        self.accelerator = Accelerator(
+            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
+        )
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
@@ -86,6 +88,8 @@ class TrainingSession:
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network = self.accelerator.unwrap_model(self.model)
+        if options["compile"]:
+            self.model = torch.compile(self.model)
         self.share = recipe.num_envs // self.num_ranks
         self.first_env = self.rank * self.share
         self.envs = make_training(suite, self.share)

@@ -17,6 +17,7 @@ class SpeechRecognition:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.speech_recognition.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = SpeechRecognition(
     metric=Metric("word_error_rate", "fraction", "min"),
     libraries=("espeakng_loader", "sklearn", "torchaudio"),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

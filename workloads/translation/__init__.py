@@ -17,6 +17,7 @@ class Translation:
     metric: Metric
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
+    execution: tuple[str, ...]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.translation.data import prepare
@@ -40,6 +41,7 @@ WORKLOAD = Translation(
     metric=Metric("bleu", "BLEU", "max"),
     libraries=("transformers", "sacrebleu", "babel", "num2words"),
     parts=("build_model", "build_optimizer", "learning_rate"),
+    execution=("compile", "ddp_bucket_mb"),
 )
 
 __all__ = ["WORKLOAD"]

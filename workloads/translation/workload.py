@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import Block, Quality, RunConfig
+from harness.workload import EXECUTION, Block, Quality, RunConfig
 from workloads.translation.recipe import NAME, Recipe
 from workloads.translation.subwords import END, PAD, START, Subwords
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
+PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = {"mini": 100, "standard": 500}  # sentences of similar length translated at once
 BUCKET_BATCHES = 20  # this many batches of pairs are sorted by length together, then divided into batches
 STEP = 4  # lengths are padded to multiples of this: few shapes, little padding
@@ -62,19 +62,21 @@ class TrainingSession:
         """Build, seed and warm up; the warm-up leaves nothing behind but caches.
 
         Raises:
-            UsageError: fp16 on a CPU, or the number of processes started is not the number of devices declared.
+            UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator
+        from accelerate import Accelerator, DistributedDataParallelKwargs
 
         from workloads.translation.model import build_model, build_optimizer
 
         # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
         # becomes a world of one.
         on_cpu = not torch.accelerator.is_available()
-        if on_cpu and self.config.precision == "fp16":
-            raise UsageError("precision fp16 needs an accelerator; a CPU supports fp32 and bf16")
-        self.accelerator = Accelerator(cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision])
+        options = {**EXECUTION, **self.config.execution}
+        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
+        self.accelerator = Accelerator(
+            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
+        )
         self.device = self.accelerator.device
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
@@ -91,6 +93,8 @@ class TrainingSession:
         self.is_scaled = self.accelerator.scaler is not None
         self.optimizer = wrapped if self.is_scaled else optimizer
         self.network: Any = self.accelerator.unwrap_model(self.model)
+        if options["compile"]:
+            self.model = torch.compile(self.model)
         if self.rank:
             torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # so that ranks drop different units
         # Epochs and batches come from this generator alone, so every rank draws the same ones.

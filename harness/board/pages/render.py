@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.base.docstrings import pieces
+from harness.base.values import mapping_or_empty
 from harness.board.charts.lines import thinned
 from harness.board.export import board_csv, board_json
 from harness.board.index import Board, Entry
@@ -254,7 +255,7 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects
     is_mean = score.seconds is not None
     runs = [(run, is_mean and index not in score.left_out) for index, run in enumerate(score.runs)]
     series = [(time_view.run_name(run), [run]) for run in score.runs]
-    config = entry.logs[0].config if entry.logs else {}
+    config, numerics = (entry.logs[0].config, entry.logs[0].numerics) if entry.logs else ({}, {})
     curves, has_power = quality_chart(entry, series, rules)
     return render(
         "result.html",
@@ -280,7 +281,13 @@ def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects
             for run in score.runs
         ],
         hyperparameters=_hyperparameters(config, rules),
-        config=[(name, value) for name, value in sorted(config.items()) if name != "hyperparameters"],
+        config=[
+            (name, value) for name, value in sorted(config.items()) if name not in ("hyperparameters", "execution")
+        ],
+        execution=sorted(mapping_or_empty(config.get("execution")).items()),
+        numerics=[
+            (part, rows) for part, value in numerics.items() if (rows := sorted(mapping_or_empty(value).items()))
+        ],
         folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),
         ruleset_argument=shlex.quote(board.ruleset.version),
     )

@@ -3,7 +3,8 @@
 ## What it does
 Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
 begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
-`run_stop` and `tta_end` have checks of their own.
+`run_stop` and `tta_end` have checks of their own. `tta_numerics` is required of logs whose `tta_config` has
+`execution`; older ones have neither.
 
 ## Why it matters
 The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.
@@ -39,6 +40,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if timeline.status(log) == timeline.SUCCESS:
         num_begun = len(_STAGES)
     required = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
-    missing = [name for name in required if name not in log.counts]
+    is_older = log.field(keys.TTA_CONFIG, keys.EXECUTION_FIELD) is None
+    missing = [name for name in required if name not in log.counts and not (is_older and name == keys.TTA_NUMERICS)]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

@@ -2,8 +2,9 @@
 
 ## What it does
 Checks the values that other checks rely on: which fields they have, and whether each is text, a whole number, a number,
-a list or a boolean; whether the module in `tta_config`, if there is one, has a name, a digest and its parts; and
-whether each rank in `tta_world` states its number, the world size, its host, its device and its versions.
+a list or a boolean; whether the module in `tta_config`, if there is one, has a name, a digest and its parts; whether
+its execution options, which older logs lack, are whole numbers or booleans; and whether each rank in `tta_world` states
+its number, the world size, its host, its device and its versions.
 
 ## Why it matters
 A check that does not find what it compares reports nothing. Values of the wrong type must not be a way around it.
@@ -64,6 +65,7 @@ _FIELDS = {
         "hyperparameters": _MAP,
     },
     keys.TTA_RESOLVED: {"hyperparameters": _MAP},
+    keys.TTA_NUMERICS: {"flags": _MAP, "versions": _MAP, "environment": _MAP},
     keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
     keys.TTA_CLOCK: {"mono_ns": _WHOLE},
@@ -93,7 +95,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
         fields = mapping_or_empty(event.value)
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
-        wrong += _module(fields) if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED) else []
+        if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED):
+            wrong += [*_module(fields), *_execution(fields)]
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []
         wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
         if wrong:
@@ -106,6 +109,17 @@ def _module(fields: Mapping[str, object]) -> list[str]:
     except ValueError as error:
         return [f"module is malformed: {error}"]
     return []
+
+
+def _execution(fields: Mapping[str, object]) -> list[str]:
+    options = fields.get(keys.EXECUTION_FIELD, {})
+    if not isinstance(options, dict):
+        return [f"{keys.EXECUTION_FIELD} is {printable(options)!r} and must be {_MAP}"]
+    return [
+        f"{keys.EXECUTION_FIELD}.{printable(name, 40)} is {printable(value)!r} and must be {_TRUTH} or {_WHOLE}"
+        for name, value in options.items()
+        if not isinstance(value, int)
+    ]
 
 
 def _ranks(world: object) -> list[str]:

@@ -2,7 +2,7 @@
 
 ## What it does
 Compares every run with the first: benchmark, division, submitter, system and its description, rules, number of devices,
-precision and the identity of the result (`result_id`), which `tta run` draws once for all of its runs.
+precision, execution options and the identity of the result (`result_id`), which `tta run` draws once for all its runs.
 
 ## Why it matters
 Runs that were taken from several results were chosen. A mean over runs of several systems is the time of none.
@@ -39,6 +39,7 @@ _FACTS = (  # its name in messages, the event it is in, and the field of it (Non
     ("digest of the terms", keys.TTA_RULES, "terms_digest"),
     ("number of devices", keys.TTA_CONFIG, "num_devices"),
     ("precision", keys.TTA_CONFIG, "precision"),
+    ("execution", keys.TTA_CONFIG, keys.EXECUTION_FIELD),
     ("result_id", keys.TTA_FORMAT, "result_id"),
 )
 

@@ -1,13 +1,14 @@
-"""The runs of a result were made with different libraries or on different devices.
+"""The runs of a result were made with different libraries, on different devices or in different arithmetic.
 
 ## What it does
-Compares what the ranks report in `tta_world` over the runs: the versions of every library, the device and its name.
+Compares what the ranks report in `tta_world` over the runs, the versions of every library, the device and its name; and
+the flags, versions and variables of the environment in `tta_numerics`, where the logs have them.
 
 ## Why it matters
 A result is of one system. A run with a faster library, or on a faster device, is of another.
 
 ## Example
-torch 2.14.1 in four runs, 2.15.0 in the fifth.
+torch 2.14.1 in four runs, 2.15.0 in the fifth; or `OMP_NUM_THREADS` set for one run only.
 
 ## Instead
 Make all runs again after an update.
@@ -29,6 +30,7 @@ from harness.submission.result import Result
 
 SCOPE = "result"
 _FACTS = ("versions", "device", "device_name")
+_NUMERICS = ("flags", "versions", "environment")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -44,6 +46,18 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
                 )
                 yield Fault(str(log.path), log.line_of(keys.TTA_WORLD), message)
                 break
+    yield from _numerics(result)
+
+
+def _numerics(result: Result) -> Iterator[Fault]:
+    reported = [(log, value) for log in result.runs if isinstance(value := log.value(keys.TTA_NUMERICS), dict)]
+    for log, value in reported:
+        first_log, first = reported[0]
+        name = next((name for name in _NUMERICS if value.get(name) != first.get(name)), None)
+        if name is not None:
+            mine, theirs = _shown(value.get(name), first.get(name)), _shown(first.get(name), value.get(name))
+            message = f"the {name} of the numerics: {mine}; in {first_log.path.name} {theirs}"
+            yield Fault(str(log.path), log.line_of(keys.TTA_NUMERICS), message)
 
 
 def _shown(value: object, other: object) -> str:

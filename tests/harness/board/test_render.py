@@ -183,6 +183,8 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
         "104",
         "opt_base_learning_rate",
         "from 0.01 to 1",
+        "Execution options",
+        "cudnn_conv_fp32",
         "Example 9000",
         "cloud/big-node/here/on_demand",
         "initialisation, before the clock",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.log import run_log
+from harness.log.numerics import contradictions
 from harness.log.run_log import RunLog
 from tests.killing import Running, has_event, kill, toy_runs, toy_tree, until
 
@@ -45,6 +46,8 @@ def test_run_without_a_fault_spends_its_budget(start: Callable[..., Running]) ->
     assert log.value("tta_data_touched_early") == []
     assert log.value("tta_config") == log.value("tta_resolved")
     assert log.value("tta_config")["module"] is None
+    assert log.field("tta_config", "execution") == {"compile": False}
+    assert list(contradictions("fp32", log.field("tta_numerics", "flags"), {})) == []
     assert not (running.folder / "out" / "code").exists()
 
 

@@ -134,6 +134,14 @@ def test_full_curve_goes_on_past_the_target_and_is_no_success(tmp_path: Path) ->
     assert log.field("tta_config", "full_curve") is True
 
 
+def test_worker_that_does_not_report_its_numerics_is_refused(tmp_path: Path) -> None:
+    """The run ends before its clock starts."""
+    outcome, log, _ = play(tmp_path / "log", [0.95], answers={("prepare", 0): {"ok": True}})
+
+    assert (outcome.reason, outcome.evidence) == ("crashed", "the worker did not report its numerics")
+    assert log.first("run_start") is None
+
+
 def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
     """As the library reports it, on one line."""
     answer = {"ok": True, "value": 0.95, "num_examples": 500}

@@ -175,6 +175,15 @@ def test_only_values_that_the_worker_resolved_otherwise_are_parameters() -> None
     assert record.params == {"precision": "fp32", "seed": "7", "resolved.precision": "bf16"}
 
 
+def test_numerics_are_parameters() -> None:
+    """By part and name; what is not there is none."""
+    value = {"flags": {"cudnn_conv_fp32": "ieee"}, "versions": {"cudnn": 92400, "hip": None}, "environment": {}}
+
+    record = record_of(event("tta_numerics", value))
+
+    assert record.params == {"numerics.flags.cudnn_conv_fp32": "ieee", "numerics.versions.cudnn": "92400"}
+
+
 @pytest.mark.parametrize(
     ("named", "curves", "target"),
     [
