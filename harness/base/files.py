@@ -74,7 +74,7 @@ def write_new(path: Path, data: bytes, exists: str = "exists already") -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # a file in place of a folder, too
-        raise OutputError(f"{printable(path.parent, 1000)}: cannot be made: {error.strerror}") from None
+        raise OutputError(f"{printable(path, 1000)}: its folder cannot be made: {error.strerror}") from None
     try:
         try:
             with draft.open("xb") as stream:

@@ -258,6 +258,7 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
         ("AUD001: {severity: warning, weight: 70", "AUD001: {severity: warning, weight: 170", "weight is 170"),
         ("max_back_s: 0.1", "max_back: 0.1", "it takes max_back_s"),
         ("max_back_s: 0.1", "max_back_s: soon", "not a number"),
+        ("AUD001:", "AUD999:", "unknown signal"),
         ("signals:", "signal:", "unknown key"),
         ("  resnet: [", "  resnet: [9, ", "two numbers"),
     ],

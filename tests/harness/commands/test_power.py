@@ -190,7 +190,7 @@ def test_place_that_cannot_be_written_is_one_sentence(covered: tuple[Path, Path]
     folder, csv = covered
     (folder / "power").write_text("")
 
-    with pytest.raises(OutputError, match=r"power/result_0: cannot be made: "):
+    with pytest.raises(OutputError, match=r"its folder cannot be made: "):
         power.import_readings(power.Request(folder, 0, csv, "When", "Active Power", "B", 3.0))
 
 
