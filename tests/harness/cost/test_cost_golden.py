@@ -133,7 +133,17 @@ def test_a_run_names_the_book_in_force(tmp_path: Path) -> None:
     """The header of a log has its digest, or no such field if the ruleset has no book."""
     fields = dict.fromkeys(Plan.__dataclass_fields__, None)
     rules = fabricate.benchmark_rules()
-    plan = Plan(**{**fields, "rules": rules, "ruleset": "v1", "system": SYSTEM, "hyperparameters": {}, "data": {}})  # type: ignore[arg-type]
+    plan = Plan(
+        **{
+            **fields,
+            "rules": rules,
+            "ruleset": "v1",
+            "system": SYSTEM,
+            "hyperparameters": {},
+            "data": {},
+            "execution": {},
+        }
+    )  # type: ignore[arg-type]
     header = {name: value for name, value, _ in plan.header()}
     named = {name: value for name, value, _ in replace(plan, prices_digest="1" * 64).header()}
 
