@@ -147,7 +147,7 @@ def integrate_meter(
         num_resets=resets,
         num_unsure=unsure,
     )
-    if len(points) < 2 or points[0][0] == points[-1][0] or resets or unsure:
+    if not points or points[0][0] == points[-1][0] or resets or unsure:
         return seen
     return _with_joules(seen, spec, points, length_s, sync_s)
 
@@ -209,10 +209,10 @@ def _counted(seen: MeterIntegral, spec: MeterSpec, points: Points, length_s: flo
             least_j, most_j = max(0.0, joules - most_w * outside_s), min(joules, most_w * inside_s)
             parts.append(share_j)
             errors.append(max(share_j - least_j, most_j - share_j))
-    for held_s, power_w in ((points[0][0], powers[0]), (length_s - points[-1][0], powers[-1])):
-        if held_s > 0:
-            parts.append(held_s * power_w)
-            errors.append(held_s * max(power_w, max(powers) - power_w))
+    for late_s, power_w in ((points[0][0], powers[0]), (length_s - points[-1][0], powers[-1])):
+        held_s = max(0.0, late_s)
+        parts.append(held_s * power_w)
+        errors.append(held_s * max(power_w, max(powers) - power_w))
     return replace(
         seen,
         joules=math.fsum(parts),

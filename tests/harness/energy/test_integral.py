@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -451,6 +453,9 @@ def test_a_counter_is_uncertain_at_its_edges() -> None:
             {-1: 0, 1: 800, 9: 2400, 11: 3200}, 1600 + 800, 800, id="busy before and after: its share by time"
         ),
         pytest.param({-1: 0, 1: 100, 9: 4100, 10: 4600}, 4000 + 500 + 100, 100, id="less than the run: all of it"),
+        pytest.param(
+            {-4.5: 0, 0.5: 1000, 1.5: 1500, 8.5: 2200, 10: 2350}, 100 + 1350, 150, id="up to the greatest power seen"
+        ),
     ],
 )
 def test_what_a_run_is_given_of_a_counters_joules_around_its_edges(
@@ -489,10 +494,9 @@ def test_a_counter_that_is_rarely_read_never_makes_a_run_look_frugal(
         assert result.joules == pytest.approx(100 * busy_w)
 
 
-def test_a_counters_resolution_and_refresh_are_part_of_its_uncertainty() -> None:
-    """Steps of 30 J, and a value that is up to 0.1 s old at 400 W."""
-    joules_at = {0.0: 0.0, 1.0: 100.0, 2.0: 500.0}
-
+@pytest.mark.parametrize("joules_at", [{0: 0, 1: 100, 2: 500}, {0: 0, 1: 400, 2: 500}])
+def test_a_counters_resolution_and_refresh_are_part_of_its_uncertainty(joules_at: dict[float, float]) -> None:
+    """Steps of 30 J, and a value that is up to 0.1 s old, at 400 W at one of the edges."""
     result = integrate_meter(gpu(resolution_j=30.0, averaging_s=0.1, accuracy_pct=1e-9), series(joules_at), 0, ns(2))
 
     assert result.u_counter_j == pytest.approx(50.0)
@@ -525,13 +529,52 @@ def test_two_readings_at_one_instant_of_a_double_are_one(meter: MeterSpec) -> No
     year_ns = 2**55
 
     result = integrate_meter(meter, [Sample(year_ns, 100.0), Sample(year_ns + 1, 100.0)], 0, 2 * year_ns)
-    among = integrate_meter(
-        gpu(), [Sample(0, 0.0), Sample(year_ns, 50.0), Sample(year_ns + 1, 50.0), Sample(2 * year_ns, 100.0)],
-        0, 2 * year_ns,
-    )  # fmt: skip
 
     assert result.joules is None
-    assert among.joules == pytest.approx(100.0)
+
+
+def test_a_counter_may_have_two_readings_at_one_instant_of_a_double() -> None:
+    """Among others, or as the first two of three."""
+    year_ns = 2**55
+    pair = [Sample(year_ns, 50.0), Sample(year_ns + 1, 50.0)]
+
+    among = integrate_meter(gpu(), [Sample(0, 0.0), *pair, Sample(2 * year_ns, 100.0)], 0, 2 * year_ns)
+    first = integrate_meter(gpu(), [*pair, Sample(2 * year_ns, 100.0)], 0, 2 * year_ns)
+
+    assert (among.joules, first.joules) == pytest.approx((100.0, 100.0))
+
+
+def counted(watts: Sequence[float], idle_w: float, at_s: float) -> float:
+    """Joules at `at_s` of a run of one load a second, and of the idle machine around it."""
+    whole = max(0, min(math.floor(at_s), len(watts)))
+    part = watts[whole] * (at_s - whole) if 0 < at_s < len(watts) else 0.0
+    return math.fsum(watts[:whole]) + part + idle_w * (100 + min(at_s, 0.0) + max(0.0, at_s - len(watts)))
+
+
+@pytest.mark.parametrize(
+    ("length_s", "step_s", "bias", "half_width"),
+    [(10, 0.2, 0.001, 0.02), (10, 1.0, 0.003, 0.1), (60, 1.0, 0.001, 0.02), (60, 5.0, 0.002, 0.1)],
+)
+def test_how_often_a_counter_is_read_does_not_bias_its_energy(
+    length_s: int, step_s: float, bias: float, half_width: float
+) -> None:
+    """Idle at 60 W around a run at 300 ± 40 W, read at any phase: 300 simulated runs are right on average, and each is
+    within its half width. Divided by time alone, those of 10 s would be 2.7 % too frugal if read once a second."""
+    random = Random(7)
+    errors = []
+    for _ in range(300):
+        watts = [random.gauss(300, 40) for _ in range(length_s)]
+        first_s = -step_s * random.random()
+        times = [first_s + step_s * number for number in range(math.ceil((length_s - first_s) / step_s) + 1)]
+        samples = series({at_s: counted(watts, 60.0, at_s) for at_s in times})
+        result = integrate_meter(gpu(), samples, 0, ns(length_s))
+
+        assert result.joules is not None
+        assert abs(result.joules - math.fsum(watts)) <= result.u_edge_j + 1e-3
+        assert result.u_edge_j <= half_width * result.joules * (1 + 1e-9)
+        errors.append(result.joules / math.fsum(watts) - 1)
+
+    assert abs(fmean(errors)) < bias
 
 
 def test_power_that_begins_late_or_ends_early_is_held_at_its_nearest_reading() -> None:
