@@ -1,5 +1,7 @@
 """What policies that are not trained reach on the test episodes. A target must be well above all of them.
 
+`dynamic_programming` is the exception: it knows the equations of motion and solves them, which leaves nothing to learn.
+
 Every rule sees what the network sees: the whole state.
 """
 
@@ -15,6 +17,7 @@ import numpy.typing as npt
 
 from workloads.reinforcement_learning.data import NUM_EPISODES, read_starts
 from workloads.reinforcement_learning.environments import Actions, Evaluation, Observations, Policy, make_lander
+from workloads.reinforcement_learning.planning import planner
 
 GRAVITY, HALF_LENGTH_M = 9.8, 0.5  # CartPole-v1's
 NUM_TRIED = 300  # sets of gains; the best one on the validation episodes is reported
@@ -42,6 +45,7 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
             "pump": lambda seen_ND: _pushed(_pumping(seen_ND)),
             "keep_to_the_middle": lambda seen_ND: _pushed(-seen_ND[:, 0] - 0.3 * seen_ND[:, 1]),
             "pump_and_hold": _pump_and_hold(np.array([1, 2, 20, 4]), reach=0.3, damping=0.3, eagerness=5, upright=0.9),
+            "dynamic_programming": planner(),
             f"pump_and_hold_best_of_{NUM_TRIED}": _tuned(lambda p: float(evaluation.returns(validation, p).mean())),
         }
     else:
