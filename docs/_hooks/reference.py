@@ -238,7 +238,7 @@ def benchmarks() -> str:
             f"{one.eval_every_samples:,}",
             f"{one.max_samples:,}",
             f"{one.max_seconds:,.0f}",
-            f"{one.num_runs}, {one.drop} at each end",
+            f"{one.num_runs} (open: {one.open_runs}), {one.drop} at each end",
             f"{one.train_examples:,} / {one.eval_examples:,}",
         )
         for name, one in sorted(rules.benchmarks.items())
