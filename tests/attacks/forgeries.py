@@ -69,11 +69,16 @@ def known(name: str, label: str, manner: str = "careful") -> None:
     FORGERIES.append(Forgery(name, manner, case.damage, case.expected, case.box))
 
 
+def place_of(box: Box, key: str, nth: int = 0, index: int = 0) -> int:
+    """The place of the nth event of `key` in a run."""
+    return [place for place, step in enumerate(box.runs[index]) if step.key == key][nth]
+
+
 def edited(box: Box, key: str, old: str, new: str, nth: int = 0, index: int = 0) -> None:
     """Replaces text on the line of an event, and nothing else."""
     box.is_written = True
     lines = box.lines(index)
-    place = [place for place, step in enumerate(box.runs[index]) if step.key == key][nth]
+    place = place_of(box, key, nth, index)
     assert old in lines[place]
     lines[place] = lines[place].replace(old, new)
     box.put_lines(lines, index)
@@ -94,10 +99,10 @@ def _(box: Box) -> None:
     box.put_lines([*lines[:11], *lines[12:]])
 
 
-@naive("a line is inserted", Found("LOG008", 32), Found("QUA011", 32), CHANGED)
+@naive("a line is inserted", Found("LOG008", ("block_start", 1)), Found("QUA011", ("block_start", 1)), CHANGED)
 def _(box: Box) -> None:
     box.is_written = True
-    lines = box.lines()
+    lines, place = box.lines(), place_of(box, "block_start", 1)
     line = {
         "namespace": "",
         "time_ms": 1763683204900,
@@ -106,7 +111,7 @@ def _(box: Box) -> None:
         "value": 0.95,
         "metadata": {"samples_count": 1000, "num_examples": 500},
     }
-    box.put_lines([*lines[:31], TOKEN + json.dumps(line), *lines[31:]])
+    box.put_lines([*lines[:place], TOKEN + json.dumps(line), *lines[place:]])
 
 
 @careful("a quality is inserted", Found("QUA011", ("eval_accuracy", 1)))
@@ -115,22 +120,23 @@ def _(box: Box) -> None:
     recount(box.runs[0])
 
 
-@naive("two lines are swapped", Found("LOG007", 32), Found("LOG006", 32), CHANGED)
+@naive("two lines are swapped", Found("LOG007", ("block_start", 1)), Found("LOG006", ("block_start", 1)), CHANGED)
 def _(box: Box) -> None:
     box.is_written = True
-    lines = box.lines()
-    lines[31], lines[32] = lines[32], lines[31]
+    lines, place = box.lines(), place_of(box, "block_start", 1)
+    lines[place], lines[place + 1] = lines[place + 1], lines[place]
     box.put_lines(lines)
 
 
-@careful("two evaluations are swapped, with their times", Found("LOG016", 41))
+@careful("two evaluations are swapped, with their times", Found("LOG016", ("eval_start", 2)))
 def _(box: Box) -> None:
     steps = box.runs[0]
-    steps[28:31], steps[34:37] = steps[34:37], steps[28:31]
-    steps[40:43], steps[34:37] = steps[34:37], steps[40:43]
+    first, second, third = (slice(place, place + 3) for place in [place_of(box, "eval_start", nth) for nth in range(3)])
+    steps[first], steps[second] = steps[second], steps[first]
+    steps[third], steps[second] = steps[second], steps[third]
 
 
-@naive("the log is cut off in a line", Found("LOG005", 44), Found("LOG001", 43), CHANGED)
+@naive("the log is cut off in a line", Found("LOG005", "run_stop"), Found("LOG001", ("eval_accuracy", 2)), CHANGED)
 def _(box: Box) -> None:
     box.is_written = True
     text = box.log().read_text()
@@ -166,10 +172,10 @@ def _(box: Box) -> None:
     find(box.runs[0], "run_stop").at_s = 1.0
 
 
-@naive("a second run_start", Found("LOG008", 44), Found("LOG012", 44), CHANGED)
+@naive("a second run_start", Found("LOG008", "run_stop"), Found("LOG012", "run_stop"), CHANGED)
 def _(box: Box) -> None:
     box.is_written = True
-    lines = box.lines()
+    lines, place = box.lines(), place_of(box, "run_stop")
     line = {
         "namespace": "",
         "time_ms": 1763683209900,
@@ -178,7 +184,7 @@ def _(box: Box) -> None:
         "value": None,
         "metadata": {"samples_count": 3000},
     }
-    box.put_lines([*lines[:43], TOKEN + json.dumps(line), *lines[43:]])
+    box.put_lines([*lines[:place], TOKEN + json.dumps(line), *lines[place:]])
 
 
 known("a second run_start", "LOG012-a_second_run_start_makes_the_run_shorter")
@@ -216,7 +222,7 @@ known("initialisation is longer than allowed", "TIM001-initialisation_takes_a_mi
 
 @careful("work is done between initialisation and clock", Found("TIM008", "run_start"))
 def _(box: Box) -> None:
-    for step in box.runs[0][21:]:
+    for step in box.runs[0][place_of(box, "run_start") :]:
         step.at_s += 18_000
     box.wall_starts_ms[0] -= 100_000_000
 
