@@ -13,7 +13,7 @@ from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Entry
 from harness.board.pages.time_view import RowView, TableView, cost_words, row_name
-from harness.board.pages.words import plural, significant
+from harness.board.pages.words import TO, plural, significant
 from harness.cost.money import EXACT, mean_cost_usd
 from harness.cost.price_book import NoPrice, Price, Quote
 from harness.scoring.score import Score
@@ -123,9 +123,7 @@ def cost_view(table: TableView) -> CostView:
 def usd_words(low: float, high: float) -> str:
     """An interval of a cost, both ends to the same number of digits: `0.19 – 0.21`."""
     digits = 2 if low >= 1 else None
-    return "\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}".join(
-        f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high)
-    )
+    return TO.join(f"{end:,.2f}" if digits else significant(end, 3) for end in (low, high))
 
 
 def _dot(view: RowView, mark: str) -> Dot:

@@ -13,7 +13,7 @@ from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board, Entry
 from harness.board.pages.energy_words import void_words
 from harness.board.pages.time_view import RowView, TableView, energy_words, row_name
-from harness.board.pages.words import JOULES, Unit, in_unit, plural, significant, slug, unit_for
+from harness.board.pages.words import JOULES, TO, Unit, in_unit, plural, significant, slug, unit_for
 from harness.energy.score import Place, ScoreEnergy, rank_energies
 
 
@@ -207,11 +207,7 @@ def _row(
 
 def _interval_words(energy: ScoreEnergy | None, unit: Unit) -> str | None:
     interval = None if energy is None else energy.interval
-    return (
-        None
-        if interval is None
-        else "\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}".join(in_unit(end, unit, 3) for end in interval)
-    )
+    return None if interval is None else TO.join(in_unit(end, unit, 3) for end in interval)
 
 
 def watt_words(watts: float | None) -> str | None:

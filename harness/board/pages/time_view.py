@@ -15,7 +15,7 @@ from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Row, Table
-from harness.board.pages.words import JOULES, SECONDS, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.board.pages.words import JOULES, SECONDS, TO, Unit, in_unit, plural, shown, significant, slug, unit_for
 from harness.findings import Finding
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
@@ -144,7 +144,7 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
 
 def interval_words(interval: tuple[float, float], unit: Unit) -> str:
     """`8.46 – 8.57`."""
-    return f"{in_unit(interval[0], unit)}\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}{in_unit(interval[1], unit)}"
+    return f"{in_unit(interval[0], unit)}{TO}{in_unit(interval[1], unit)}"
 
 
 def energy_words(energy_j: float | None, unit: Unit) -> str:

@@ -12,6 +12,7 @@ from harness.errors import printable
 
 _CLEAN = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _MAX_SLUG_PART = 40
+TO = "\N{NO-BREAK SPACE}–\N{WORD JOINER}\N{NO-BREAK SPACE}"  # between the ends of an interval, on one line
 
 
 @dataclass(frozen=True, slots=True)
