@@ -159,6 +159,7 @@ def test_baselines_know_a_majority_and_an_easy_set(tmp_path: Path) -> None:
     assert scores["majority_class"] == 0.6
     assert scores["nearest_neighbours_5"] == 1.0
     assert scores["random_forest"] == 1.0
+    assert scores["patches_and_ridge"] == 1.0
     assert all(0.0 <= score <= 1.0 for score in scores.values())
 
 
