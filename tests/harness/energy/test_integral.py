@@ -519,7 +519,7 @@ def test_a_counter_that_begins_late_or_ends_early_is_held_there(
     result = integrate_meter(gpu(), series(joules_at), 0, ns(3))
 
     assert result.joules == pytest.approx(500 if len(joules_at) == 4 else 450)
-    assert (result.coverage, result.longest_gap_s) == (pytest.approx(coverage), gap_s)
+    assert (result.coverage, result.longest_gap_s) == pytest.approx((coverage, gap_s))
     assert result.u_edge_j == pytest.approx(100 + 150 if len(joules_at) == 4 else 75 + 75)
 
 
