@@ -74,10 +74,14 @@ class RunResult:
 
     @property
     def pace_s(self) -> float | None:
-        """Seconds per sample, evaluations included; None if the target was not reached, or nothing was trained."""
-        if self.seconds is None or not self.samples or self.seconds <= self.fixed_s:
+        """Seconds per sample, evaluations included; up to the last evaluation of a run that missed its target, so that
+        a slow run does not count less if it is ended. None if nothing was trained or evaluated."""
+        seconds, samples = self.seconds, self.samples
+        if seconds is None and self.evaluations:
+            seconds, samples = self.evaluations[-1].seconds, self.evaluations[-1].samples
+        if seconds is None or not samples or seconds <= self.fixed_s:
             return None
-        return (self.seconds - self.fixed_s) / self.samples
+        return (seconds - self.fixed_s) / samples
 
     @property
     def energy_j(self) -> float | None:
@@ -141,7 +145,7 @@ def run_result(
         data_wait_fraction=_data_wait_fraction(log, run_s),
         idle_w=idle_w(log),
         crossing_samples=crossed,
-        fixed_s=_opening_s(log, run_s) if seconds is not None and run_s is not None else 0.0,
+        fixed_s=0.0 if not evaluations else _opening_s(log, evaluations[-1].seconds if run_s is None else run_s),
     )
 
 

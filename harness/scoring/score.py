@@ -94,10 +94,10 @@ class Score:
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """Indices into runs of those that do not count: the extremes of an olympic mean, the misses of a pace score."""
+        """Indices into runs of those that do not count: the extremes of an olympic mean, runs without a pace."""
         if self.scored_samples is None:
             return self.dropped
-        return tuple(index for index, run in enumerate(self.runs) if run.seconds is None)
+        return tuple(index for index, run in enumerate(self.runs) if run.pace_s is None)
 
     def seconds_of(self, run: RunResult) -> float | None:
         """What one run contributes: its time as it would be with `scored_samples`; None if it missed the target."""
@@ -248,17 +248,18 @@ def _paced(
     assert verdict.dof is not None
     is_slower = verdict.status == "slower"
     samples = verdict.own_samples if is_slower else verdict.reference_samples
-    reached = [run for run in measured.runs if run.pace_s is not None]
-    fixed_s, pace_s = mean_pace(reached)
+    paced = [run for run in measured.runs if run.pace_s is not None]
+    fixed_s, pace_s = mean_pace(paced)
     seconds = fixed_s + pace_s * samples
     scored = replace(measured, basis="own samples" if is_slower else "pace", scored_samples=samples)
-    times = [math.log(scored.seconds_of(run) or 0.0) for run in reached]
+    times = [math.log(scored.seconds_of(run) or 0.0) for run in paced]
     errors: tuple[tuple[float, float], ...] = ()
     if len(times) > 1:
         errors = ((variance(times) / len(times), len(times) - 1),)
     num_runs = len(measured.runs)
     luck = ((verdict.variance * trimming_cost(num_runs, drop) / num_runs, verdict.dof),) if is_slower else ()
     errors = (*errors, *luck) if errors else ()
+    reached = [run for run in paced if run.seconds is not None]
     factors = [(scored.seconds_of(run) or 0.0) / (run.seconds or 1.0) for run in reached]
     return replace(
         scored,

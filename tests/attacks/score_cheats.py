@@ -211,7 +211,7 @@ def _(box: Box) -> None:
 @cheat(
     "the one run that something slowed down by a fifth is ended by hand",
     "QUA001",
-    then="the other four are scored; no second one may be ended",
+    then="it counts up to its last evaluation",
     without=with_a_slow_run,
 )
 def _(box: Box) -> None:

@@ -176,7 +176,7 @@ def strip_of(score: Score) -> Strip:
 def strip_words(score: Score, unit: Unit) -> str:
     """The strip plot in a sentence."""
     times = sorted(seconds for run in score.runs if (seconds := score.seconds_of(run)) is not None)
-    missed = len(score.runs) - len(times)
+    missed = sum(run.seconds is None for run in score.runs)
     text = plural(len(score.runs), "run")
     if times:
         text += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"

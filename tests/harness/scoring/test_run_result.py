@@ -67,7 +67,24 @@ def test_the_parts_of_a_pace_score(tmp_path: Path) -> None:
 
     assert (result.fixed_s, result.pace_s) == (pytest.approx(0.2), pytest.approx(7.5 / 3000))
     assert result.crossing_samples == pytest.approx(2000 + 2000 / 3)
-    assert (missed.fixed_s, missed.pace_s, missed.crossing_samples) == (0.0, None, None)
+    assert (missed.fixed_s, missed.pace_s, missed.crossing_samples) == (
+        pytest.approx(0.2),
+        pytest.approx(7.5 / 3000),
+        None,
+    )
+
+
+def test_a_killed_run_has_the_pace_of_its_last_evaluation(tmp_path: Path) -> None:
+    """It has no run_stop; a run that was never evaluated has no pace."""
+    steps = fabricate.events()
+    last = max(index for index, step in enumerate(steps) if step.key == "eval_accuracy")
+    first = next(index for index, step in enumerate(steps) if step.key == "eval_accuracy")
+
+    killed, unevaluated = (run_result(log_of(tmp_path, *steps[:end]), TOY) for end in (last + 1, first))
+
+    assert (killed.seconds, killed.fixed_s) == (None, pytest.approx(0.2))
+    assert killed.pace_s == pytest.approx(7.5 / 3000)
+    assert (unevaluated.fixed_s, unevaluated.pace_s) == (0.0, None)
 
 
 def test_a_run_without_training_or_time_has_no_pace(tmp_path: Path) -> None:
