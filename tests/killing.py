@@ -40,6 +40,7 @@ suites:
     eval_examples: 10
     quality_range: [0, 1]
     num_runs: 1
+    open_runs: 1
     drop: 0
     hyperparameters:
       global_batch_size: {fixed: 100}

@@ -36,7 +36,9 @@ def easy_rules(folder: Path) -> Path:
         (folder / name).write_text((source / name).read_text())
     content = typed_yaml.load_yaml(source / "image_classification.yaml")
     del content["suites"]["standard"]
-    content["suites"]["mini"].update(target=0.05, eval_every_samples=1024, num_runs=1, drop=0, reference_convergence=[])
+    content["suites"]["mini"].update(
+        target=0.05, eval_every_samples=1024, num_runs=1, open_runs=1, drop=0, reference_convergence=[]
+    )
     (folder / "image_classification.yaml").write_text(yaml.safe_dump(content))
     return folder
 
