@@ -414,6 +414,7 @@ def test_baselines_solve_what_is_easy(tmp_path: Path) -> None:
 
     assert scores["constant_boxes"] == scores["nearest_scene"] == scores["nearest_scenes_5"] == pytest.approx(1.0)
     assert scores["blobs_and_neighbours"] > 0.6
+    assert scores["patches_and_ridge"] > 0.6
     assert all(0.0 <= score <= 1.0 for score in scores.values())
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.detection import patches
 from workloads.detection.coco import TruthSet
 from workloads.detection.data import read_split
 from workloads.detection.dataset import Bytes, Floats, Ints, Split
@@ -46,13 +47,16 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     def score(parts: Iterator[Array]) -> float:
         return truth.mean_average_precision(np.concatenate([np.zeros((0, 7)), *parts]).astype(np.float64))
 
-    return {
+    scores = {
         "constant_boxes": score(_constant(train, len(test[0]))),
         "nearest_scene": score(_nearest_scene(train, test[0], 1)),
         f"nearest_scenes_{NUM_NEAR}": score(_nearest_scene(train, test[0], NUM_NEAR)),
         "blobs_and_neighbours": score(_blobs(suite, train, test[0])),
         "templates": score(_templates(suite, train, test[0], num_classes)),
     }
+    if suite == "mini":
+        scores["patches_and_ridge"] = score(patches.detections(train, test[0], num_classes))
+    return scores
 
 
 def _rows(image: int, boxes_D4: Any, scores_D: Any, labels_D: Any) -> Array:
