@@ -19,6 +19,7 @@ THRESHOLDS = (0.35, 0.5, 0.7, 1.0, 1.4, 1.9)  # of ink, in standard deviations
 BLURS = (0.7, 1.5)
 SIDE, MARGIN = 26, 0.15  # pixels of a crop, and the part of the box that is added around it
 PATCH, NUM_PATCHES, NUM_DRAWN, CELLS = 6, 100, 50_000, 4
+NUM_SCALED = 10_000  # crops whose features decide their scale
 STRENGTH = 1000.0  # of the ridge
 NUM_STEPS = 2  # in which a box is moved to where the regression expects it
 MIN_IOU = 0.4  # with a true box, to count as it
@@ -50,7 +51,8 @@ def detections(train: Split, tested: Bytes, num_classes: int) -> Iterator[Array]
     # A box's score for its class is how much of the object it covers.
     wanted = np.eye(num_classes, dtype=np.float32)[np.concatenate(classes)]
     scoring = _ridge(known_DF, wanted * np.where(is_near_D, overlap_D, 0).astype(np.float32)[:, None])
-    moving = _ridge(known_DF[is_near_D], np.concatenate(moves)[is_near_D])
+    known_DF *= is_near_D[:, None]  # boxes far from any object do not say where to move
+    moving = _ridge(known_DF, np.concatenate(moves))
     for image, grey_HW in enumerate(_grey(tested)):
         boxes_D4 = candidates(grey_HW)
         if not len(boxes_D4):
@@ -116,16 +118,16 @@ class Dictionary:
             np.add.at(sums, best, likeness[np.arange(NUM_DRAWN), best][:, None] * white)
             lengths = np.linalg.norm(sums, axis=1, keepdims=True)
             self.patterns = np.where(lengths > 0, sums / np.maximum(lengths, 1e-9), self.patterns)
-        known = self._responses(crops_DHW)
-        self.mean, self.deviation = known.mean(0), known.std(0) + np.float32(0.05)
+        num_features = CELLS**2 * 2 * NUM_PATCHES + 1
+        self.mean: Array = np.zeros(num_features, np.float32)
+        self.deviation: Array = np.ones(num_features, np.float32)
+        some = self(crops_DHW[:: 1 + len(crops_DHW) // NUM_SCALED])
+        self.mean, self.deviation = some.mean(0), some.std(0) + np.float32(0.05)
+        self.mean[-1], self.deviation[-1] = 0, 1
 
     def __call__(self, crops_DHW: Array) -> Array:
-        scaled = (self._responses(crops_DHW) - self.mean) / self.deviation
-        return np.concatenate([scaled, np.ones((len(scaled), 1), np.float32)], 1)
-
-    def _responses(self, crops_DHW: Array) -> Array:
+        features_DF = np.ones((len(crops_DHW), len(self.mean)), np.float32)
         edges = np.linspace(0, self.num_places, CELLS + 1).astype(np.int64)[:-1]
-        parts = []
         for first in range(0, len(crops_DHW), 500):
             views = np.lib.stride_tricks.sliding_window_view(
                 crops_DHW[first : first + 500], (PATCH, PATCH), axis=(1, 2)
@@ -134,8 +136,11 @@ class Dictionary:
             response = ((even - self.middle) @ self.whitening) @ self.patterns.T
             both = np.concatenate([np.maximum(response - 0.25, 0), np.maximum(-response - 0.25, 0)], 2)
             both = both.reshape(-1, self.num_places, self.num_places, 2 * NUM_PATCHES)
-            parts.append(np.add.reduceat(np.add.reduceat(both, edges, 1), edges, 2).reshape(len(both), -1))
-        return np.concatenate(parts)
+            sums = np.add.reduceat(np.add.reduceat(both, edges, 1), edges, 2)
+            features_DF[first : first + 500, :-1] = sums.reshape(len(both), -1)
+        features_DF -= self.mean
+        features_DF /= self.deviation
+        return features_DF
 
 
 def _even(patches: Array) -> Array:
