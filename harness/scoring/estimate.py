@@ -117,7 +117,7 @@ def measured_pace(runs: Sequence[RunResult], system: System) -> Pace:
     Raises:
         InputError: none did.
     """
-    reached = [run for run in runs if run.pace_s is not None]
+    reached = [run for run in runs if run.seconds is not None and run.pace_s is not None]
     if not reached:
         raise InputError("no run reached its target, so the pace is not known")
     fixed_s, sample_s = mean_pace(reached)
