@@ -273,10 +273,10 @@ def _paced(
     )
 
 
-def mean_pace(reached: Sequence[RunResult]) -> tuple[float, float]:
+def mean_pace(paced: Sequence[RunResult]) -> tuple[float, float]:
     """Return the mean fixed seconds and the geometric mean of the seconds per sample of runs that have a pace."""
-    fixed_s = math.fsum(run.fixed_s for run in reached) / len(reached)
-    return fixed_s, math.exp(math.fsum(math.log(run.pace_s or 0.0) for run in reached) / len(reached))
+    fixed_s = math.fsum(run.fixed_s for run in paced) / len(paced)
+    return fixed_s, math.exp(math.fsum(math.log(run.pace_s or 0.0) for run in paced) / len(paced))
 
 
 def _idle_w(runs: Sequence[RunResult]) -> float | None:

@@ -6,9 +6,9 @@ global batch size (one-sided t-test on logarithms, p < 0.05), and says what foll
 neither luck nor tuning explains.
 
 ## Why it matters
-One honest result in ten is reported here by luck alone. Fewer samples gain nothing: the score multiplies seconds per
-sample by the reference's samples. More samples count: a result that needs significantly more is scored with its own,
-because a cheaper arithmetic may have bought its speed with them.
+Up to one honest result in ten is reported here by luck alone. Fewer samples gain nothing: the score multiplies seconds
+per sample by the reference's samples. More samples count: a result that needs significantly more is scored with its
+own, because a cheaper arithmetic may have bought its speed with them.
 
 ## Example
 The reference needs 96,000 samples on average; five runs in low precision need 108,000 and are scored with them.
