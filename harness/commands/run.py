@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from harness.commands._arguments import Parser, add_benchmark, as_number, as_path, as_positive, as_seconds, as_seed
 from harness.errors import ExitStatus, Interrupted, OutputError, TtaError, UsageError, printable, unknown_name
 from harness.log import keys
+from harness.log.run_log import RunLog
 from harness.metering import session
 from harness.metering.session import Metering, MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.run import result_folder
 from harness.run.benchmark import Request, read_module, run_once, shared_plan
 from harness.run.plan import Outcome, Plan
-from harness.run.result_folder import open_folder
 from harness.scoring.summary import Summary, as_text, summarise
 from harness.submission.layout import CODE_NAME
 from harness.submission.result import Result, read_result
@@ -51,7 +52,11 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
     parser.add_argument("--out", type=as_path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
-    parser.add_argument("--resume", action="store_true", help="add the runs that are missing in --out")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="add the runs that are missing in --out; everything else as in the runs there",
+    )
     parser.add_argument("--devices", type=as_positive, default=1, metavar="N", help="worker processes (default: 1)")
     parser.add_argument("--precision", help="fp32, tf32, bf16 or fp16, as far as rules and device permit")
     parser.add_argument(
@@ -165,7 +170,7 @@ def run(request: Request) -> ExitStatus:
     """Carry out the runs of one benchmark that are missing in the output folder.
 
     Returns:
-        FINDINGS if a run did not reach the target.
+        FINDINGS if a run did not reach the target, also one that was there before --resume.
 
     Raises:
         TtaError: the request, the data, the system description or the output folder cannot be used.
@@ -177,34 +182,49 @@ def run(request: Request) -> ExitStatus:
     module, module_text = read_module(request, ruleset)
     template = replace(shared_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
-    with session.opened(request.power, template.system, partial(_say, request), _warn) as meters:
-        done = open_folder(folder, template, module_text, request.is_resumed)
+    with (
+        session.opened(request.power, template.system, partial(_say, request), _warn) as meters,
+        result_folder.opened(folder, template, module_text, request.is_resumed) as before,
+    ):
         if module is not None:
             template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
-        if done:
-            first = next(iter(done.values()))  # new runs belong to the same result, at the same prices
+        if before.runs:
+            first = next(iter(before.runs.values()))  # new runs belong to the same result, at the same prices
             prices_digest = first.field(keys.TTA_RULES, keys.PRICES_FIELD)
             template = replace(
                 template, result_id=str(first.field(keys.TTA_FORMAT, "result_id")), prices_digest=prices_digest
             )
         _say(request, f"{rules.name}: results go to {folder}")
-        missing = [
-            index for index in range(request.runs or rules.required_runs(template.division)) if index not in done
-        ]
+        num_runs = request.runs or rules.required_runs(template.division)
+        missing = {index: before.attempts.get(index, 0) + 1 for index in range(num_runs) if index not in before.runs}
+        _say_what_counts(request, before, missing)
         outcomes = _runs(request, template, folder, missing, ruleset, meters)
+    is_success = [_is_success(log, request.full_curve) for log in before.runs.values()]
+    is_success += [outcome.reason == "full_curve" if request.full_curve else outcome.is_reached for outcome in outcomes]
     reached = sum(outcome.is_reached for outcome in outcomes)
-    if not outcomes:
-        _say(request, f"no run is missing; results are in {folder}")
-        return ExitStatus.OK
-    _say(request, f"{reached} of {len(outcomes)} runs reached the target; results are in {folder}")
-    if request.full_curve:
-        return ExitStatus.OK if all(outcome.reason == "full_curve" for outcome in outcomes) else ExitStatus.FINDINGS
-    return ExitStatus.OK if reached == len(outcomes) else ExitStatus.FINDINGS
+    made = f"{reached} of {len(outcomes)} runs reached the target" if outcomes else "no run is missing"
+    _say(request, f"{made}; results are in {folder}")
+    return ExitStatus.OK if all(is_success) else ExitStatus.FINDINGS
+
+
+def _say_what_counts(request: Request, before: result_folder.Contents, missing: Iterable[int]) -> None:
+    """What --resume found: the finished runs, however they ended, and the attempts that have no end."""
+    if before.runs or before.attempts:
+        there, to_make = (", ".join(map(str, sorted(runs))) or "none" for runs in (before.runs, missing))
+        num_aside = sum(before.attempts.values())
+        _say(request, f"runs there: {there}; to be made: {to_make}; attempts in unfinished/: {num_aside}")
+
+
+def _is_success(log: RunLog, is_full_curve: bool) -> bool:
+    stop = log.first(keys.RUN_STOP)
+    how = {} if stop is None else stop.metadata
+    return how.get("reason") == "full_curve" if is_full_curve else how.get("status") == "success"
 
 
 def _runs(
-    request: Request, template: Plan, folder: Path, missing: Sequence[int], ruleset: RuleSet, meters: Metering
+    request: Request, template: Plan, folder: Path, missing: Mapping[int, int], ruleset: RuleSet, meters: Metering
 ) -> list[Outcome]:
+    """Make the missing runs. missing: the attempt that each run is."""
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
     if missing:
         meters.baseline(folder)
@@ -212,8 +232,9 @@ def _runs(
     mirror = _start_mirror(folder, request.mlflow) if request.is_mirrored else None
     outcomes: list[Outcome] = []
     try:
-        for index in missing:
-            outcomes.append(run_once(request, template, folder, index, usd_per_hour, meters))
+        for index, attempt in missing.items():
+            plan = replace(template, attempt=attempt)
+            outcomes.append(run_once(request, plan, folder, index, usd_per_hour, meters))
             if outcomes[-1].run_s is None:
                 break  # the clock never started; it would not start for the next run either
     finally:

@@ -33,6 +33,7 @@ HYPERPARAMETER_PREFIX = "opt_"
 
 # Keys of `tta`.
 TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
+ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is; absent from older logs
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
 PRICES_FIELD = "prices_digest"  # a field of TTA_RULES; absent from logs older than the price book

@@ -25,6 +25,7 @@ from harness.run.plan import Outcome, Plan
 from harness.run.progress import open_view
 from harness.run.referee import Referee
 from harness.submission import module as open_module
+from harness.submission.layout import SYSTEM_NAME
 from harness.submission.system import system_description
 from harness.workload import read_execution
 
@@ -134,18 +135,22 @@ def read_module(request: Request, ruleset: RuleSet) -> tuple[open_module.Module 
 
 
 def _system(request: Request) -> Mapping[str, Any]:
-    """Return the system description named on the command line, or that of this machine."""
-    if request.system is None:
+    """Return the system description named on the command line, that of the resumed result, or that of this machine."""
+    path = request.system
+    if path is None and request.is_resumed and request.out is not None:
+        own = request.out / SYSTEM_NAME
+        path = own if own.is_file() and own.stat().st_size else None
+    if path is None:
         return system_description(machine.look())
     try:
-        record = json.loads(small_file(request.system))
+        record = json.loads(small_file(path))
     except (ValueError, RecursionError) as error:
-        raise SubmissionError(f"{request.system}: not JSON: {printable(error)}") from None
+        raise SubmissionError(f"{path}: not JSON: {printable(error)}") from None
     if not isinstance(record, dict):
-        raise SubmissionError(f"{request.system}: must be a JSON object, as `tta doctor --out` writes it")
+        raise SubmissionError(f"{path}: must be a JSON object, as `tta doctor --out` writes it")
     for name in ("submitter", "system_name", "status"):
         if not isinstance(record.get(name), str) or not record[name]:
-            raise SubmissionError(f"{request.system}: {name!r} is missing or empty; `tta doctor --out` writes it")
+            raise SubmissionError(f"{path}: {name!r} is missing or empty; `tta doctor --out` writes it")
     return record
 
 

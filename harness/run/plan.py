@@ -28,6 +28,7 @@ class Plan:
     execution: the values of the workload's execution options.
     module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
     energy_limits: what the rules require of a measurement.
+    attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     """
 
     rules: BenchmarkRules
@@ -51,6 +52,7 @@ class Plan:
     module: open_module.Module | None = None
     module_path: Path | None = None
     energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
+    attempt: int = 1
 
     @property
     def config(self) -> dict[str, Any]:
@@ -99,6 +101,7 @@ class Plan:
             "run_id": self.run_id,
             "result_id": self.result_id,
             "index": self.index,
+            "attempt": self.attempt,
         }
         yield keys.TTA_FORMAT, origin, None
         terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}

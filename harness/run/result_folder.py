@@ -1,52 +1,108 @@
-"""The folder that `tta run` writes to: created, or resumed with --resume; never overwritten."""
+"""The folder that `tta run` writes to: created, or resumed with --resume; locked meanwhile and never overwritten."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
+from harness.base import strict_json
 from harness.base.files import sha256_of
 from harness.errors import LogError, OutputError, printable
 from harness.log import keys, run_log
 from harness.log.power_files import POWER_FOLDER
 from harness.run.plan import Plan
 from harness.submission import module as open_module
-from harness.submission.layout import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME
+from harness.submission.layout import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME, UNFINISHED, num_attempts
+
+# Fields of a log's header in which the runs of a result differ. The prices of a result are those of its first run.
+_OF_ONE_RUN = {
+    keys.TTA_FORMAT: {"run_id", "result_id", "index", "attempt"},
+    keys.TTA_RULES: {keys.PRICES_FIELD},
+    keys.TTA_CONFIG: {"seed", "module"},  # a module has a message of its own
+}
+_ABSENT = "absent"
 
 
-def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> dict[int, run_log.RunLog]:
-    """Create `folder` with the system description and the module; return the finished runs that it already has.
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a result has before its next run. runs: the finished ones. attempts: the runs' unfinished attempts."""
+
+    runs: Mapping[int, run_log.RunLog]
+    attempts: Mapping[int, int]
+
+
+@contextmanager
+def opened(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> Iterator[Contents]:
+    """Lock `folder` until the end, with the system description and the module in it; give what it already has.
 
     plan: shared by all runs. module_text: empty without a module. is_resumed: continue in an existing folder.
 
     Raises:
-        OutputError: it exists and is not resumed, has runs of another benchmark or module, or cannot be written.
+        OutputError: it exists and is not resumed, is in use by another `tta run`, has runs that were made otherwise, or
+            cannot be written.
     """
-    done: dict[int, run_log.RunLog] = {}
+    lock = None
     try:
-        if is_resumed and folder.is_dir():
-            done = _finished(folder, plan)
-        else:
-            folder.mkdir(parents=True, exist_ok=False)
-            (folder / SYSTEM_NAME).write_text(json.dumps(dict(plan.system), indent=2) + "\n")
-        _keep(folder, plan.module, module_text)
-    except FileExistsError:
-        raise OutputError(
-            f"{folder}: already exists; choose another --out, or add the missing runs with --resume"
-        ) from None
+        try:
+            folder.mkdir(parents=True, exist_ok=is_resumed)
+            lock = (folder / SYSTEM_NAME).open("a+b")  # writable: NFS makes a record lock of it
+            _lock(lock, folder, is_resumed)
+            _describe(lock, folder, plan.system)
+            contents = _contents(folder, plan)
+            _keep(folder, plan.module, module_text)
+        except FileExistsError:
+            raise OutputError(
+                f"{folder}: already exists; choose another --out, or add the missing runs with --resume"
+            ) from None
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+        yield contents
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def _lock(lock: BinaryIO, folder: Path, is_resumed: bool) -> None:
+    """Lock the file until it is closed, which the end of the process does, too. A new folder has one writer anyway."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OutputError(f"{folder}: another `tta run` is writing to it; wait for its end") from None
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
-    return done
+        if is_resumed:
+            raise OutputError(
+                f"{folder}: cannot be locked against a second `tta run --resume` ({error.strerror}); move it to a file "
+                "system that has locks"
+            ) from None
 
 
-def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
-    """Return the finished runs in `folder`; unfinished ones are moved to `unfinished/`, never deleted.
+def _describe(file: BinaryIO, folder: Path, system: Mapping[str, Any]) -> None:
+    """Write the system description, unless the file has it already."""
+    file.seek(0)
+    text = file.read()
+    if not text:  # new, or the first attempt was killed at once
+        file.write((json.dumps(dict(system), indent=2) + "\n").encode())
+        file.flush()
+        return
+    try:
+        own = strict_json.loads(text)
+    except ValueError as error:
+        raise OutputError(f"{folder / SYSTEM_NAME}: is not a system description: {printable(error)}") from None
+    _refuse_other(folder / SYSTEM_NAME, "", own, dict(system))
+
+
+def _contents(folder: Path, plan: Plan) -> Contents:
+    """Return what is in `folder`, after the runs without an end were moved to `unfinished/`; nothing is deleted.
 
     A file whose name is not that of a run, such as a copy, stays where it is.
     """
-    done = {}
+    done, aside = {}, []
     matches = [RESULT_PATTERN.fullmatch(path.name) for path in sorted(folder.iterdir())]
     for match in filter(None, matches):
         path = folder / match[0]
@@ -54,28 +110,63 @@ def _finished(folder: Path, plan: Plan) -> dict[int, run_log.RunLog]:
             log = run_log.read(path)
         except LogError:
             log = None
-        if log is not None and log.first(keys.TTA_END) is not None:
-            if log.value(keys.SUBMISSION_BENCHMARK) != plan.rules.name:
-                raise OutputError(f"{path}: is a run of another benchmark; choose another --out")
-            if log.field(keys.TTA_CONFIG, "module") != plan.config["module"]:
-                raise OutputError(
-                    f"{path}: was run with {_named(log.field(keys.TTA_CONFIG, 'module'))}, but "
-                    f"{_named(plan.config['module'])} is given now; give the same one, or choose another --out"
-                )
-            done[int(match[1])] = log
+        if log is None or log.first(keys.TTA_END) is None:
+            aside.append(path)
         else:
-            (folder / "unfinished").mkdir(exist_ok=True)
-            shutil.move(path, folder / "unfinished" / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
+            done[int(match[1])] = log
+        if log is not None:
+            _refuse_unlike(log, plan)
+    for path in aside:
+        (folder / UNFINISHED).mkdir(exist_ok=True)
+        shutil.move(path, folder / UNFINISHED / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
     _put_aside_power(folder, {f"result_{index}" for index in done})
-    return done
+    names = [path.relative_to(folder).as_posix() for path in folder.glob(f"{UNFINISHED}/*")]
+    return Contents(done, num_attempts(names))
+
+
+def _refuse_unlike(log: run_log.RunLog, plan: Plan) -> None:
+    """Compare everything that is decided before a run, as far as this one got."""
+    header = {key: json.loads(json.dumps(value)) for key, value, _ in plan.header() if key != keys.SEED}
+    for key in (keys.SUBMISSION_BENCHMARK, keys.TTA_CONFIG, *header):  # what these say is easier to understand
+        if log.first(keys.TTA_END) is None and log.first(key) is None:
+            continue
+        then, now = log.value(key), header[key]
+        if key == keys.SUBMISSION_BENCHMARK and then != now:
+            raise OutputError(f"{log.path}: is a run of another benchmark; choose another --out")
+        if key == keys.TTA_CONFIG and log.field(key, "module") != now["module"]:
+            raise OutputError(
+                f"{log.path}: was run with {_named(log.field(key, 'module'))}, but "
+                f"{_named(now['module'])} is given now; give the same one, or choose another --out"
+            )
+        name = "" if key == keys.TTA_CONFIG else key
+        _refuse_other(log.path, name, *(_shared(key, value) for value in (then, now)))
+
+
+def _shared(key: str, value: Any) -> Any:
+    if key in _OF_ONE_RUN and isinstance(value, dict):
+        return {name: item for name, item in value.items() if name not in _OF_ONE_RUN[key]}
+    return value
+
+
+def _refuse_other(path: Path, name: str, then: Any, now: Any) -> None:
+    """Raise OutputError with the first field in which two JSON values differ."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        for field in {**then, **now}:
+            place = f"{name}.{field}" if name else field
+            _refuse_other(path, place, then.get(field, _ABSENT), now.get(field, _ABSENT))
+    elif then != now:
+        raise OutputError(
+            f"{path}: {printable(name)} is {printable(then)}, but {printable(now)} is given now; give the same, or "
+            "choose another --out"
+        )
 
 
 def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
     """Move the power logs of unfinished runs; the idle baseline stays."""
     for power in sorted((folder / POWER_FOLDER).glob("result_*")):
         if power.name not in kept:
-            (folder / "unfinished").mkdir(exist_ok=True)
-            shutil.move(power, folder / "unfinished" / f"{power.name}.{power.lstat().st_mtime_ns}.power")
+            (folder / UNFINISHED).mkdir(exist_ok=True)
+            shutil.move(power, folder / UNFINISHED / f"{power.name}.{power.lstat().st_mtime_ns}.power")
 
 
 def _named(value: object) -> str:

@@ -2,7 +2,8 @@
 
     <submitter>/systems/<system>.json
     <submitter>/results/<system>/<benchmark>/result_<k>.txt, submission.yaml, MANIFEST.sha256, billing.yaml,
-                                             scaling.json, power/result_<k>/node_<i>.txt
+                                             scaling.json, power/result_<k>/node_<i>.txt,
+                                             unfinished/result_<k>.<time>.txt
     <submitter>/benchmarks/<benchmark>/<module>.py
 
 MLPerf permits result_<anything>.txt; `tta` writes result_<k>.txt. The names of power logs are in
@@ -12,6 +13,7 @@ MLPerf permits result_<anything>.txt; `tta` writes result_<k>.txt. The names of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,10 +24,12 @@ SIGNATURE_NAME = f"{MANIFEST_NAME}.sig"
 BILLING_NAME = "billing.yaml"
 # In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
 SYSTEM_NAME, CODE_NAME = "system.json", "code"
+UNFINISHED = "unfinished"  # the folder of attempts at runs that have no end; `tta run --resume` moved them there
 # What MLCommons' programs obey where they find it in a submission: claims of the submitter's.
 SCALING_NAME, PARAMETERS_NAME = "scaling.json", "package_checker_params"
 
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+UNFINISHED_PATTERN = re.compile(rf"{UNFINISHED}/result_(0|[1-9][0-9]{{0,3}})\.[0-9]{{1,20}}\.txt")
 LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # directly in the result's folder; a deeper file is not a log
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
 MODULE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
@@ -56,6 +60,11 @@ def system_file(folder: Path) -> Path | None:
 def log_names(names: Iterable[str]) -> list[str]:
     """Return the run logs among `names`, as MLPerf permits them, in natural order: result_2 before result_10."""
     return sorted((name for name in names if LOG_PATTERN.fullmatch(name)), key=_natural_order)
+
+
+def num_attempts(names: Iterable[str]) -> dict[int, int]:
+    """Return how many unfinished attempts at each run are among `names`, relative to the result's folder."""
+    return dict(Counter(int(match[1]) for match in map(UNFINISHED_PATTERN.fullmatch, names) if match))
 
 
 def _natural_order(name: str) -> tuple[tuple[int, str], ...]:

@@ -26,6 +26,7 @@ from harness.submission.layout import (
     NAME_PATTERN,
     RESULTS,
     SYSTEMS,
+    UNFINISHED_PATTERN,
 )
 from harness.submission.result import Result
 
@@ -97,7 +98,7 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
         if digest != log.sha256:
             raise SubmissionError(f"{log.path}: changed while it was being read")
         files[log.path.name] = FileEntry("file", log.num_bytes, digest)
-    _fill_power(folder, result, files)
+    _fill_others(folder, result, files)
     if BILLING_NAME in result.files:
         (folder / BILLING_NAME).write_bytes(small_file(result.path / BILLING_NAME))
         files[BILLING_NAME] = FileEntry("file", 0, sha256_of(folder / BILLING_NAME))
@@ -114,12 +115,13 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
     (folder / MANIFEST_NAME).write_text(manifest_text(files))
 
 
-def _fill_power(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
-    """Copy the power logs of the runs and of the idle baseline, but only regular files."""
+def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
+    """Copy the power logs of the runs and of the idle baseline, and unfinished attempts; only regular files."""
     runs = {log.path.stem for log in result.runs}
     for name, entry in result.files.items():
-        match = POWER_PATTERN.fullmatch(name)
-        if match is None or entry.kind != "file" or not (match[1] is None or match[1] in runs):
+        power = POWER_PATTERN.fullmatch(name)
+        is_part = UNFINISHED_PATTERN.fullmatch(name) if power is None else power[1] is None or power[1] in runs
+        if entry.kind != "file" or not is_part:
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(result.path / name, folder / name)

@@ -95,6 +95,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be a mapping")
         fields = mapping_or_empty(event.value)
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
+        if event.key == keys.TTA_FORMAT and keys.ATTEMPT_FIELD in fields:
+            wrong += _wrong(fields, {keys.ATTEMPT_FIELD: _WHOLE}, "")
         if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED):
             wrong += [*_module(fields), *_execution(fields)]
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from harness.findings import Fault
 from harness.log.power_files import POWER_FOLDER
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.layout import RESULT_PATTERN
+from harness.submission.layout import RESULT_PATTERN, UNFINISHED
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -33,6 +33,7 @@ _LOG_LIKE = re.compile(r"(?i)(.*/)?\.?result_?[0-9]+.*")
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for name, entry in result.files.items():
-        is_log = RESULT_PATTERN.fullmatch(name) is not None or name.startswith(f"{POWER_FOLDER}/")  # PWR019's
+        # PWR019 and RUN017 look into the folders.
+        is_log = RESULT_PATTERN.fullmatch(name) is not None or name.startswith((f"{POWER_FOLDER}/", f"{UNFINISHED}/"))
         if entry.kind == "file" and _LOG_LIKE.fullmatch(name) and not is_log:
             yield Fault(str(result.path / name), None, "the name is almost that of a log; the file was not judged")

@@ -194,11 +194,42 @@ def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]
     running.process.kill()
     ended(running)
 
-    status, log, stop = ended(start("none", "--resume"))
+    again = start("none", "pause_s=0.5", "--resume")
+    status, log, stop = ended(again)
 
     assert (status, stop["reason"]) == (1, "budget")
     assert len(list((running.folder / "out" / "unfinished").iterdir())) == 1
-    assert log.value("seed") == 1
+    assert (log.value("seed"), log.field("tta_format", "attempt")) == (1, 2)
+    assert "runs there: none; to be made: 0; attempts in unfinished/: 1" in again.errors
+
+
+def test_second_resume_at_the_same_time_is_refused(start: Callable[..., Running]) -> None:
+    """One sentence and status 2; the first one's run is not disturbed, and is the only one."""
+    first = start("none", "pause_s=0.5")
+    assert reaches(first, "block")
+    second = start("none", "pause_s=0.5", "--resume")
+
+    assert second.wait() == 2
+    assert second.errors.splitlines() == ["tta: out: another `tta run` is writing to it; wait for its end"]
+    status, log, stop = ended(first)
+    assert (status, stop["reason"], log.field("tta_format", "attempt")) == (1, "budget", 1)
+    assert not (first.folder / "out" / "unfinished").exists()
+
+
+def test_resume_with_nothing_left_has_the_status_of_the_runs(start: Callable[..., Running]) -> None:
+    """The only run missed its target: 1, as when it was made; and other hyperparameters are refused, with no run."""
+    ended(start())
+
+    again = start("none", "--resume")
+    assert again.wait() == 1
+    assert "runs there: 0; to be made: none; attempts in unfinished/: 0" in again.errors
+    assert "no run is missing" in again.errors
+
+    other = start("none", "pause_s=0.06", "--resume", "--runs", "2")
+    assert other.wait() == 2
+    (line,) = other.errors.splitlines()
+    assert "hyperparameters.pause_s is 0.05, but 0.06 is given now" in line
+    assert not (other.folder / "out" / "result_1.txt").exists()
 
 
 def test_long_name_of_the_folder_for_temporary_files_does_not_matter(

@@ -1,7 +1,9 @@
-"""The folder of a result: created, or resumed with --resume, never overwritten; unfinished runs are kept."""
+"""The folder of a result: created, or resumed with --resume, locked, never overwritten; unfinished runs are kept."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -12,7 +14,7 @@ import pytest
 
 from harness.errors import OutputError
 from harness.run.plan import Plan
-from harness.run.result_folder import open_folder
+from harness.run.result_folder import Contents, opened
 from harness.submission.module import Module
 from tests import fabricate, scripted
 
@@ -25,7 +27,13 @@ def module(text: bytes = MODULE, name: str = fabricate.MODULE_NAME) -> Module:
 
 def plan(given: Module | None = None) -> Plan:
     """The plan that all runs of a result of `toy_mini` share."""
-    return scripted.plan(division="closed" if given is None else "open", module=given)
+    return as_written(division="closed" if given is None else "open", module=given)
+
+
+def open_folder(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> Contents:
+    """Open the folder and let go of it again."""
+    with opened(folder, plan, module_text, is_resumed) as contents:
+        return contents
 
 
 def names(folder: Path) -> set[str]:
@@ -41,7 +49,7 @@ def test_new_folder_has_the_system_description_and_the_module(tmp_path: Path) ->
     """The system description is in the folder before the first run starts."""
     folder = tmp_path / "some" / "out"
 
-    assert open_folder(folder, plan(module()), MODULE, is_resumed=False) == {}
+    assert open_folder(folder, plan(module()), MODULE, is_resumed=False) == Contents({}, {})
 
     assert json.loads((folder / "system.json").read_text()) == fabricate.SYSTEM
     assert (folder / "code" / "fast.py").read_bytes() == MODULE
@@ -51,7 +59,7 @@ def test_new_folder_has_the_system_description_and_the_module(tmp_path: Path) ->
 @pytest.mark.parametrize("is_resumed", [True, False])
 def test_result_without_a_module_has_no_code(tmp_path: Path, is_resumed: bool) -> None:
     """The new folder has only the system description, also with --resume, which a job script may always pass."""
-    assert open_folder(tmp_path / "out", plan(), b"", is_resumed=is_resumed) == {}
+    assert open_folder(tmp_path / "out", plan(), b"", is_resumed=is_resumed) == Contents({}, {})
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["system.json"]
 
@@ -86,10 +94,11 @@ def test_finished_runs_are_kept_and_the_others_put_aside(tmp_path: Path) -> None
     killed = broken_off(folder, 1).read_bytes()
     (folder / "result_2.txt").write_bytes(b"Segmentation fault\n")
 
-    done = open_folder(folder, plan(), b"", is_resumed=True)
+    found = open_folder(folder, plan(), b"", is_resumed=True)
 
-    assert list(done) == [0]
-    assert done[0].value("seed") == 100
+    assert list(found.runs) == [0]
+    assert found.runs[0].value("seed") == 100
+    assert found.attempts == {1: 1, 2: 1}
     assert (folder / "result_0.txt").read_bytes() == kept
     assert {path.name for path in folder.glob("result_*.txt")} == {"result_0.txt", *copies}
     aside = {path.name.split(".")[0]: path.read_bytes() for path in (folder / "unfinished").iterdir()}
@@ -105,6 +114,7 @@ def test_two_attempts_at_one_run_are_both_kept(tmp_path: Path) -> None:
 
     aside = sorted(path.name for path in (folder / "unfinished").iterdir())
     assert aside == ["result_0.1000000000.txt", "result_0.2000000000.txt"]
+    assert open_folder(folder, plan(), b"", is_resumed=True).attempts == {0: 2}
 
 
 def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path) -> None:
@@ -113,7 +123,7 @@ def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path
     steps = fabricate.events(1, mono_ns=fabricate.MONO_NS)
     fabricate.write_log(folder / "result_1.txt", steps[:-1])
 
-    assert list(open_folder(folder, plan(), b"", is_resumed=True)) == [0]
+    assert list(open_folder(folder, plan(), b"", is_resumed=True).runs) == [0]
 
     assert sorted(path.name for path in (folder / "power").iterdir()) == ["idle", "result_0"]
     (power,) = (folder / "unfinished").glob("result_1.*.power")
@@ -159,10 +169,10 @@ def test_runs_with_another_module_are_not_resumed(
 
 def test_module_that_was_not_copied_is_copied_now(tmp_path: Path) -> None:
     """The copy is missing because the first attempt was killed, or it exists and is identical."""
-    folder = fabricate.write_result(tmp_path / "out", num_runs=1, module=fabricate.MODULE)
+    folder = fabricate.write_result(tmp_path / "out", num_runs=1, module=fabricate.MODULE, division="open")
     (folder / "code" / "fast.py").unlink()
     for _ in range(2):
-        assert list(open_folder(folder, plan(module()), MODULE, is_resumed=True)) == [0]
+        assert list(open_folder(folder, plan(module()), MODULE, is_resumed=True).runs) == [0]
         assert (folder / "code" / "fast.py").read_bytes() == MODULE
 
 
@@ -179,3 +189,111 @@ def test_module_beside_broken_runs_is_not_replaced(tmp_path: Path, given: Module
         open_folder(folder, plan(given), b"y = 2\n", is_resumed=True)
 
     assert (folder / "code" / "fast.py").read_text() == fabricate.MODULE
+
+
+def test_second_writer_is_refused_until_the_first_one_ends(tmp_path: Path) -> None:
+    """It moves nothing, not even the log that the first one is writing, and the lock ends with the first."""
+    folder = tmp_path / "out"
+    with opened(folder, plan(), b"", is_resumed=False):
+        broken_off(folder, 0)
+        before = names(folder)
+        with pytest.raises(OutputError, match=r"out: another `tta run` is writing to it; wait for its end$"):
+            open_folder(folder, plan(), b"", is_resumed=True)
+        assert names(folder) == before
+
+    assert open_folder(folder, plan(), b"", is_resumed=True).attempts == {0: 1}
+
+
+def test_file_system_without_locks_takes_new_results_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new folder has one writer, for only one can make it; to resume without a lock would be a guess."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    assert open_folder(tmp_path / "out", plan(), b"", is_resumed=False) == Contents({}, {})
+    with pytest.raises(OutputError, match=r"out: cannot be locked against a second .* \(No locks available\); move it"):
+        open_folder(tmp_path / "out", plan(), b"", is_resumed=True)
+
+
+SLOW = scripted.plan().hyperparameters | {"opt_base_learning_rate": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"system": {**fabricate.SYSTEM, "cooling": "water"}}, r"system\.json: cooling is air, but water is given now"),
+        ({"system": {**fabricate.SYSTEM, "rack": "7"}}, r"system\.json: rack is absent, but 7 is given now"),
+        (
+            {"hyperparameters": SLOW},
+            r"result_0\.txt: hyperparameters\.opt_base_learning_rate is 0\.1, but 0\.2 is",
+        ),
+        ({"precision": "bf16"}, r"result_0\.txt: precision is fp32, but bf16 is given now"),
+        ({"num_devices": 2}, r"result_0\.txt: num_devices is 1, but 2 is given now"),
+        ({"execution": {"compile": True}}, r"result_0\.txt: execution\.compile is False, but True is given now"),
+        ({"division": "open"}, r"result_0\.txt: division is closed, but open is given now"),
+        ({"full_curve": True}, r"result_0\.txt: full_curve is False, but True is given now"),
+        ({"ruleset": "v2"}, r"result_0\.txt: tta_rules\.ruleset is v1, but v2 is given now"),
+        ({"rules": fabricate.benchmark_rules(max_seconds=9.0)}, r"result_0\.txt: tta_rules\.terms_digest is"),
+        (
+            {"data": {"digest": "e" * 64, "num_files": 5, "num_bytes": 1}},
+            r"result_0\.txt: tta_data\.digest is d{64}",
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("is_ended", [True, False], ids=["ended", "killed"])
+def test_runs_that_were_made_otherwise_are_not_resumed(
+    tmp_path: Path, changes: dict[str, Any], message: str, is_ended: bool
+) -> None:
+    """The message names the field, the folder's value and the one given; nothing is moved, not even a killed run."""
+    folder = fabricate.write_result(tmp_path / "out", num_runs=1)
+    if not is_ended:
+        broken_off(folder, 0)
+    before = names(folder)
+
+    with pytest.raises(OutputError, match=message):
+        open_folder(folder, as_written(**changes), b"", is_resumed=True)
+
+    assert names(folder) == before
+
+
+def as_written(**changes: Any) -> Plan:
+    """The plan of the runs that `fabricate` writes."""
+    return scripted.plan(**{"execution": {"compile": False}, **changes})
+
+
+def test_run_that_was_killed_in_its_header_is_compared_as_far_as_it_got(tmp_path: Path) -> None:
+    """Its division agrees; the rest was never written."""
+    folder = fabricate.write_result(tmp_path / "out", num_runs=1)
+    fabricate.write_log(folder / "result_0.txt", fabricate.events()[:4])
+
+    assert open_folder(folder, as_written(), b"", is_resumed=True).attempts == {0: 1}
+
+
+def test_prices_seed_and_identity_of_the_runs_may_differ(tmp_path: Path) -> None:
+    """They are of one run, or of the result that is resumed."""
+    folder = fabricate.write_result(tmp_path / "out", num_runs=1)
+    other = as_written(seed=8, index=3, run_id="0" * 32, result_id="1" * 32, prices_digest="2" * 64, attempt=2)
+
+    assert list(open_folder(folder, other, b"", is_resumed=True).runs) == [0]
+
+
+def test_system_description_that_was_not_written_yet_is_written(tmp_path: Path) -> None:
+    """The first attempt was killed between the folder and its description."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "system.json").touch()
+
+    open_folder(tmp_path / "out", plan(), b"", is_resumed=True)
+
+    assert json.loads((tmp_path / "out" / "system.json").read_text()) == fabricate.SYSTEM
+
+
+def test_system_description_that_is_not_json_is_named(tmp_path: Path) -> None:
+    """It is not replaced."""
+    folder = fabricate.write_result(tmp_path / "out", num_runs=1)
+    (folder / "system.json").write_text("{")
+
+    with pytest.raises(OutputError, match=r"system\.json: is not a system description: not JSON"):
+        open_folder(folder, plan(), b"", is_resumed=True)

@@ -72,6 +72,18 @@ def test_placed_result_reads_back_as_it_was(tree: Path, tmp_path: Path) -> None:
     assert sorted(content(tree)) == sorted([str(DESCRIPTION), *(str(PLACE / name) for name in again.files)])
 
 
+def test_unfinished_attempts_are_submitted(tree: Path, tmp_path: Path) -> None:
+    """The logs, not what else is in the folder, and not their power logs."""
+    folder = write_result(tmp_path / "run", num_runs=1)
+    for name in ("result_0.17.txt", "result_0.txt", "notes.txt", "result_0.17.power/node_0.txt"):
+        (folder / "unfinished" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "unfinished" / name).write_text("killed\n")
+
+    place = submit(tree, read_result(folder))
+
+    assert [name for name in content(place) if "unfinished" in name] == ["unfinished/result_0.17.txt"]
+
+
 def test_staging_has_the_layout_of_the_tree_and_is_never_found(tree: Path, result: Result) -> None:
     """The check before the submission sees what the organiser will see; a reader of the tree does not see it."""
     with pack.packed(tree, result, claim_for(result)) as staging:
