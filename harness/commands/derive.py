@@ -17,16 +17,16 @@ from harness.board import leaderboard
 from harness.board.derive.formulas import kind_of
 from harness.board.derive.mlperf import derive_round, stated_in_round
 from harness.board.derive.numbers import Derived, Place, Subject, derive
-from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, stated_totals
+from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, stated_scaling, stated_totals
 from harness.board.export import board_json, row_document
 from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.mlperf_table import RoundRow
 from harness.checker import engine, registry
-from harness.checker.results import AUTO, open_results
+from harness.checker.results import AUTO, Results, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
-from harness.errors import ExitStatus, UsageError, printable
+from harness.errors import ExitStatus, InputError, SubmissionError, UsageError, printable
 from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
@@ -85,7 +85,7 @@ def run(
         UsageError: no path, an unknown ruleset, results that point to two rulesets (`auto`), or an MLPerf round's
             results with `tree` or `against`.
         InputError: the rules or the board cannot be read; a path does not exist, has no result, or has one that cannot
-            be read (the others are derived first).
+            be read or has an unreadable scaling.json (everything else is derived first).
     """
     if not paths:
         raise UsageError("derive: name the logs, folders or trees to derive numbers from")
@@ -96,21 +96,32 @@ def run(
     if ruleset.round is not None and (tree is not None or against is not None):
         raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
     if ruleset.round is not None:
-        found = [_of_round(result, ruleset, ruleset.round, folder, today) for result in results.values()]
+        found = [_of_round(result, ruleset, ruleset.round, folder, today, opened) for result in results.values()]
     else:
-        found = _of_board(results, ruleset, folder, tree, against, today)
+        found = _of_board(results, ruleset, folder, tree, against, today, opened)
     status = _print(found, ruleset, output_format) if found else ExitStatus.OK
     opened.raise_unreadable()
     return status
 
 
 def _of_board(
-    mine: Mapping[Path, Result], ruleset: RuleSet, folder: Path, tree: Path | None, against: Path | None, today: date
+    mine: Mapping[Path, Result],
+    ruleset: RuleSet,
+    folder: Path,
+    tree: Path | None,
+    against: Path | None,
+    today: date,
+    opened: Results,
 ) -> list[Derivation]:
     checks = registry.checks()
     known = {path.resolve() for path in mine}
     others = [] if tree is None else [path for path in find_results(tree) if path.resolve() not in known]
-    results = {str(path): result for path, result in [*mine.items(), *((path, read_result(path)) for path in others)]}
+    results = {str(path): result for path, result in mine.items()}
+    for path in others:
+        try:
+            results[str(path)] = read_result(path)
+        except InputError as error:
+            opened.skip(path, error)
     rows = [leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
     ranked = {row.path: row for table in leaderboard.leaderboard("", "", rows).tables for row in table.rows}
     published = None if against is None else _read(against)
@@ -122,6 +133,10 @@ def _of_board(
             documents["board"] = _board_row(tree or path, path, ruleset, today)
         numbers = derive(subject, documents)
         typed = stated_totals(subject, numbers)
+        try:
+            typed += stated_scaling(subject)
+        except SubmissionError as error:
+            opened.skip(path, error)
         if published is not None and against is not None:
             typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
         found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
@@ -133,10 +148,14 @@ def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) ->
     return ExitStatus.OK if all(item.is_consistent for item in found) else ExitStatus.FINDINGS
 
 
-def _of_round(result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date) -> Derivation:
+def _of_round(
+    result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date, opened: Results
+) -> Derivation:
     findings = engine.judge(result, ruleset, registry.checks().values(), today)
     scaling = result.path / layout.SCALING_NAME
-    claimed = claim.claimed_factor(scaling)[0] if layout.SCALING_NAME in result.files else None
+    claimed, why = claim.claimed_factor(scaling) if layout.SCALING_NAME in result.files else (None, "")
+    if why:
+        opened.skip(result.path, SubmissionError(f"{scaling}: {why}"))
     score = round_score(result.runs, round_)
     energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed, energy)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.checker import engine, registry
 from harness.commands._arguments import Parser, as_path
-from harness.errors import ExitStatus, printable
+from harness.errors import ExitStatus, InputError, printable
 from harness.log import keys
 from harness.submission.layout import SYSTEM_NAME
 from harness.submission.result import find_results, read_result
@@ -34,7 +35,7 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
     A log without `run_stop` is taken for a run that was cut short.
 
     Returns:
-        FINDINGS if a log could not be mirrored.
+        FINDINGS if a log could not be mirrored, or a result could not be read.
 
     Raises:
         SubmissionError: there is no result. OutputError: the store cannot be reached, or refused a run.
@@ -42,11 +43,17 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
     """
     results = [result for path in paths for result in find_results(path)]
     store = Store(store_uri(tracking_uri))
-    reports = []
+    reports, num_unreadable = [], 0
     for result in results:
+        try:
+            verdict = _verdict(result)
+        except InputError as error:
+            print(f"tta: {printable(error, 2000)}: not mirrored", file=sys.stderr)
+            num_unreadable += 1
+            continue
         logs = list(logs_in(result)) if result.is_dir() else [result]
         folder = result if result.is_dir() else result.parent
-        follower = Follower(lambda logs=logs: logs, _system(folder), lambda: store, _verdict(result))  # type: ignore[misc]
+        follower = Follower(lambda logs=logs: logs, _system(folder), lambda: store, verdict)  # type: ignore[misc]
         follower.read()
         try:
             follower.send(is_last=True)
@@ -60,7 +67,7 @@ def run(paths: list[Path], tracking_uri: str | None) -> ExitStatus:
         print(f"to view them, start `mlflow server --backend-store-uri {store.name}` and open:")
     for page in store.pages():
         print(page)
-    return ExitStatus.FINDINGS if missing else ExitStatus.OK
+    return ExitStatus.FINDINGS if missing or num_unreadable else ExitStatus.OK
 
 
 def _verdict(path: Path) -> str | None:

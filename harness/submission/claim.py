@@ -141,7 +141,7 @@ def claimed_factor(path: Path) -> tuple[float | None, str]:
     try:
         record = strict_json.loads(small_file(path))
     except (SubmissionError, ValueError) as error:
-        return None, printable(error)
+        return None, printable(str(error).removeprefix(f"{path}: "))
     factor = record.get(FACTOR_NAME) if isinstance(record, dict) else None
     if not is_number(factor):
         return None, f"{FACTOR_NAME} is not a number"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base import strict_json
-from harness.base.files import MAX_SMALL_FILE_BYTES, sha256_of, small_file, walk
+from harness.base.files import MAX_SMALL_FILE_BYTES, Level, sha256_of, small_file, walk
 from harness.errors import LogError, SubmissionError, printable
 from harness.log import keys, power_files, run_log
 from harness.log.run_log import RunLog
@@ -93,35 +93,45 @@ def find_results(path: Path) -> list[Path]:
 
     A folder whose logs have other names that MLPerf permits, result_<anything>.txt, is a result in MLPerf's place,
     results/<system>/<benchmark>; elsewhere each log is a result of its own. In a submitter's folder, which has results/
-    and systems/, only what is below results/ is searched. Symbolic links are not followed.
+    and systems/, only what is below results/ is searched. Symbolic links are not followed. A folder directly in `path`
+    with more files or folders below it than a tree may have counts as a result, one that cannot be read.
 
     Raises:
-        SubmissionError: `path` does not exist, or there is no result below it.
+        SubmissionError: `path` does not exist, there is no result below it, or it has too many files or folders itself.
     """
     if not path.exists():
         raise SubmissionError(f"{path}: there is no such file or folder")
     if not path.is_dir():
         return [path]
-    found = []
-    for level in walk(path, MAX_TREE_FILES, "tree"):
-        # Names of submitters and systems never begin with a dot; .git and staged submissions do.
-        level.folders[:] = [name for name in level.folders if not name.startswith(".")]
-        if {RESULTS, SYSTEMS} <= set(level.folders):
-            level.folders[:] = [RESULTS]  # reference runs next to it are never results
-        names = {*level.names, *level.folders}  # a folder named like a claim makes a result, too: a wrong one
-        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool(
-            {CLAIM_NAME, MANIFEST_NAME} & names
-        )
-        is_result = is_result or is_result_without_logs(level.path, level.names)
-        if is_result or level.why is not None:  # a folder that cannot be listed is reported as unreadable
-            found.append(level.path)
-            level.folders.clear()  # anything deeper belongs to this result
-        elif foreign := log_names(level.names):
-            found += [level.path] if is_result_place(level.path) else [level.path / name for name in foreign]
-            level.folders.clear()
+    top = next(walk(path, MAX_TREE_FILES, "tree"))
+    found = _results_at(top)
+    for branch in (path / name for name in top.folders):
+        try:
+            for level in walk(branch, MAX_TREE_FILES, "tree"):
+                found += _results_at(level)
+        except SubmissionError:  # too many files or folders: `read_result` says so, and nothing else is lost
+            found.append(branch)
     if not found:
         raise SubmissionError(f"{path}: there is no result (no result_<k>.txt in it or below it)")
     return found
+
+
+def _results_at(level: Level) -> list[Path]:
+    """Return the results that a level of a walk is or has, and leave those of its folders that may have others."""
+    # Names of submitters and systems never begin with a dot; .git and staged submissions do.
+    level.folders[:] = [name for name in level.folders if not name.startswith(".")]
+    if {RESULTS, SYSTEMS} <= set(level.folders):
+        level.folders[:] = [RESULTS]  # reference runs next to it are never results
+    names = {*level.names, *level.folders}  # a folder named like a claim makes a result, too: a wrong one
+    is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool({CLAIM_NAME, MANIFEST_NAME} & names)
+    is_result = is_result or is_result_without_logs(level.path, level.names)
+    if is_result or level.why is not None:  # a folder that cannot be listed is reported as unreadable
+        level.folders.clear()  # anything deeper belongs to this result
+        return [level.path]
+    if foreign := log_names(level.names):
+        level.folders.clear()
+        return [level.path] if is_result_place(level.path) else [level.path / name for name in foreign]
+    return []
 
 
 def read_result(path: Path) -> Result:

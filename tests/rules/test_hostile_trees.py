@@ -620,13 +620,95 @@ def test_there_can_be_too_many_files(folder: Path) -> None:
 
 
 def test_there_can_be_too_many_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders without files count too."""
+    """Directly in the tree; folders without files count too."""
     monkeypatch.setattr(files, "MAX_FOLDERS", 20)
     for number in range(20):
         (tmp_path / str(number)).mkdir()
 
     with pytest.raises(SubmissionError, match="more than 20 folders; no tree has as many"):
         results.find_results(tmp_path)
+
+
+def _too_many_folders(folder: Path) -> Path:
+    for number in range(40):
+        (folder.parents[2] / "results" / f"zz{number}").mkdir()
+    return folder.parents[2]
+
+
+def _too_many_files(folder: Path) -> Path:
+    for number in range(40):
+        (folder.parents[2] / f"{number}.txt").touch()
+    return folder.parents[2]
+
+
+@pytest.mark.parametrize("verb", TREE_VERBS)
+@pytest.mark.parametrize("damage", [_too_many_folders, _too_many_files])
+def test_one_submitter_with_too_much_does_not_hide_others(
+    damage: Callable[[Path], Path],
+    verb: str,
+    tmp_path: Path,
+    folder: Path,
+    ruleset: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its results that were found and those of the others are shown, it is named, and the status is 2."""
+    monkeypatch.setattr(files, "MAX_FOLDERS", 30)
+    monkeypatch.setattr(results, "MAX_TREE_FILES", 30)
+    monkeypatch.setattr(results, "MAX_FILES", 30)
+    submitter = damage(folder)
+
+    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", ruleset, "--format", "json"], capsys)
+
+    assert status == 2
+    assert f"tta: {submitter}: more than 30 " in err
+    assert str(tmp_path / "tree/valid/results") in out
+    json.loads(out)
+
+
+SCALINGS: dict[str, Damage] = {
+    "link": link_to_a_device,
+    "pipe": pipe,
+    "folder": Path.mkdir,
+    "broken": lambda path: path.write_text("{"),
+    "deep": lambda path: path.write_text("[" * 100_000),
+}
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("kind_of_file", "verb"), [*((name, "derive") for name in SCALINGS), *(("pipe", verb) for verb in TREE_VERBS[:-1])]
+)
+def test_a_control_file_does_not_hide_anything(
+    kind_of_file: str, verb: str, tmp_path: Path, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both results are shown; of `derive`, which compares the file's number, it is an unreadable input."""
+    SCALINGS[kind_of_file](folder / "scaling.json")
+
+    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", ruleset, "--format", "json"], capsys)
+
+    assert {item for item in (str(folder), str(tmp_path / "tree/valid")) if item in out} == {
+        str(folder),
+        str(tmp_path / "tree/valid"),
+    }
+    is_listed = kind_of_file != "folder"  # an empty folder is not an entry of the result
+    assert (f"tta: {folder}/scaling.json: " in err) is (verb == "derive" and is_listed)
+    assert (status == 2) is (verb == "derive" and is_listed)
+
+
+def test_a_result_among_which_others_are_ranked_may_be_unreadable(
+    tmp_path: Path, folder: Path, ruleset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`derive --tree`: the numbers are shown, the other result is named, and the status is 2."""
+    monkeypatch.setattr(results, "MAX_FILES", 30)
+    for number in range(40):
+        (folder / str(number)).touch()
+    valid = next((tmp_path / "tree/valid/results/box1").iterdir())
+
+    status, out, err = run(["derive", str(valid), "--tree", str(tmp_path / "tree"), "--ruleset", ruleset], capsys)
+
+    assert (status, "numbers derived" in out) == (2, True)
+    assert f"tta: {folder}: more than 30 files" in err
 
 
 def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:

@@ -61,11 +61,7 @@ class Stated:
 
 
 def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
-    """Every total that the logs and the files next to them state.
-
-    Raises:
-        SubmissionError: a file with such a total cannot be read.
-    """
+    """Every total that the logs and the claim state; `stated_scaling` has that of scaling.json."""
     found: list[Stated] = []
     results = {run.path: (index, run) for index, run in enumerate(subject.row.score.runs)}
     for log in subject.result.runs:
@@ -73,7 +69,7 @@ def stated_totals(subject: Subject, derived: Iterable[Derived]) -> list[Stated]:
             index, run = results[str(log.path)]
             found += _of_log(log, f"score.runs[{index}]", run)
         found += _counts(log)
-    return [*found, *_of_claim(subject, {item.name: item.value for item in derived}), *_of_scaling(subject)]
+    return [*found, *_of_claim(subject, {item.name: item.value for item in derived})]
 
 
 def _of_log(log: RunLog, name: str, run: RunResult) -> Iterator[Stated]:
@@ -146,15 +142,22 @@ def _of_claim(subject: Subject, known: Mapping[str, float | str]) -> Iterator[St
             yield Stated(match[1], float(match[2]), value, str(path), number, why="nothing of this name is derived")
 
 
-def _of_scaling(subject: Subject) -> Iterator[Stated]:
+def stated_scaling(subject: Subject) -> list[Stated]:
+    """Every number in a result's scaling.json; none without the file.
+
+    Raises:
+        SubmissionError: it cannot be read.
+    """
     path, score = subject.result.path / SCALING_NAME, subject.row.score
     if SCALING_NAME not in subject.result.files:
-        return
+        return []
     factor = None if score.seconds is None else 1.0  # no file changes a score
-    for name, stated in numbers(_json(small_file(path), path)):
-        value = finite_number(stated)
-        if value is not None:
-            yield Stated(f"{SCALING_NAME}: {name}", value, factor, str(path), None, why="the result has no score")
+    values = [(name, finite_number(stated)) for name, stated in numbers(_json(small_file(path), path))]
+    return [
+        Stated(f"{SCALING_NAME}: {name}", value, factor, str(path), None, why="the result has no score")
+        for name, value in values
+        if value is not None
+    ]
 
 
 def against_board(

@@ -13,7 +13,7 @@ from harness.board.derive.mlperf import FORMULAS, derive_round, stated_in_round
 from harness.board.derive.numbers import Derived, numbers
 from harness.board.mlperf_table import RoundRow
 from harness.commands import derive, score
-from harness.errors import ExitStatus, UsageError
+from harness.errors import ExitStatus, SubmissionError, UsageError
 from harness.findings import Finding, Severity
 from harness.mlperf.score import round_score
 from tests import mlperflog
@@ -115,19 +115,21 @@ def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys:
         derive.run([box.folder], ROUND, "text", tmp_path, None, TODAY)
 
 
-@pytest.mark.parametrize(("text", "agrees"), [('{"scaling_factor": 0.01}', False), ("", None)])
-def test_a_scaling_factor_is_a_claim(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, agrees: bool | None
-) -> None:
-    """Compared, never used; an unreadable file claims nothing."""
+@pytest.mark.parametrize("text", ['{"scaling_factor": 0.01}', ""])
+def test_a_scaling_factor_is_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Compared, never used; a file that cannot be read claims nothing, and is named after all numbers were shown."""
     box = RoundBox(tmp_path)
     box.write()
     honest = derived(box, capsys)[1]["numbers"]
     box.put("scaling.json", text)
 
-    status, document = derived(box, capsys)
-
-    assert [item["agrees"] for item in document["typed"]] == ([] if agrees is None else [agrees])
-    assert status is (ExitStatus.OK if agrees is None else ExitStatus.FINDINGS)
+    if text:
+        status, document = derived(box, capsys)
+        assert ([item["agrees"] for item in document["typed"]], status) == ([False], ExitStatus.FINDINGS)
+    else:
+        with pytest.raises(SubmissionError, match=r"scaling\.json: not JSON"):
+            derived(box, capsys)
+        document = json.loads(capsys.readouterr().out)["results"][0]
+        assert document["typed"] == []
     times = [item for item in document["numbers"] if item["name"] != "round.num_errors"]
     assert times == [item for item in honest if item["name"] != "round.num_errors"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.board.derive.numbers import Derived, Subject
-from harness.board.derive.stated import EXACT, Stated, against_board, stated_totals
+from harness.board.derive.stated import EXACT, Stated, against_board, stated_scaling, stated_totals
 from harness.board.leaderboard import Row
 from harness.errors import SubmissionError
 from harness.log import run_log
@@ -252,11 +252,11 @@ def test_a_scaling_factor_is_compared_with_the_derived_one(tmp_path: Path) -> No
     """Every number in the file; without a score there is nothing to compare it with."""
     (tmp_path / "scaling.json").write_text('{"scaling_factor": 0.5, "usd": "1.5", "more": [1, true, "2"]}')
     subject = subject_of(tmp_path, files=["scaling.json"])
-    (first, second) = stated_totals(subject, [])
+    (first, second) = stated_scaling(subject)
 
     assert (first.name, first.stated, first.derived, first.agrees) == ("scaling.json: scaling_factor", 0.5, None, None)
     assert (second.name, second.stated, second.why) == ("scaling.json: more[0]", 1.0, "the result has no score")
-    assert totals(subject_of(tmp_path)) == []
+    assert stated_scaling(subject_of(tmp_path)) == []
 
 
 ROW = {"submitter": "acme", "system": "box1", "ranks": [1, 1], "seconds": 7.5, "cost": {"ranks": [2, 3], "usd": "1.5"}}

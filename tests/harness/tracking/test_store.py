@@ -21,6 +21,7 @@ from harness.commands import sync
 from harness.cost.price_book import PriceBooks
 from harness.errors import ExitStatus, MissingDependencyError, OutputError
 from harness.log.tail import Tail
+from harness.submission import result as results
 from harness.submission.result import read_result
 from harness.tracking import follower as tracking_follower
 from harness.tracking import store as tracking_store
@@ -180,6 +181,23 @@ def test_a_second_pass_changes_nothing(
     assert sync.run([tmp_path / "elsewhere"], uri) is ExitStatus.OK
     assert content(uri) == before
     assert capsys.readouterr().out.count("nothing was missing") == 2
+
+
+def test_a_result_that_cannot_be_read_does_not_hide_others(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, the other is mirrored, and the status says that something is missing."""
+    for name in ("a", "b"):
+        fabricate.write_result(tmp_path / "tree" / name, num_runs=1)
+    for number in range(10):
+        (tmp_path / "tree" / "a" / str(number)).touch()
+    monkeypatch.setattr(results, "MAX_FILES", 5)
+
+    status = sync.run([tmp_path / "tree"], uri)
+
+    out, err = capsys.readouterr()
+    assert (status, "1 of 1 runs are in" in out) == (ExitStatus.FINDINGS, True)
+    assert err.startswith(f"tta: {tmp_path / 'tree' / 'a'}: more than 5 files; no result has as many: not mirrored")
 
 
 @pytest.mark.parametrize("num_lines", [10, 25, 35, 45])
