@@ -1,4 +1,7 @@
-"""Commands in processes of their own, a workload that fails on demand, and a search for the processes left behind."""
+"""Commands in processes of their own, a workload that fails on demand, and a search for the processes left behind.
+
+The process of the tests adopts the orphans of what it starts, so that none escapes by leaving its session or parent.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from harness.base.processes import adopt_orphans
+
 ROOT = Path(__file__).parents[1]
-MARK = "TTA_TEST_MARK"
 RULESET = """\
 divisions: [closed, open]
 timing:
@@ -152,19 +155,19 @@ def toy_tree(folder: Path) -> Path:
 
 @dataclass
 class Running:
-    """A `tta` command in a process of its own; its descendants have its mark in their environment."""
+    """A `tta` command in a process of its own."""
 
     arguments: list[str]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
-        environment = {**os.environ, MARK: self.mark, "OMP_NUM_THREADS": "1", **self.environment}
+        adopt_orphans()
+        self.before = {process.pid for process in psutil.Process().children(recursive=True)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "harness.cli", *self.arguments],
             cwd=self.folder,
-            env=environment,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **self.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -174,29 +177,23 @@ class Running:
         self.errors = ""
 
     def relatives(self) -> list[psutil.Process]:
-        """Return every living process with the mark, except the command itself."""
+        """Return every living process that descends from the command, its orphans included."""
         found = []
-        for process in psutil.process_iter():
-            try:
-                is_marked = process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
-            if is_marked and process.pid != self.process.pid:
-                found.append(process)
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                is_own = process.pid not in self.before and process.pid != self.process.pid
+                if is_own and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
         return found
 
     def find(self, what: str) -> psutil.Process | None:
-        """Return the living "launcher" or "worker"."""
+        """Return the living "starter" or "worker"."""
         for process in self.relatives():
-            try:
+            with suppress(psutil.NoSuchProcess):
+                # Before exec, a new process still has the command line of its parent.
                 words = process.cmdline()
-            except psutil.NoSuchProcess:
-                continue
-            is_launcher = "accelerate.commands.launch" in words
-            # Before exec, a new process still has the command line of its parent.
-            is_worker = "harness.run.worker" in words and not is_launcher
-            if {"launcher": is_launcher, "worker": is_worker}[what]:
-                return process
+                if f"harness.run.{what}" in words and words[1:3] == ["-I", "-S"]:
+                    return process
         return None
 
     def wait(self, timeout_s: float = 120.0) -> int:

@@ -20,7 +20,6 @@ HOMES = {
     "mlflow": {"tracking.store"},
     "msgspec": {"log"},
     "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
-    "psutil": {"run.launcher"},
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
     "rules": {"checker.registry", "ruleset.catalog"},

@@ -5,14 +5,12 @@ JSON, because the other side may be untrusted code, whose messages must never be
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import selectors
 import socket
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from harness.errors import TtaError
@@ -37,15 +35,6 @@ class JsonSocket:
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ)
         self._buffer = bytearray()
-
-    @classmethod
-    def connect(cls, path: Path) -> JsonSocket:
-        """Return the connecting end of a Unix socket that listens at `path`."""
-        with contextlib.ExitStack() as undo:
-            connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            connection.connect(str(path))
-            undo.pop_all()
-        return cls(connection)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.

@@ -1,16 +1,18 @@
 """The training process: executes the commands of the referee on every rank, and answers with facts.
 
-accelerate's launcher starts one process per device, as `python -m harness.run.worker SOCKET`. Rank 0 is connected to
-the referee and passes each command on to the other ranks. This file and `numerics` are the only ones of the
-harness that import torch or accelerate.
+The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
+(`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
+This file and `numerics` are the only ones of the harness that import torch or accelerate.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import platform
 import signal
+import socket
 import sys
 import traceback
 from importlib import metadata
@@ -18,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import JsonSocket, SocketClosed
-from harness.base.processes import die_with_parent
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.run import numerics
 from harness.submission import module as open_module
@@ -111,23 +112,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _die_with_launcher() -> None:
-    """Have the kernel end this process with the launcher, so that nothing is left running."""
-    if sys.platform == "linux":
-        die_with_parent()
-        if (mark := os.environ.get("TTA_WORKER")) is not None and not _has_mark(os.getppid(), mark):
-            sys.exit(1)  # the launcher had already ended
-
-
-def _has_mark(pid: int, mark: str) -> bool:
-    """Return whether a process is the launcher of this worker, not one that adopted an orphan."""
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return f"TTA_WORKER={mark}".encode() in environment.split(b"\0")
-
-
 def _failure(error: BaseException) -> dict[str, Any]:
     """Return the answer to the referee for an exception of the session."""
     import torch
@@ -215,7 +199,7 @@ def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None
             traceback.print_exc()
             answer = _failure(error)
             if channel is None or ranks.world_size > 1:
-                # The other ranks wait in a collective operation that this one left; the launcher ends them.
+                # The other ranks wait in a collective operation that this one left; the starter ends them.
                 if channel is not None:
                     channel.send(answer)
                 sys.exit(1)
@@ -229,13 +213,24 @@ def _next(channel: JsonSocket | None) -> dict[str, Any] | None:
     return None if channel is None else channel.receive(timeout_s=None)
 
 
-def main(socket_path: str) -> int:
-    """Connect rank 0 to the referee at `socket_path` and answer its commands."""
-    _die_with_launcher()
+def _inherited(fd: int | None) -> socket.socket | None:
+    """Return the socket with the inherited descriptor `fd`, which no child of this process inherits in turn."""
+    if fd is None:
+        return None
+    os.set_inheritable(fd, False)
+    return socket.socket(fileno=fd)
+
+
+def main(control: int | None, stream: int | None) -> int:
+    """Answer the commands of the referee.
+
+    control, stream: descriptors of the inherited sockets to the referee and to the evaluator; None on other ranks.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     opened = OpenedFiles()
+    connection, arrays = _inherited(control), _inherited(stream)
     ranks = Ranks()
-    channel = JsonSocket.connect(Path(socket_path)) if ranks.rank == 0 else None
+    channel = None if connection is None else JsonSocket(connection)
     world = ranks.gather(ranks.describe())
     try:
         if channel is not None:
@@ -249,8 +244,13 @@ def main(socket_path: str) -> int:
 
             if torch.distributed.is_initialized():
                 torch.distributed.destroy_process_group()
+        if arrays is not None:
+            arrays.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control", type=int)
+    parser.add_argument("--stream", type=int)
+    sys.exit(main(**vars(parser.parse_args())))

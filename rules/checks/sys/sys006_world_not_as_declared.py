@@ -14,7 +14,7 @@ num_devices = 8, and one rank with world_size 1.
 Start with `tta run --devices N`, and look at what the worker printed.
 
 ## Source
-`accelerate launch --cpu --num_processes 2` silently starts one process: harness/run/launcher.py.
+`accelerate launch --cpu --num_processes 2` silently starts one process.
 """
 
 from __future__ import annotations

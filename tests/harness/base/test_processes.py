@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.processes import SOURCE_ROOT, die_with_parent, python_environment
+from harness.base.processes import (
+    SOURCE_ROOT,
+    adopt_orphans,
+    children,
+    die_with_parent,
+    end_children,
+    isolated_python,
+    python_environment,
+)
 
 
 def test_a_child_imports_the_same_source_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,9 +51,64 @@ def test_a_child_asks_to_be_killed_when_its_parent_ends() -> None:
     assert int(found.stdout) == signal.SIGKILL
 
 
+def test_isolated_python_imports_the_source_and_the_installation_alone(tmp_path: Path) -> None:
+    """Neither `PYTHONPATH`, the current folder nor a `sitecustomize` reaches it; prefix and arguments are right."""
+    for folder in (tmp_path / "path", tmp_path / "here"):
+        folder.mkdir()
+        for name in ("sitecustomize", "usercustomize", "random"):
+            (folder / f"{name}.py").write_text("raise SystemExit('taken in')")
+    (tmp_path / "shown.py").write_text("")
+    command = isolated_python("tests.harness.base.interpreter", "-n", "a b")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "path"), "PYTHONSTARTUP": str(tmp_path / "shown.py")}
+
+    found = subprocess.run(
+        command, cwd=tmp_path / "here", env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+    paths, prefix, arguments, place = json.loads(found)
+    assert paths[0] == str(SOURCE_ROOT)
+    assert paths.count(str(SOURCE_ROOT)) == 1
+    assert all(Path(path).is_absolute() and not Path(path).is_relative_to(tmp_path) for path in paths)
+    assert prefix == sys.prefix
+    assert arguments == ["-n", "a b"]
+    assert not Path(place).is_relative_to(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_no_descendant_escapes_its_end() -> None:
+    """A child in a session of its own, whose parent has ended and whose environment is empty; another is spared."""
+    program = (
+        "import os, subprocess; from harness.base.processes import adopt_orphans, children, end_children\n"
+        "adopt_orphans(); spared = subprocess.Popen(['sleep', '60']); before = children()\n"
+        "subprocess.run('(env -i setsid sleep 60 & echo $! ) & wait', shell=True, check=True)\n"
+        "assert len(children() - before) == 1; end_children(frozenset(before))\n"
+        "assert children() == before == {spared.pid}; os.kill(spared.pid, 0); end_children()\n"
+        "assert children() == set()"
+    )
+    subprocess.run([sys.executable, "-P", "-c", program], env=python_environment(), check=True, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_children_are_ended_and_waited_for() -> None:
+    """Afterwards the system knows nothing of them any more."""
+    before = frozenset(children())
+    process = subprocess.Popen(["sleep", "60"])
+    adopt_orphans()
+    try:
+        assert children() - before == {process.pid}
+    finally:
+        end_children(before)
+
+    assert children() == before
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+    process.wait()
+
+
 def test_elsewhere_than_on_linux_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no `prctl` to call."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.delattr("ctypes.CDLL")
 
     die_with_parent()
+    adopt_orphans()

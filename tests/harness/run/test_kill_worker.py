@@ -1,4 +1,4 @@
-"""The worker, its launcher or the referee of a real workload is killed at a random moment."""
+"""The worker, its starter or the referee of a real workload is killed at a random moment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def training(rules: Path, out: Path) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("victim", ["worker", "launcher", "referee"])
+@pytest.mark.parametrize("victim", ["worker", "starter", "referee"])
 def test_kill_leaves_a_sound_log_and_no_process(victim: str, seed: int, rules: Path, tmp_path: Path) -> None:
     """No line of the log is damaged, `run_stop` says "crashed" or is missing, and every process ends."""
     log_path = tmp_path / "out" / "result_0.txt"

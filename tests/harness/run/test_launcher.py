@@ -131,12 +131,12 @@ def reaches(running: Running, moment: str, times: int = 1) -> bool:
     ("moment", "victim"),
     [
         *((moment, "worker") for moment in ("starting", *MOMENTS)),
-        ("starting", "launcher"),
-        ("init", "launcher"),
-        ("block", "launcher"),
+        ("starting", "starter"),
+        ("init", "starter"),
+        ("block", "starter"),
     ],
 )
-def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
+def test_killed_worker_or_starter_is_a_crash_with_a_sound_log(
     start: Callable[..., Running], moment: str, victim: str
 ) -> None:
     """SIGKILL at any moment: 1, aborted, crashed, every line complete, no process left."""
@@ -147,7 +147,7 @@ def test_killed_worker_or_launcher_is_a_crash_with_a_sound_log(
     status, log, stop = ended(running)
 
     assert (status, stop["status"], stop["reason"]) == (1, "aborted", "crashed"), stop
-    assert "killed by SIGKILL" in stop["evidence"] or victim == "launcher", stop["evidence"]
+    assert "killed by SIGKILL" in stop["evidence"] or victim == "starter", stop["evidence"]
     assert log.events[-1].key == "tta_end"
 
 

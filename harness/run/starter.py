@@ -1,0 +1,120 @@
+"""Starts the ranks of a worker, reports the first that goes wrong, and leaves no process behind.
+
+The launcher starts it as `python -m harness.run.starter TASK`. It ends all descendants of the ranks when one of them
+goes wrong, when all have ended, and when the launcher is gone, which it notices by the end of their connection.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from harness.base.processes import adopt_orphans, die_with_parent, end_children
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to start. leash, control, stream: descriptors of inherited sockets, the latter two for rank 0."""
+
+    command: list[str]
+    leash: int
+    control: int
+    stream: int | None
+    num_ranks: int
+
+    def as_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _rank_environment(rank: int, num_ranks: int, port: int) -> dict[str, str]:
+    """Return the environment of a rank; torch and accelerate take a process without these for the only one."""
+    if num_ranks == 1:
+        return dict(os.environ)
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_ranks, "LOCAL_WORLD_SIZE": num_ranks}
+    return {
+        **os.environ,
+        **{name: str(value) for name, value in place.items()},
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def _die_with(starter: int) -> None:
+    """Between fork and exec of a rank: end with the starter, even if that has ended already."""
+    die_with_parent()
+    if os.getppid() != starter:
+        os._exit(1)
+
+
+def _start(task: Task) -> list[subprocess.Popen[bytes]]:
+    port = _free_port()
+    ranks = []
+    for rank in range(task.num_ranks):
+        inherited = {"--control": task.control, "--stream": task.stream} if rank == 0 else {}
+        fds = {name: fd for name, fd in inherited.items() if fd is not None}
+        ranks.append(
+            subprocess.Popen(
+                [*task.command, *(f"{name}={fd}" for name, fd in fds.items())],
+                env=_rank_environment(rank, task.num_ranks, port),
+                pass_fds=tuple(fds.values()),
+                preexec_fn=functools.partial(_die_with, os.getpid()),
+            )
+        )
+    for fd in (task.control, task.stream):
+        if fd is not None:
+            os.close(fd)  # so that the other side notices the end of rank 0
+    return ranks
+
+
+def _watch(leash: socket.socket, ranks: list[subprocess.Popen[bytes]]) -> dict[str, object] | None:
+    """Wait until all ranks have ended, or the launcher is gone. Return which rank went wrong first, and how."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(leash, selectors.EVENT_READ)
+        pidfds = {os.pidfd_open(process.pid): number for number, process in enumerate(ranks)}
+        for pidfd in pidfds:
+            selector.register(pidfd, selectors.EVENT_READ)
+        while pidfds:
+            for key, _ in selector.select():
+                if key.fileobj is leash:
+                    return None
+                selector.unregister(key.fd)
+                number = pidfds.pop(key.fd)
+                status = ranks[number].wait()
+                if status < 0:
+                    names = (known.name for known in signal.Signals if known == -status)
+                    return {"rank": number, "signal": next(names, f"signal {-status}")}
+                if status > 0:
+                    return {"rank": number, "status": status}
+    return None
+
+
+def main(text: str) -> int:
+    """Carry out the task in `text`; return 1 if a rank went wrong."""
+    task = Task(**json.loads(text))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
+    adopt_orphans()
+    leash = socket.socket(fileno=task.leash)
+    try:
+        if report := _watch(leash, _start(task)):
+            leash.send(json.dumps(report).encode())
+    finally:
+        end_children()
+    return 0 if report is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
