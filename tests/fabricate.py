@@ -25,8 +25,16 @@ from harness.log.numerics import flags_of
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
-from harness.submission.claim import FileEntry, manifest_text
-from harness.submission.layout import CLAIM_NAME, CODE_NAME, MANIFEST_NAME, SYSTEM_NAME
+from harness.run.identity import Identity
+from harness.submission.claim import FileEntry, digest_lines, manifest_text
+from harness.submission.layout import (
+    CLAIM_NAME,
+    CODE_LIST,
+    CODE_NAME,
+    MANIFEST_NAME,
+    PACKAGES_LIST,
+    SYSTEM_NAME,
+)
 from harness.workload import Metric
 
 WALL_START_MS = 1_763_683_200_000
@@ -107,6 +115,7 @@ def ruleset(codes: dict[str, str], rules: BenchmarkRules | None = None, **change
         "timing": Timing(max_init_s={"closed": 1800.0, "open": 14400.0}),
         "codes": codes,
         "benchmarks": {rules.name: rules},
+        "releases": {"0.1.0": CODE},
     }
     return RuleSet(**{**fields, **changes})
 
@@ -120,6 +129,19 @@ NUMERICS: dict[str, Any] = {
     },
     "versions": {"torch": "2.14.1", "cuda": None, "hip": None, "cudnn": None, "nccl": None, "driver": None},
     "environment": {"OMP_NUM_THREADS": "1"},
+}
+
+CODE = {"harness/run/referee.py": "1" * 64, "workloads/toy/workload.py": "2" * 64}
+PACKAGES = {"numpy-2.4.1": "3" * 64, "torch-2.14.1": "4" * 64}
+IDENTITY = Identity(CODE, PACKAGES, commit="c0ffee" + "0" * 34, is_clean=True)
+LOADED: dict[str, Any] = {
+    "num_files": 2000,
+    "num_outside": 0,
+    "outside": [],
+    "num_changed": 0,
+    "changed": [],
+    "num_system": 1,
+    "system": ["libc.so.6"],
 }
 
 MODULE_NAME = "fast.py"
@@ -194,6 +216,8 @@ def events(
         {"version": 1, "harness": "0.1.0", "run_id": f"{index:032x}", "result_id": result_id, "index": index},
     )
     at(0.0, "tta_rules", {"ruleset": "v1", "terms_digest": rules.terms_digest})
+    at(0.0, "tta_code", IDENTITY.code_event)
+    at(0.0, "tta_packages", IDENTITY.packages_event)
     at(0.0, "submission_benchmark", rules.name)
     at(0.0, "submission_division", division)
     at(0.0, "submission_org", system["submitter"])
@@ -266,6 +290,7 @@ def events(
     }
     at(now, "tta_energy", {"energy_j": None, "source": "none", "meter": "none"})
     at(now, "tta_ledger", {name: round(value, 6) for name, value in ledger.items()})
+    at(now, "tta_loaded", {"referee": copy.deepcopy(LOADED), "worker": copy.deepcopy(LOADED)})
     at(now, "tta_end", {"num_events": len(steps) + 1, "wall_drift_ms": 0})
     return steps
 
@@ -468,10 +493,18 @@ def write_result(
     if power is not None:
         write_idle(folder, power, num_nodes)
     (folder / "system.json").write_text(json.dumps(system or SYSTEM, indent=2))
+    write_lists(folder)
     if options.get("module") is not None:
         (folder / CODE_NAME).mkdir()
         (folder / CODE_NAME / MODULE_NAME).write_text(options["module"])
     return folder
+
+
+def write_lists(folder: Path) -> None:
+    """Writes the lists of the code and of the packages, whose digests the logs have."""
+    for name, digests in ((CODE_LIST, CODE), (PACKAGES_LIST, PACKAGES)):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(digest_lines(digests))
 
 
 def reseal(folder: Path) -> None:

@@ -13,7 +13,7 @@ from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.plan import Plan, WorkerLost, WorkerTimeout
-from tests.fabricate import NUMERICS, SYSTEM, benchmark_rules
+from tests.fabricate import IDENTITY, NUMERICS, SYSTEM, benchmark_rules
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -37,6 +37,7 @@ def plan(rules: BenchmarkRules | None = None, **changes: Any) -> Plan:
         "result_id": "ab" * 16,
         "run_id": "cd" * 16,
         "index": 0,
+        "identity": IDENTITY,
     }
     return Plan(**{**fields, **changes})
 
@@ -118,6 +119,8 @@ class ScriptedWorker:
             return {"num_samples": batches * self.batch_size, "mean_loss": 1.0 / (nth + 1), "data_wait_s": 0.1}
         if what == "evaluate":
             return {"value": self.qualities[min(nth, len(self.qualities) - 1)], "num_examples": 500}
+        if what == "loaded":
+            return {"files": ["/usr/lib/libc.so.6"]}
         return {}
 
     def stop(self, grace_s: float) -> None:

@@ -25,9 +25,11 @@ from harness.submission.claim import Claim
 from harness.submission.layout import (
     BILLING_NAME,
     CLAIM_NAME,
+    CODE_LIST,
     CODE_NAME,
     MANIFEST_NAME,
     NAME_PATTERN,
+    PACKAGES_LIST,
     RESULT_PATTERN,
     SIGNATURE_NAME,
     SYSTEM_NAME,
@@ -35,7 +37,7 @@ from harness.submission.layout import (
 from harness.submission.result import Result, find_results, read_result
 
 _LAST_MS = 253_402_300_800_000  # the year 10000
-_FILE_NAMES = (BILLING_NAME, CLAIM_NAME, MANIFEST_NAME, SIGNATURE_NAME, SYSTEM_NAME)
+_FILE_NAMES = (BILLING_NAME, CLAIM_NAME, CODE_LIST, MANIFEST_NAME, PACKAGES_LIST, SIGNATURE_NAME, SYSTEM_NAME)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Rate = Callable[[Result], Row]

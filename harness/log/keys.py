@@ -37,6 +37,8 @@ ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this 
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
 PRICES_FIELD = "prices_digest"  # a field of TTA_RULES; absent from logs older than the price book
+TTA_CODE = "tta_code"  # {"digest", "num_files", "commit", "is_clean", "version"}: the code of `tta`
+TTA_PACKAGES = "tta_packages"  # {"digest", "num_packages", "python": {...}}: the installed distributions
 TTA_CONFIG = "tta_config"  # the run's configuration, module and execution options; metadata.digest: its SHA-256
 EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG; absent from logs older than TTA_NUMERICS
 TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
@@ -48,12 +50,15 @@ TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
+TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}}: what they had loaded that neither list vouches for
 TTA_END = "tta_end"  # last line of a log that was closed: {"num_events": n, "wall_drift_ms": n}
 
 # The keys in the order in which a run writes them; those of BODY_KEYS once per block or evaluation, the others once.
 HEADER_KEYS = (
     TTA_FORMAT,
     TTA_RULES,
+    TTA_CODE,
+    TTA_PACKAGES,
     SUBMISSION_BENCHMARK,
     SUBMISSION_DIVISION,
     SUBMISSION_ORG,
@@ -80,4 +85,4 @@ OPENING_KEYS = (
     TTA_DATA_TOUCHED_EARLY,
 )
 BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
-SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_END)  # after run_stop
+SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop

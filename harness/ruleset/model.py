@@ -260,6 +260,7 @@ class RuleSet:
     benchmarks: by name, `<workload>_<suite>`.
     prices: the price books, the current one last; None if the ruleset has none.
     energy: the limits for energy measurements. round: the MLPerf round that this is, if it has no benchmarks.
+    releases: the digests of the files of each release of the code, by version.
     allowed_signers: the SSH keys that may sign for each submitter, as ssh-keygen reads them; None if there are none.
     """
 
@@ -275,6 +276,8 @@ class RuleSet:
     round: Round | None = None
     allowed_signers: bytes | None = None
     requires_signature: bool = False
+    releases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    requires_release: bool = False
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """Return the rules of one benchmark.

@@ -20,7 +20,9 @@ from harness.metering.session import Metering, MeterRequest
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.ruleset.overrides import parse_overrides
 from harness.run import data_cache, machine, workloads
+from harness.run.identity import identify
 from harness.run.launcher import LaunchedWorker
+from harness.run.loaded import Judge, judged
 from harness.run.plan import Outcome, Plan
 from harness.run.progress import open_view
 from harness.run.referee import Referee
@@ -110,6 +112,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         result_id=secrets.token_hex(16),
         run_id="",
         index=0,
+        identity=identify(),
         full_curve=request.full_curve,
         execution=execution,
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
@@ -163,10 +166,14 @@ def run_once(
 
     Raises:
         Interrupted: a signal arrived; the log was closed.
+        UsageError: the code or the packages have changed since the plan was made.
         TtaError: what `Referee.run` raises.
     """
+    if identify().lists != template.identity.lists:
+        raise UsageError(f"{folder}: the code or the packages have changed since the first run; choose another --out")
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
+    known = () if plan.module is None else (plan.module.sha256,)
     output = folder / "output"
     output.mkdir(exist_ok=True)
     clock = MonotonicClock()
@@ -180,6 +187,7 @@ def run_once(
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),
             drop_caches=lambda: data_cache.drop_caches(plan.data_dir),
+            judge_loaded=lambda worker: judged(Judge(plan.identity.code, known=known), worker),
         )
         outcome = referee.run()
         if seen:  # while the worker was closing; this run is complete, but no other may start

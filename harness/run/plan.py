@@ -14,6 +14,7 @@ from harness.errors import WorkerError
 from harness.log import keys
 from harness.log.events import digest_of
 from harness.ruleset.model import BenchmarkRules, Timing
+from harness.run.identity import Identity
 from harness.submission import module as open_module
 from harness.workload import ExecutionValue, HyperparameterValue
 
@@ -27,7 +28,7 @@ class Plan:
     prices_digest: the price book in force, which prices this run permanently; None if the rules have none.
     execution: the values of the workload's execution options.
     module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
-    energy_limits: what the rules require of a measurement.
+    energy_limits: what the rules require of a measurement. identity: the code and the packages that run.
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     """
 
@@ -46,6 +47,7 @@ class Plan:
     result_id: str
     run_id: str
     index: int
+    identity: Identity
     full_curve: bool = False
     prices_digest: str | None = None
     execution: Mapping[str, ExecutionValue] = field(default_factory=dict)
@@ -107,6 +109,8 @@ class Plan:
         terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}
         prices = {} if self.prices_digest is None else {keys.PRICES_FIELD: self.prices_digest}
         yield keys.TTA_RULES, {**terms, **prices}, None
+        yield keys.TTA_CODE, self.identity.code_event, None
+        yield keys.TTA_PACKAGES, self.identity.packages_event, None
         yield keys.SUBMISSION_BENCHMARK, rules.name, None
         yield keys.SUBMISSION_DIVISION, self.division, None
         yield keys.SUBMISSION_ORG, system.get("submitter"), None

@@ -10,7 +10,8 @@ run_start                                       the clock starts, and never paus
   block_start .. block_stop, tracked_stats      train_block()
   eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
 run_stop                                        success, or aborted with a reason; the meters stop
-tta_energy, tta_ledger, tta_end                 totals of the referee, which judges compute again
+tta_energy, tta_ledger                          totals of the referee, which judges compute again
+tta_loaded, tta_end                             what referee and worker had loaded; the number of events
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from harness.run.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
 WATTS_EVERY_NS = 1_000_000_000
+_ENDS_OF_A_HEALTHY_WORKER = ("target", "budget", "full_curve", "diverged")
 _MAX_COUNT = 10**15  # counts up to this are exact in a float and in a log
 
 
@@ -52,6 +54,7 @@ class Referee:
 
     is_interrupted: called at every tick; true ends the run as aborted, interrupted.
     drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
+    judge_loaded: judges the files that this process has loaded, and those that the worker lists, for `tta_loaded`.
     """
 
     plan: Plan
@@ -62,6 +65,7 @@ class Referee:
     view: View
     is_interrupted: Callable[[], bool]
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]]
+    judge_loaded: Callable[[list[str] | None], dict[str, Any]]
     _progress: Progress = field(default_factory=Progress)
     _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("init", "data", "train", "eval"), 0))
     _next_watts_ns: int = 0
@@ -93,7 +97,7 @@ class Referee:
             except WorkerError as error:
                 end = _End("aborted", "crashed", str(error))
             outcome = self._footer(end)
-            if end.reason in ("target", "budget", "full_curve", "diverged"):
+            if end.reason in _ENDS_OF_A_HEALTHY_WORKER:
                 self._dismiss()
         finally:
             self.worker.stop(0.0)
@@ -226,11 +230,22 @@ class Referee:
         other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
         ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
         self.log.event(keys.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
+        self.log.event(keys.TTA_LOADED, self.judge_loaded(self._loaded_by_worker(end)))
         self.log.event(
             keys.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
         )
         run_s = None if start_ns is None else run_ns / 1e9
         return Outcome(end.status, end.reason, end.evidence, progress.samples, progress.quality, run_s)
+
+    def _loaded_by_worker(self, end: _End) -> list[str] | None:
+        """Return the paths of the files that the worker lists; None if it does not, or cannot be asked any more."""
+        if end.reason not in _ENDS_OF_A_HEALTHY_WORKER:
+            return None
+        try:
+            files = self.worker.ask({"do": "loaded"}, lambda: None, CLOSE_LIMIT_S).get("files")
+        except WorkerError:
+            return None
+        return files if isinstance(files, list) and all(isinstance(path, str) for path in files) else None
 
     def _refuse_wrong_world(self, world: list[dict[str, Any]]) -> None:
         ranks = [rank.get("rank") for rank in world]

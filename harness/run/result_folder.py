@@ -18,12 +18,21 @@ from harness.log import keys, run_log
 from harness.log.power_files import POWER_FOLDER
 from harness.run.plan import Plan
 from harness.submission import module as open_module
-from harness.submission.layout import CODE_NAME, RESULT_PATTERN, SYSTEM_NAME, UNFINISHED, num_attempts
+from harness.submission.layout import (
+    CODE_LIST,
+    CODE_NAME,
+    PACKAGES_LIST,
+    RESULT_PATTERN,
+    SYSTEM_NAME,
+    UNFINISHED,
+    num_attempts,
+)
 
 # Fields of a log's header in which the runs of a result differ. The prices of a result are those of its first run.
 _OF_ONE_RUN = {
     keys.TTA_FORMAT: {"run_id", "result_id", "index", "attempt"},
     keys.TTA_RULES: {keys.PRICES_FIELD},
+    keys.TTA_CODE: {"commit", "is_clean"},  # the same files may have been committed since
     keys.TTA_CONFIG: {"seed", "module"},  # a module has a message of its own
 }
 _ABSENT = "absent"
@@ -39,7 +48,8 @@ class Contents:
 
 @contextmanager
 def opened(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> Iterator[Contents]:
-    """Lock `folder` until the end, with the system description and the module in it; give what it already has.
+    """Lock `folder` until the end, with the system description, the module, and the lists of the code and the packages
+    in it; give what it already has.
 
     plan: shared by all runs. module_text: empty without a module. is_resumed: continue in an existing folder.
 
@@ -55,6 +65,9 @@ def opened(folder: Path, plan: Plan, module_text: bytes, is_resumed: bool) -> It
             _lock(lock, folder, is_resumed)
             _describe(lock, folder, plan.system)
             contents = _contents(folder, plan)
+            for path, text in zip((CODE_LIST, PACKAGES_LIST), plan.identity.lists, strict=True):
+                (folder / path).parent.mkdir(exist_ok=True)
+                (folder / path).write_text(text, encoding="utf-8")
             _keep(folder, plan.module, module_text)
         except FileExistsError:
             raise OutputError(

@@ -22,6 +22,7 @@ from typing import Any
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.run import numerics
+from harness.run.loaded import loaded_files
 from harness.submission import module as open_module
 from harness.workload import RunConfig, Session
 
@@ -165,6 +166,8 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles, rank
             return dataclasses.asdict(session.train_block(int(command["num_samples"])))
         case "evaluate":
             return dataclasses.asdict(session.evaluate())
+        case "loaded":
+            return {"files": loaded_files()}
         case "close":
             session.close()
             return {}

@@ -133,7 +133,12 @@ def read_envelope(folder: Path, files: Mapping[str, FileEntry]) -> Envelope:
 def manifest_text(files: Mapping[str, FileEntry]) -> str:
     """Return a manifest over `files`, sorted by path; it lists neither itself nor its signature."""
     excluded = (MANIFEST_NAME, SIGNATURE_NAME)
-    return "".join(f"{entry.sha256}  {name}\n" for name, entry in sorted(files.items()) if name not in excluded)
+    return digest_lines({name: entry.sha256 for name, entry in files.items() if name not in excluded})
+
+
+def digest_lines(digests: Mapping[str, str | None]) -> str:
+    """Return digests by name as lines, sorted by name, as sha256sum writes them."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
 def claimed_factor(path: Path) -> tuple[float | None, str]:

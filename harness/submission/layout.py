@@ -3,6 +3,7 @@
     <submitter>/systems/<system>.json
     <submitter>/results/<system>/<benchmark>/result_<k>.txt, submission.yaml, MANIFEST.sha256, billing.yaml,
                                              scaling.json, power/result_<k>/node_<i>.txt,
+                                             provenance/code.txt, provenance/packages.txt,
                                              unfinished/result_<k>.<time>.txt
     <submitter>/benchmarks/<benchmark>/<module>.py
 
@@ -22,6 +23,8 @@ CLAIM_NAME = "submission.yaml"
 MANIFEST_NAME = "MANIFEST.sha256"
 SIGNATURE_NAME = f"{MANIFEST_NAME}.sig"
 BILLING_NAME = "billing.yaml"
+# The lists whose digests are in the logs: the files of the code, and the installed distributions.
+CODE_LIST, PACKAGES_LIST = "provenance/code.txt", "provenance/packages.txt"
 # In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
 SYSTEM_NAME, CODE_NAME = "system.json", "code"
 UNFINISHED = "unfinished"  # the folder of attempts at runs that have no end; `tta run --resume` moved them there

@@ -22,8 +22,10 @@ from harness.submission.layout import (
     BENCHMARKS,
     BILLING_NAME,
     CLAIM_NAME,
+    CODE_LIST,
     MANIFEST_NAME,
     NAME_PATTERN,
+    PACKAGES_LIST,
     RESULTS,
     SYSTEMS,
     UNFINISHED_PATTERN,
@@ -99,9 +101,11 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
             raise SubmissionError(f"{log.path}: changed while it was being read")
         files[log.path.name] = FileEntry("file", log.num_bytes, digest)
     _fill_others(folder, result, files)
-    if BILLING_NAME in result.files:
-        (folder / BILLING_NAME).write_bytes(small_file(result.path / BILLING_NAME))
-        files[BILLING_NAME] = FileEntry("file", 0, sha256_of(folder / BILLING_NAME))
+    for name in (BILLING_NAME, CODE_LIST, PACKAGES_LIST):
+        if name in result.files:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(small_file(result.path / name))
+            files[name] = FileEntry("file", 0, sha256_of(folder / name))
     assert result.system_path is not None
     system = staging / paths.system
     system.parent.mkdir(parents=True)

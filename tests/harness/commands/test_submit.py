@@ -68,6 +68,7 @@ def test_valid_result_is_placed_and_passes_the_check_in_its_place(
     assert set(contents(place / "tree")) == {
         "acme/systems/box1.json",
         *(f"acme/results/box1/toy_mini/{name}" for name in ("submission.yaml", "MANIFEST.sha256")),
+        *(f"acme/results/box1/toy_mini/provenance/{name}.txt" for name in ("code", "packages")),
         *(f"acme/results/box1/toy_mini/result_{k}.txt" for k in range(5)),
     }
 
@@ -199,7 +200,7 @@ def test_module_is_brought_to_its_place(place: Path, capsys: pytest.CaptureFixtu
     placed = contents(place / "tree")
     assert placed[CODE] == MODULE.encode()
     assert "acme/results/box1/toy_mini/code/fast.py" not in placed
-    assert len(placed) == 9
+    assert len(placed) == 11
 
 
 def test_module_is_checked_before_it_is_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from harness.board import leaderboard
 from harness.board.leaderboard import Row
 from harness.cli import main
 from harness.cost.price_book import Electricity, NoPrice, Price, PriceBook, PriceBooks
+from harness.run.identity import Identity
 from harness.run.plan import Plan
 from harness.scoring.cost import bill_of, quote_of
 from harness.submission import pack
@@ -142,6 +143,7 @@ def test_a_run_names_the_book_in_force(tmp_path: Path) -> None:
             "hyperparameters": {},
             "data": {},
             "execution": {},
+            "identity": Identity({}, {}),
         }
     )  # type: ignore[arg-type]
     header = {name: value for name, value, _ in plan.header()}

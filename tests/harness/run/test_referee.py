@@ -43,6 +43,7 @@ def play(
         view=SilentView(),
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
         drop_caches=lambda: (True, {"method": "none"}),
+        judge_loaded=lambda worker: {"referee": {}, "worker": worker},
     )
     try:
         outcome = referee.run()
@@ -324,3 +325,30 @@ def test_meters_end_however_the_run_ends(tmp_path: Path, how: dict[str, Any], is
     energy = run_log.read(tmp_path / "log").value("tta_energy")
     assert (energy["source"] == "measured") == is_measured
     assert ((energy["energy_j"] or 0) > 0) == is_measured
+
+
+@pytest.mark.parametrize(
+    ("answer", "logged"),
+    [
+        ({"ok": True, "files": ["/a.py"]}, ["/a.py"]),
+        ({"ok": True, "files": ["/a.py", 3]}, None),
+        ({"ok": True, "files": "/a.py"}, None),
+        (WorkerLost("the worker ended"), None),
+    ],
+)
+def test_files_that_the_worker_lists_are_judged_after_the_run(tmp_path: Path, answer: Any, logged: object) -> None:
+    """Never before `run_stop`; an answer that is no list of paths is none."""
+    outcome, log, worker = play(tmp_path / "log", [0.95], answers={("loaded", 0): answer})
+
+    assert outcome.is_reached
+    assert log.value("tta_loaded") == {"referee": {}, "worker": logged}
+    assert [event.key for event in log.events][-2:] == ["tta_loaded", "tta_end"]
+    assert [command["do"] for command in worker.asked][-2:] == ["loaded", "close"]
+
+
+def test_lost_worker_is_not_asked_what_it_has_loaded(tmp_path: Path) -> None:
+    """There is no one to answer."""
+    _, log, worker = play(tmp_path / "log", [0.95], answers={("train", 0): WorkerLost("the worker ended")})
+
+    assert log.value("tta_loaded") == {"referee": {}, "worker": None}
+    assert "loaded" not in [command["do"] for command in worker.asked]

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from harness.errors import OutputError
+from harness.run.identity import Identity
 from harness.run.plan import Plan
 from harness.run.result_folder import Contents, opened
+from harness.submission.claim import digest_lines
 from harness.submission.module import Module
 from tests import fabricate, scripted
 
 MODULE = fabricate.MODULE.encode()
+LISTS = {"provenance/code.txt", "provenance/packages.txt"}
 
 
 def module(text: bytes = MODULE, name: str = fabricate.MODULE_NAME) -> Module:
@@ -53,26 +56,28 @@ def test_new_folder_has_the_system_description_and_the_module(tmp_path: Path) ->
 
     assert json.loads((folder / "system.json").read_text()) == fabricate.SYSTEM
     assert (folder / "code" / "fast.py").read_bytes() == MODULE
-    assert names(folder) == {"system.json", "code/fast.py"}
+    assert (folder / "provenance" / "code.txt").read_text() == digest_lines(fabricate.CODE)
+    assert (folder / "provenance" / "packages.txt").read_text() == digest_lines(fabricate.PACKAGES)
+    assert names(folder) == {"system.json", "code/fast.py", *LISTS}
 
 
 @pytest.mark.parametrize("is_resumed", [True, False])
 def test_result_without_a_module_has_no_code(tmp_path: Path, is_resumed: bool) -> None:
-    """The new folder has only the system description, also with --resume, which a job script may always pass."""
+    """The new folder is the same with --resume, which a job script may always pass."""
     assert open_folder(tmp_path / "out", plan(), b"", is_resumed=is_resumed) == Contents({}, {})
 
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["system.json"]
+    assert names(tmp_path / "out") == {"system.json", *LISTS}
 
 
 def test_folder_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     """The message has both options; the existing files are unchanged."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = {name: (folder / name).read_bytes() for name in names(folder)}
 
     with pytest.raises(OutputError, match=r"out: already exists; choose another --out, or .* with --resume"):
         open_folder(folder, plan(), b"", is_resumed=False)
 
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == before
 
 
 @pytest.mark.parametrize("is_resumed", [True, False])
@@ -237,6 +242,14 @@ SLOW = scripted.plan().hyperparameters | {"opt_base_learning_rate": 0.2}
         ({"ruleset": "v2"}, r"result_0\.txt: tta_rules\.ruleset is v1, but v2 is given now"),
         ({"rules": fabricate.benchmark_rules(max_seconds=9.0)}, r"result_0\.txt: tta_rules\.terms_digest is"),
         (
+            {"identity": Identity({**fabricate.CODE, "new.py": "5" * 64}, fabricate.PACKAGES)},
+            r"result_0\.txt: tta_code\.digest is",
+        ),
+        (
+            {"identity": Identity(fabricate.CODE, {**fabricate.PACKAGES, "new-1": "5" * 64})},
+            r"result_0\.txt: tta_packages\.digest is",
+        ),
+        (
             {"data": {"digest": "e" * 64, "num_files": 5, "num_bytes": 1}},
             r"result_0\.txt: tta_data\.digest is d{64}",
         ),
@@ -272,10 +285,13 @@ def test_run_that_was_killed_in_its_header_is_compared_as_far_as_it_got(tmp_path
     assert open_folder(folder, as_written(), b"", is_resumed=True).attempts == {0: 1}
 
 
-def test_prices_seed_and_identity_of_the_runs_may_differ(tmp_path: Path) -> None:
-    """They are of one run, or of the result that is resumed."""
+def test_prices_seed_commit_and_ids_of_the_runs_may_differ(tmp_path: Path) -> None:
+    """They are of one run, or of the result that is resumed; the same files may have been committed since."""
     folder = fabricate.write_result(tmp_path / "out", num_runs=1)
-    other = as_written(seed=8, index=3, run_id="0" * 32, result_id="1" * 32, prices_digest="2" * 64, attempt=2)
+    since = Identity(fabricate.CODE, fabricate.PACKAGES, "f" * 40, is_clean=False)
+    other = as_written(
+        identity=since, seed=8, index=3, run_id="0" * 32, result_id="1" * 32, prices_digest="2" * 64, attempt=2
+    )
 
     assert list(open_folder(folder, other, b"", is_resumed=True).runs) == [0]
 

@@ -1,0 +1,191 @@
+"""The files that a process has loaded, and which of them neither the code, nor a package, nor Python accounts for.
+
+A process lists its files itself; the referee hashes and judges them, its own and the worker's. What is not seen: code
+that was compiled in memory, libraries that hide, and bytecode in `__pycache__` that does not fit its source.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.base.files import sha256_of
+from harness.base.processes import SOURCE_ROOT
+from harness.errors import printable
+from harness.run.identity import metadata_folders
+
+# Where the distribution keeps libraries and modules of its own, and where drivers are mounted into a container.
+SYSTEM_FOLDERS = (
+    "/usr/lib/",
+    "/usr/lib64/",
+    "/lib/",
+    "/lib64/",
+    "/etc/python3",
+    "/usr/local/cuda",
+    "/usr/local/nvidia/",
+)
+MAX_NAMED = 50  # files of each kind
+_MAX_HASHED_BYTES = 4 << 20  # of a package's file: a larger one is a library, of which only the size is compared
+_MAX_READ_BYTES = 64 << 20  # a larger file outside has no digest
+_MAPS = Path("/proc/self/maps")
+
+
+def loaded_files() -> list[str]:
+    """Return the absolute paths behind this process's modules and executable mappings, sorted."""
+    found = set()
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            # Not by `module.__file__`: a lazy module would be imported by that.
+            path = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
+            if isinstance(path, str):
+                found.add(os.path.abspath(path))  # noqa: PTH100  (a path that does not exist stays as it is)
+    with contextlib.suppress(OSError):  # Linux only
+        for line in _MAPS.read_text(encoding="utf-8", errors="replace").splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+                found.add(fields[5])
+    return sorted(found)
+
+
+@dataclass
+class _Loaded:
+    """What one process had loaded. outside, changed: digests by path; None for one that is not read."""
+
+    num_files: int = 0
+    outside: dict[str, str | None] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+    system: set[str] = field(default_factory=set)
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """As the log has it."""
+        return {
+            "num_files": self.num_files,
+            "num_outside": len(self.outside),
+            "outside": [
+                {"path": printable(path, 300), "sha256": digest}
+                for path, digest in sorted(self.outside.items())[:MAX_NAMED]
+            ],
+            "num_changed": len(self.changed),
+            "changed": [printable(path, 300) for path in sorted(self.changed)[:MAX_NAMED]],
+            "num_system": len(self.system),
+            "system": [printable(name, 100) for name in sorted(self.system)[: 4 * MAX_NAMED]],
+        }
+
+
+class Judge:
+    """Knows the files of the code, of the installed distributions and of Python itself."""
+
+    def __init__(self, code: Mapping[str, str], root: Path = SOURCE_ROOT, known: Collection[str] = ()) -> None:
+        """Read the RECORDs. code: digests by path relative to `root`. known: digests of files that may be anywhere."""
+        self._known = frozenset(known)
+        self._code = {f"{place}/{path}": digest for place in _both(root) for path, digest in code.items()}
+        self._records: dict[str, tuple[str, str]] = {}
+        for folder in metadata_folders():
+            self._read_record(folder)
+        self._libraries = {path for name in ("stdlib", "platstdlib") for path in _both(Path(sysconfig.get_path(name)))}
+        self._program = os.path.realpath(sys.executable)
+        self._prefix = os.path.realpath(os.path.join(sys.base_prefix, "lib"))
+
+    def _read_record(self, folder: Path) -> None:
+        """Keep digest and size of a distribution's files, by absolute path."""
+        places = _both(folder.parent)
+        try:
+            with (folder / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
+                for row in csv.reader(stream):
+                    for place in places if len(row) == 3 else ():
+                        path = f"{place}/{row[0]}"
+                        self._records[os.path.normpath(path) if ".." in row[0] else path] = (row[1], row[2])
+        except (OSError, csv.Error):
+            return
+
+    def judge(self, paths: Iterable[str]) -> dict[str, Any]:
+        """Return the judgement on the files that one process had loaded, as the log has it."""
+        found = _Loaded()
+        for path in paths:
+            found.num_files += 1
+            try:
+                self._judge(path, found)
+            except ValueError:  # of a path that no file can have
+                found.outside[path] = None
+        return found.value
+
+    def _judge(self, path: str, found: _Loaded) -> None:
+        for place in dict.fromkeys((path, os.path.realpath(path))):
+            if (digest := self._code.get(place)) is not None:
+                if _sha256(place) != digest:
+                    found.changed.append(path)
+                return
+            if (record := self._records.get(place)) is not None:
+                if not _is_recorded(place, *record):
+                    found.changed.append(path)
+                return
+            if self._is_python(place):
+                return
+            if self._is_system(place):
+                found.system.add(os.path.basename(place))  # noqa: PTH119
+                return
+        if (digest := _sha256(path)) is None or digest not in self._known:
+            found.outside[path] = digest
+
+    def _is_system(self, path: str) -> bool:
+        """Whether a file is where the distribution has its own, or a library in the interpreter's prefix."""
+        if "/site-packages/" in path:
+            return False
+        return path.startswith(SYSTEM_FOLDERS) or (path.startswith(f"{self._prefix}/") and ".so" in path)
+
+    def _is_python(self, path: str) -> bool:
+        """Whether a file is the interpreter or belongs to a module of the standard library, by its name."""
+        if path == self._program:
+            return True
+        for library in self._libraries:
+            if path.startswith(f"{library}/"):
+                parts = path[len(library) + 1 :].removeprefix("lib-dynload/").split("/")
+                name = parts[0].partition(".")[0]
+                # A sitecustomize.py in this folder is not Python's.
+                return name in sys.stdlib_module_names or name.startswith("_sysconfigdata_")
+        return False
+
+
+def judged(judge: Judge, worker: Sequence[str] | None) -> dict[str, Any]:
+    """Return the value of `tta_loaded`. worker: the files that its rank 0 listed; None if it was not there to ask."""
+    return {"referee": judge.judge(loaded_files()), "worker": None if worker is None else judge.judge(worker)}
+
+
+def _both(folder: Path) -> list[str]:
+    """The path of a folder, and the one without links."""
+    return list(dict.fromkeys((str(folder.absolute()), os.path.realpath(folder))))
+
+
+def _is_recorded(path: str, digest: str, size: str) -> bool:
+    """Whether a file is what its RECORD lists; where no digest is listed, every file is."""
+    algorithm, _, expected = digest.partition("=")
+    if algorithm != "sha256":
+        return True
+    try:
+        num_bytes = Path(path).stat().st_size
+    except OSError:
+        return False
+    if size.isdecimal() and num_bytes != int(size):
+        return False
+    if num_bytes > _MAX_HASHED_BYTES:
+        return True
+    found = _sha256(path)
+    return found is not None and base64.urlsafe_b64encode(bytes.fromhex(found)).rstrip(b"=").decode() == expected
+
+
+def _sha256(path: str) -> str | None:
+    """Return the digest of a file; None for one that is very large, or cannot be read."""
+    try:
+        return sha256_of(Path(path)) if Path(path).stat().st_size <= _MAX_READ_BYTES else None
+    except OSError:
+        return None
