@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -93,20 +94,50 @@ def write_new(path: Path, data: bytes, exists: str = "exists already") -> None:
 MAX_SMALL_FILE_BYTES = 1 << 20
 
 
+MAX_HOLLOW_BYTES = 16 << 20  # smaller files are read whatever they are
+_MAX_HOLES = 1_000
+
+
 def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
     """Open a regular file for reading, following links. Neither a pipe nor a device in its place is waited for.
 
     Raises:
-        LogError: the file is missing, is not a regular file, or cannot be opened.
+        LogError: the file is missing, is not a regular file, is mostly holes, or cannot be opened.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    why = "is not a regular file" if not stat.S_ISREG(status.st_mode) else ""
+    if not why and _is_hollow(fd, status.st_size):
+        why = f"is a sparse file: most of its {status.st_size:,} bytes were never written"
+    if why:
         os.close(fd)  # fdopen raises for a folder and would leave it open
-        raise LogError(f"{path}: is not a regular file")
+        raise LogError(f"{path}: {why}")
     return os.fdopen(fd, "rb", buffering=buffering)
+
+
+def _is_hollow(fd: int, num_bytes: int) -> bool:
+    """Whether a large file is mostly holes, or has more than a thousand of them: no program writes a log like that.
+
+    The file system is asked where the data are, not how many blocks it needs for them: compression and shared blocks
+    make few blocks of many data. One that cannot tell has no holes.
+    """
+    if num_bytes <= MAX_HOLLOW_BYTES:
+        return False
+    at = num_data = num_holes = 0
+    try:
+        while at < num_bytes and num_holes <= _MAX_HOLES:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+            at = os.lseek(fd, start, os.SEEK_HOLE)
+            num_data += at - start
+            num_holes += 1
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # the rest of the file is a hole
+            return False
+    os.lseek(fd, 0, os.SEEK_SET)
+    return num_holes > _MAX_HOLES or 2 * num_data < num_bytes
 
 
 def sha256_of(path: Path) -> str:

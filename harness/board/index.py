@@ -34,7 +34,7 @@ from harness.submission.layout import (
     SIGNATURE_NAME,
     SYSTEM_NAME,
 )
-from harness.submission.result import Result, find_results, read_result
+from harness.submission.result import Result, beyond_limit, read_result, results_below
 
 _LAST_MS = 253_402_300_800_000  # the year 10000
 _FILE_NAMES = (BILLING_NAME, CLAIM_NAME, CODE_LIST, MANIFEST_NAME, PACKAGES_LIST, SIGNATURE_NAME, SYSTEM_NAME)
@@ -151,14 +151,17 @@ def read_board(
     rate: judges and scores a result. rank: puts the rows into tables.
 
     Raises:
-        SubmissionError: `tree` is not a folder.
+        SubmissionError: `tree` is not a folder, or has too many files or folders itself.
     """
     entries: dict[str, Entry] = {}
     not_placed: list[NotPlaced] = []
     taken: set[str] = set()
-    for path in _results(tree):
+    refused = beyond_limit(found := _results(tree))
+    for path in found:
         place = path.relative_to(tree).as_posix()
         try:
+            if path in refused:
+                raise refused[path]
             result = read_result(path)
             missing = _why_not_placed(result, ruleset, tree)
             if missing:
@@ -187,10 +190,7 @@ def _results(tree: Path) -> list[Path]:
         next(tree.iterdir(), None)
     except OSError as error:
         raise SubmissionError(f"{tree}: cannot be read: {error.strerror}") from None
-    try:
-        return [path for path in find_results(tree) if path.is_dir()]
-    except SubmissionError:  # the folder exists, so there is no result below it
-        return []
+    return [path for path in results_below(tree) if path.is_dir()]
 
 
 def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:

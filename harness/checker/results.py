@@ -17,7 +17,14 @@ from harness.ruleset import catalog
 from harness.ruleset.detect import Detector, with_parents
 from harness.ruleset.load import round_candidates
 from harness.submission.claim import Unreadable
-from harness.submission.result import Result, find_results, read_result, require_runs, unreadable_parts
+from harness.submission.result import (
+    Result,
+    beyond_limit,
+    find_results,
+    read_result,
+    require_runs,
+    unreadable_parts,
+)
 
 AUTO = "auto"
 
@@ -131,7 +138,11 @@ def open_results(
     """
     if found is None:
         found = dict.fromkeys(result for path in paths for result in find_results(path))
-    results = Results(found, ruleset_name, None, read, left_out)
+    found = list(found)
+    refused = beyond_limit(found)
+    results = Results((path for path in found if path not in refused), ruleset_name, None, read, left_out)
+    for path, error in refused.items():
+        results.skip(path, error)
     if ruleset_name == AUTO:
         auto = results.choose(paths)
         if results.has_any:

@@ -20,7 +20,7 @@ from harness.ruleset.model import RuleSet
 from harness.submission import pack, signature
 from harness.submission.claim import Claim
 from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME
-from harness.submission.result import Result, find_results, read_result
+from harness.submission.result import Result, read_result, results_below
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -173,9 +173,9 @@ def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str
     mine = leaderboard.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]
     try:
-        others = find_results(tree)
-    except SubmissionError:
-        others = []
+        others = results_below(tree)
+    except SubmissionError as error:
+        return f"not ranked: {error}"
     for path in others:
         try:
             other = read_result(path)

@@ -11,16 +11,17 @@ been submitted yet.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.base import strict_json
-from harness.base.files import MAX_SMALL_FILE_BYTES, Level, sha256_of, small_file, walk
+from harness.base.files import MAX_HOLLOW_BYTES, MAX_SMALL_FILE_BYTES, Level, open_regular, sha256_of, small_file, walk
 from harness.errors import LogError, SubmissionError, printable
 from harness.log import keys, power_files, run_log
 from harness.log.run_log import RunLog
@@ -45,7 +46,8 @@ from harness.submission.module import Module, parse_module
 
 MAX_FILES = 10_000
 MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
-MAX_RESULT_BYTES = 64 << 30  # a sparse file can have millions of gigabytes, and all of them would be read
+MAX_RESULT_BYTES = 4 << 30  # read in seconds; the largest published results have some 15 MB
+MAX_TREE_BYTES = 64 << 30  # of the results that are read together
 _NOT_A_FILE = {"link": "is a symbolic link", "other": "is a pipe, socket or device", "folder": "cannot be listed"}
 
 
@@ -101,19 +103,55 @@ def find_results(path: Path) -> list[Path]:
     """
     if not path.exists():
         raise SubmissionError(f"{path}: there is no such file or folder")
-    if not path.is_dir():
-        return [path]
-    top = next(walk(path, MAX_TREE_FILES, "tree"))
+    found = results_below(path) if path.is_dir() else [path]
+    if not found:
+        raise SubmissionError(f"{path}: there is no result (no result_<k>.txt in it or below it)")
+    return found
+
+
+def results_below(folder: Path) -> list[Path]:
+    """Return what `find_results` does for a folder; nothing if there is no result.
+
+    Raises:
+        SubmissionError: it has too many files or folders itself.
+    """
+    top = next(walk(folder, MAX_TREE_FILES, "tree"))
     found = _results_at(top)
-    for branch in (path / name for name in top.folders):
+    for branch in (folder / name for name in top.folders):
         try:
             for level in walk(branch, MAX_TREE_FILES, "tree"):
                 found += _results_at(level)
         except SubmissionError:  # too many files or folders: `read_result` says so, and nothing else is lost
             found.append(branch)
-    if not found:
-        raise SubmissionError(f"{path}: there is no result (no result_<k>.txt in it or below it)")
     return found
+
+
+def beyond_limit(found: Iterable[Path]) -> dict[Path, SubmissionError]:
+    """Return the largest of the results `found`, as many as are more than may be read together, with the error of each.
+
+    One that is too large by itself is left to `read_result`, which does not read it.
+    """
+    sizes = [(size, path) for path in found if (size := _num_bytes(path)) <= MAX_RESULT_BYTES]
+    total = sum(size for size, _ in sizes)
+    refused = {}
+    for size, path in sorted(sizes, reverse=True):
+        if total <= MAX_TREE_BYTES:
+            break
+        total -= size
+        refused[path] = SubmissionError(
+            f"{path}: is not read: it is among the largest of results that have more than {MAX_TREE_BYTES:,} bytes "
+            "together; name it by itself"
+        )
+    return refused
+
+
+def _num_bytes(path: Path) -> int:
+    """Return the size of the log, or of the files directly in the folder; power logs have a limit of their own."""
+    num_bytes = 0
+    with contextlib.suppress(OSError):
+        for file in path.iterdir() if path.is_dir() else [path]:
+            num_bytes += file.lstat().st_size
+    return num_bytes
 
 
 def _results_at(level: Level) -> list[Path]:
@@ -208,7 +246,7 @@ def _files(folder: Path) -> dict[str, FileEntry]:
 
 
 def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
-    """Return the entry at `place`; a file that is unreadable, gone, or larger than `max_bytes` has no digest."""
+    """Return the entry at `place`; one that is unreadable, gone, sparse, or larger than `max_bytes` has no digest."""
     try:
         status = place.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -218,8 +256,10 @@ def _entry(place: Path, max_bytes: int = MAX_RESULT_BYTES) -> FileEntry:
     except OSError:
         return FileEntry("file", 0, None)
     try:
+        if status.st_size > MAX_HOLLOW_BYTES:
+            open_regular(place).close()  # unless it is mostly holes
         return FileEntry("file", status.st_size, sha256_of(place) if status.st_size <= max_bytes else None)
-    except OSError:
+    except (OSError, LogError):
         return FileEntry("file", status.st_size, None)
 
 

@@ -7,6 +7,7 @@ terminal would obey, and limits of CPU and memory are kept.
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import re
@@ -27,7 +28,8 @@ import pytest
 from harness import cli
 from harness.base import files
 from harness.base.files import MAX_SMALL_FILE_BYTES, line_of, sha256_of, small_file
-from harness.errors import SubmissionError, TtaError
+from harness.errors import LogError, SubmissionError, TtaError
+from harness.log import run_log
 from harness.submission import result as results
 from tests import fabricate
 from tests.fabricate import Step
@@ -709,6 +711,103 @@ def test_a_result_among_which_others_are_ranked_may_be_unreadable(
 
     assert (status, "numbers derived" in out) == (2, True)
     assert f"tta: {folder}: more than 30 files" in err
+
+
+def test_results_beyond_the_limit_of_a_tree_are_named(
+    tmp_path: Path, folder: Path, ruleset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By each verb and on the board; the other result is shown, and by itself each one is."""
+    (folder / "notes.txt").write_text("x" * 10_000)
+    valid = next((tmp_path / "tree/valid/results/box1").iterdir())
+    monkeypatch.setattr(results, "MAX_TREE_BYTES", sum(file.stat().st_size for file in valid.iterdir()))
+
+    for verb in TREE_VERBS:
+        status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", ruleset, "--format", "json"], capsys)
+        assert (status, str(valid) in out) == (2, True), verb
+        assert f"tta: {folder}: is not read: it is among the largest of results" in err
+    site = tmp_path / "site"
+    run(["board", "build", str(tmp_path / "tree"), "--ruleset", ruleset, "--out", str(site)], capsys)
+    assert "is not read: it is among the largest of results" in (site / "index.html").read_text()
+    monkeypatch.setattr(results, "MAX_TREE_BYTES", 1 << 30)
+    assert str(folder) in run(["check", str(folder), "--ruleset", ruleset], capsys)[1]
+
+
+def sparse(path: Path, num_bytes: int, data: bytes = b"", every: int = 0) -> Path:
+    """A file with `data` at its end, or once in `every` bytes, and holes between."""
+    with path.open("wb") as stream:
+        for at in range(0, num_bytes - len(data), every) if every else [num_bytes - len(data)]:
+            stream.seek(at)
+            stream.write(data)
+    os.truncate(path, num_bytes)
+    with path.open("rb") as stream:
+        if os.lseek(stream.fileno(), 0, os.SEEK_HOLE) == num_bytes:
+            pytest.skip("this file system writes holes out")
+    return path
+
+
+LINE = fabricate.text_of(fabricate.events()[:1]).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "every", "is_refused"),
+    [
+        (b"", 0, True),
+        (LINE, 0, True),
+        (b"x" * 4096, 8192, True),
+        (b"x" * (15 << 20), 0, True),
+        (LINE + b"x" * (17 << 20), 0, False),
+    ],
+    ids=["nothing else", "a line at the end", "holes everywhere", "less than half data", "more than half data"],
+)
+def test_a_file_of_holes_is_not_read(data: bytes, every: int, is_refused: bool, tmp_path: Path) -> None:
+    """32 MiB in all; whether it is hollow does not depend on how many blocks its data need."""
+    path = sparse(tmp_path / "result_0.txt", 32 << 20, data, every)
+
+    if is_refused:
+        with pytest.raises(LogError, match="is a sparse file: most of its 33,554,432 bytes were never written"):
+            run_log.read(path)
+    else:
+        assert run_log.read(path).num_bytes == 32 << 20
+
+
+def test_a_file_system_that_cannot_tell_has_no_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a hollow file of 16 MiB is small enough to be read."""
+
+    def cannot(*_: object) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    assert run_log.read(sparse(tmp_path / "small.txt", 16 << 20, LINE)).num_bytes == 16 << 20
+    path = sparse(tmp_path / "result_0.txt", (16 << 20) + 1, LINE)
+    monkeypatch.setattr(os, "lseek", cannot)
+    assert run_log.read(path).num_bytes == (16 << 20) + 1
+
+
+@pytest.mark.parametrize("verb", TREE_VERBS)
+def test_three_results_of_gigabytes_of_holes_end_in_seconds(
+    verb: str, tmp_path: Path, folder: Path, ruleset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two logs, and a power log and a file of no use: each is named, or makes its result unreadable."""
+    for name in ("b", "c"):
+        shutil.copytree(tmp_path / "tree/acme", tmp_path / "tree" / name)
+    logs = [
+        tmp_path / "tree" / name / "results/box1/toy_mini" / file
+        for name, file in (("acme", "result_0.txt"), ("b", "result_1.txt"), ("c", "power/result_0/node_0.txt"))
+    ]
+    for log, num_bytes in zip(logs, (20 << 30, 3 << 30, 500 << 20), strict=True):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
+        sparse(log, num_bytes, LINE)
+    sparse(logs[2].parents[2] / "notes.txt", 3 << 30)
+    started_s = time.process_time()
+
+    status, out, err = run([verb, str(tmp_path / "tree"), "--ruleset", ruleset, "--format", "json"], capsys)
+
+    assert time.process_time() - started_s < 5
+    assert status == 2
+    assert "tree/valid/results" in out
+    assert f"tta: {folder}: more than 4,294,967,296 bytes; no result is that large" in err
+    for name in ("b", "c"):
+        assert f"tree/{name}/results" in out + err
 
 
 def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:

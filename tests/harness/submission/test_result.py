@@ -190,6 +190,30 @@ def test_a_result_has_no_more_bytes_than_are_permitted(tmp_path: Path, monkeypat
         read_result(tmp_path)
 
 
+def test_the_largest_results_are_left_out_of_too_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as must be; one that is too large by itself takes no share; a log alone counts, a lost one does not."""
+    sizes = {"a": 30, "b": 50, "c": 40, "huge": 101}
+    found = [put(tmp_path / name / "result_0.txt", "x" * size).parent for name, size in sizes.items()]
+    found += [put(tmp_path / "result_0.txt", "x" * 10), tmp_path / "lost.txt"]
+    monkeypatch.setattr(result, "MAX_RESULT_BYTES", 100)
+
+    refused = {}
+    for limit in (130, 129, 80, 79, 29, 0):
+        monkeypatch.setattr(result, "MAX_TREE_BYTES", limit)
+        refused[limit] = [path.name for path in result.beyond_limit(found)]
+
+    assert refused == {
+        130: [],
+        129: ["b"],
+        80: ["b"],
+        79: ["b", "c"],
+        29: ["b", "c", "a"],
+        0: ["b", "c", "a", "result_0.txt"],
+    }
+    message = str(result.beyond_limit(found)[tmp_path / "a"])
+    assert message.startswith(f"{tmp_path}/a: is not read: it is among the largest of results that have more than 0 ")
+
+
 def test_a_claim_or_a_manifest_makes_a_submission(tmp_path: Path) -> None:
     """The claim decides where description and modules are; a claimed description may be missing."""
     folder = fabricate.write_submission(tmp_path, 1, module="x = 1\n")
