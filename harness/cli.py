@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Container, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn, TextIO, cast
 
@@ -139,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _call(argv: Sequence[str]) -> int:
     try:
+        if not __debug__:
+            raise UsageError("`tta` relies on assertions and docstrings: run Python without -O, -OO and PYTHONOPTIMIZE")
         try:
             arguments = _parse(argv)
             status = int(arguments.call(arguments))
@@ -152,11 +155,21 @@ def _call(argv: Sequence[str]) -> int:
         return _end(ExitStatus.INTERRUPTED, "interrupted")
     except OSError as error:
         # A full disk under the output, a name that is too long: the system's fault, in the system's words.
-        place = f"{printable(error.filename, 300)}: " if error.filename is not None else ""
-        return _end(ExitStatus.USAGE, f"{place}{printable(error.strerror or error, 1000)}")
+        place = error.filename if error.filename is not None else _lost_place()
+        named = f"{printable(place, 300)}: " if place else ""
+        return _end(ExitStatus.USAGE, f"{named}{printable(error.strerror or error, 1000)}")
     except Exception:  # noqa: BLE001  (the last line of defence: whatever arrives here is a bug in tta)
         traceback.print_exc()
         return _end(ExitStatus.INTERNAL, "this is a bug in tta; please report it with the lines above")
+
+
+def _lost_place() -> str:
+    """Name the working directory if it was deleted: the system's error about it has no name."""
+    try:
+        Path.cwd()
+    except OSError:
+        return os.environ.get("PWD") or "the working directory"
+    return ""
 
 
 def _discard_unwritten() -> None:

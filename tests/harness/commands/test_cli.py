@@ -370,3 +370,34 @@ def test_signal_during_a_command_is_130_and_one_sentence(tmp_path: Path, number:
     assert time.monotonic() - begin < 20
     assert errors.startswith("tta: interrupted")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+@pytest.mark.parametrize("words", [("explain", "LOG001"), ("check", "."), ("--version",)])
+def test_python_without_assertions_is_refused(words: tuple[str, ...], level: str) -> None:
+    """Without docstrings `explain` printed nothing, with 0; without assertions nothing guards what is assumed."""
+    done = tta(*words, env={"PYTHONOPTIMIZE": level})
+
+    sentence = "tta: `tta` relies on assertions and docstrings: run Python without -O, -OO and PYTHONOPTIMIZE\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+@pytest.mark.parametrize("words", [("doctor",), ("score", "."), ("board", "build", ".", "--out", "site")])
+def test_working_directory_that_was_deleted_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    """The system's error has no name: "No such file or directory" alone says nothing."""
+    place = tmp_path / "gone"
+    place.mkdir()
+    command = f'rmdir "{place}" && exec "{sys.executable}" -P -m harness.cli {" ".join(words)}'
+
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(PWD=str(place)),
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"tta: {place}: No such file or directory\n"
