@@ -5,6 +5,7 @@ JSON, because the other side may be untrusted code, whose messages must never be
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import selectors
@@ -27,9 +28,16 @@ class BadMessage(TtaError):  # noqa: N818  (as SocketClosed)
 
 
 class JsonSocket:
-    """One end of the connection."""
+    """One end of the connection.
 
-    def __init__(self, connection: socket.socket) -> None:
+    max_bytes: the longest message that is received. send_s: how long sending one may take; None: for ever.
+    """
+
+    def __init__(
+        self, connection: socket.socket, max_bytes: int = MAX_MESSAGE_BYTES, send_s: float | None = None
+    ) -> None:
+        self.max_bytes = max_bytes
+        self._send_s = send_s
         self._socket = connection
         self._socket.setblocking(False)
         self._selector = selectors.DefaultSelector()
@@ -40,14 +48,14 @@ class JsonSocket:
         """Send one message.
 
         Raises:
-            SocketClosed: the other side is gone.
+            SocketClosed: the other side is gone, or takes nothing for `send_s` seconds.
         """
         data = json.dumps(message).encode() + b"\n"
-        self._socket.setblocking(True)
+        self._socket.settimeout(self._send_s)
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise SocketClosed(f"the connection broke while sending: {error.strerror}") from None
+            raise SocketClosed(f"the connection broke while sending: {error.strerror or error}") from None
         finally:
             self._socket.setblocking(False)
 
@@ -72,8 +80,8 @@ class JsonSocket:
             if not piece:
                 raise SocketClosed("the connection was closed")
             self._buffer += piece
-            if len(self._buffer) > MAX_MESSAGE_BYTES:
-                raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES:,} bytes")
+            if len(self._buffer) > self.max_bytes:
+                raise BadMessage(f"a message of more than {self.max_bytes:,} bytes")
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = bytearray(rest)
         try:
@@ -83,6 +91,11 @@ class JsonSocket:
         if not isinstance(message, dict):
             raise BadMessage("something that is not a message")
         return message
+
+    def end(self) -> None:
+        """End the connection without closing it: a `receive` that waits in another thread ends, too."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._selector.close()

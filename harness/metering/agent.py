@@ -9,12 +9,13 @@ readings. A reading is stamped with this node's monotonic clock, half-way betwee
 nothing is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are
 compared by round trips that the referee requests.
 
-Messages, one JSON object a line. From the referee: open {meters, sources, system}, clock {id}, start {period_s}, stop,
-close. `sources`: meters that are reached over a network, as in `harness.metering.sources`. The connection is not
-encrypted, and the agent knows the referee only by its address: use it in a network whose machines trust each other.
+Messages, after both sides have proved that they know the token (`harness.metering.greeting`). From the referee: open
+{meters, sources, system}, clock {id}, start {period_s}, stop, close. To it: opened {meters, reasons}, clock {id,
+mono_ns}, samples [[meter id, mono_ns, value], ...], stopped {id, cpu_s, mono_ns}. An answer has the id of its request.
 
-To it: hello {node, token, host, machine}, opened {meters, reasons}, clock {id, mono_ns}, samples [[meter id, mono_ns,
-value], ...], stopped {id, cpu_s, mono_ns}. An answer has the id of its request.
+`sources`: meters that are reached over a network, as in `harness.metering.sources`. Which hosts are asked, and which
+variables are used as passwords, is decided here and not by the referee: a source is opened only if the agent was given
+the very same one. The agent of the referee's own node is its child and opens what it is asked to.
 """
 
 from __future__ import annotations
@@ -28,19 +29,25 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.base.json_socket import JsonSocket, SocketClosed
-from harness.errors import TtaError, UsageError, WorkerError, printable
+from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
+from harness.base.values import bounded_number, is_number, short_text
+from harness.errors import RulesError, TtaError, UsageError, WorkerError, printable
 from harness.log.power_format import TOKEN_VARIABLE, Sample
 from harness.metering.catalog import Meter, open_meter, open_source
-from harness.metering.sources import source_of
+from harness.metering.greeting import Hello, Refused, SealedSocket, greet
+from harness.metering.sources import LocalSource, Source, source_of
 
 SEND_EVERY_S = 0.25
 JOIN_S = 6.0  # a reading in progress may take as long as the time limit of its program
+SEND_S = 30.0  # a referee that reads nothing for as long is gone
+MAX_REQUESTED = 64  # meters and sources, each
+SHORTEST_S, LONGEST_S = 0.01, 3600.0  # a period
+RETRY_S = 0.25
 _CLOCK = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
 
 Put = Callable[[str, Sample], None]
@@ -94,30 +101,24 @@ class MeterLoop:
 
 
 class Agent:
-    """Serves one referee over `channel`."""
+    """Serves one referee over `channel`. permitted: the sources that it may have opened; None: any."""
 
-    def __init__(self, channel: JsonSocket, node: int, token: str) -> None:
+    def __init__(self, channel: SealedSocket, permitted: Collection[Source] | None) -> None:
         self._channel = channel
-        self._node = node
-        self._token = token
+        self._permitted = permitted
+        self._is_open = False
         self._meters: list[Meter] = []
         self._loops: list[MeterLoop] = []
         self._samples: queue.SimpleQueue[tuple[str, Sample]] = queue.SimpleQueue()
         self._cpu_s = 0.0
 
     def serve(self) -> bool:
-        """Serve until the referee closes or is gone; return whether it sent any command."""
+        """Serve until the referee closes or is gone; return whether it sent any command.
+
+        Raises:
+            BadMessage, WorkerError: it sends something that is not a message, or not a request.
+        """
         has_command = False
-        self._channel.send(
-            {
-                "hello": {
-                    "node": self._node,
-                    "token": self._token,
-                    "host": platform.node(),
-                    "machine": machine_id(),
-                }
-            }
-        )
         try:
             while True:
                 command = self._channel.receive(SEND_EVERY_S if self._loops else None)
@@ -136,11 +137,11 @@ class Agent:
         match command.get("do"):
             case "clock":
                 self._channel.send({"clock": {"id": command.get("id"), "mono_ns": mono_ns()}})
-            case "open":
-                self._open(command)
-            case "start":
+            case "open" if not self._is_open:
+                self._open(command.get("meters"), command.get("sources"), command.get("system"))
+            case "start" if not self._loops:
                 self._cpu_s = time.process_time()
-                period_s = command.get("period_s")
+                period_s = _period_s(command.get("period_s"))
                 self._loops = [MeterLoop(meter, self._put, period_s) for meter in self._meters]
                 for loop in self._loops:
                     loop.start()
@@ -152,17 +153,30 @@ class Agent:
             case "close":
                 return False
             case other:
-                raise WorkerError(f"unknown command {other!r}")
+                raise WorkerError(f"a request that is unknown, or out of place: {printable(other)}")
         return True
 
-    def _open(self, command: Mapping[str, Any]) -> None:
+    def _open(self, names: object, sources: object, system: object) -> None:
+        self._is_open = True
         reasons: dict[str, str] = {}
-        wanted: list[tuple[str, Callable[[], Meter]]] = [
-            (name, partial(open_meter, name, command["system"])) for name in command["meters"]
-        ]
-        for content in command.get("sources", ()):
-            source = source_of(content, "a source of power")
-            wanted.append((source.name, partial(open_source, source, command["system"], os.environ)))
+        if not (_is_list_of(str, names) and _is_list_of(dict, sources) and isinstance(system, dict)):
+            names, sources, system = [], [], {}
+            reasons["request"] = f"must be at most {MAX_REQUESTED} meters and as many sources, and a system description"
+        assert isinstance(names, list)
+        assert isinstance(sources, list)
+        assert isinstance(system, dict)
+        system = {key: value for key, value in system.items() if isinstance(value, str) or is_number(value)}
+        wanted: list[tuple[str, Callable[[], Meter]]] = [(name, partial(open_meter, name, system)) for name in names]
+        for number, content in enumerate(sources):
+            try:
+                source = source_of(content, "a source of power")
+            except (RulesError, UsageError) as error:
+                reasons[f"sources[{number}]"] = str(error)
+                continue
+            if self._is_permitted(source):
+                wanted.append((source.name, partial(open_source, source, system, os.environ)))
+            else:
+                reasons[source.name] = "this node's agent does not permit it: its own --meter gives no such meter"
         for name, make in wanted:
             try:
                 meter = make()
@@ -177,6 +191,9 @@ class Agent:
                 reasons[name] = reason
         specs = [dataclasses.asdict(spec) for meter in self._meters for spec in meter.specs()]
         self._channel.send({"opened": {"meters": specs, "reasons": reasons}})
+
+    def _is_permitted(self, source: Source) -> bool:
+        return isinstance(source, LocalSource) or self._permitted is None or source in self._permitted
 
     def _put(self, meter_id: str, sample: Sample) -> None:
         self._samples.put((meter_id, sample))
@@ -209,21 +226,31 @@ def machine_id(root: Path = Path("/")) -> str | None:
     return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
 
 
-def connect(address: str, patience_s: float) -> JsonSocket:
+def _is_list_of(kind: type, value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_REQUESTED and all(isinstance(item, kind) for item in value)
+
+
+def _period_s(value: object) -> float | None:
+    period_s = bounded_number(value)
+    if value is not None and (period_s is None or not SHORTEST_S <= period_s <= LONGEST_S):
+        raise WorkerError(f"a period of {printable(value)}; it must be {SHORTEST_S:g} to {LONGEST_S:g} s")
+    return period_s
+
+
+def connect(address: str, deadline_s: float) -> JsonSocket:
     """Connect to the referee at `HOST:PORT`, or at the path of a Unix socket, once it listens.
 
     Raises:
-        UsageError: the address is neither. TtaError: nothing listens there within `patience_s` seconds.
+        UsageError: the address is neither. TtaError: nothing listens there until `deadline_s` of `time.monotonic`.
     """
-    deadline = time.monotonic() + patience_s
     while True:
         try:
-            return JsonSocket(_connection(address, max(1.0, deadline - time.monotonic())))
+            return JsonSocket(_connection(address, max(1.0, deadline_s - time.monotonic())), send_s=SEND_S)
         except OSError as error:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline_s:
                 shown = printable(address)
                 raise TtaError(f"--connect {shown}: nothing can be reached there: {error.strerror or error}") from None
-        time.sleep(0.25)
+        time.sleep(RETRY_S)
 
 
 def _connection(address: str, timeout_s: float) -> socket.socket:
@@ -239,25 +266,54 @@ def _connection(address: str, timeout_s: float) -> socket.socket:
     return connection
 
 
-def main(address: str, node: int, token: str, patience_s: float = 60.0) -> None:
-    """Connect and serve until the referee is done.
+def greeted(address: str, token: bytes, hello: Hello, deadline_s: float) -> SealedSocket:
+    """Connect until a referee accepts this agent. One that has too many connections closes some, so it is asked again.
 
     Raises:
-        TtaError: the referee cannot be reached, rejects this agent, or requests a meter that does not exist.
+        Refused, BadMessage: it is not the referee, or refuses this agent. TtaError: see `connect`, or it closes every
+            connection before the greeting is over.
     """
-    channel = connect(address, patience_s)
+    while True:
+        channel = connect(address, deadline_s)
+        try:
+            return greet(channel, token, hello)
+        except SocketClosed as closed:
+            channel.close()
+            if time.monotonic() >= deadline_s:
+                raise TtaError(f"--connect {printable(address)}: no greeting came about: {closed}") from None
+        except (Refused, BadMessage):
+            channel.close()
+            raise
+        time.sleep(RETRY_S)
+
+
+def main(
+    address: str, node: int, token: bytes, patience_s: float = 60.0, permitted: Collection[Source] | None = None
+) -> None:
+    """Connect and serve until the referee is done. permitted: as for `Agent`.
+
+    Raises:
+        TtaError: the referee cannot be reached, is not this run's, rejects this agent, or requests something odd.
+    """
+    shown = printable(address)
+    hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
     try:
-        if not Agent(channel, node, token).serve():
-            raise TtaError(
-                f"--connect {printable(address)}: closed without a request: the {TOKEN_VARIABLE} differs, "
-                "the referee has no such --node, or the run did not begin"
-            )
+        sealed = greeted(address, token, hello, time.monotonic() + patience_s)
+    except Refused as refusal:
+        raise TtaError(f"--connect {shown}: {refusal}") from None
+    except BadMessage as error:
+        raise TtaError(f"--connect {shown}: what listens there sent {error}") from None
+    try:
+        if not Agent(sealed, permitted).serve():
+            raise TtaError(f"--connect {shown}: the referee closed without a request: its run did not begin")
+    except (BadMessage, WorkerError) as error:
+        raise TtaError(f"--connect {shown}: the referee sent {error}") from None
     finally:
-        channel.close()
+        sealed.close()
 
 
 if __name__ == "__main__":  # how the referee starts it on its own node
     try:
-        main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE])
+        main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE].encode(), patience_s=0.0)
     except TtaError as error:
         sys.exit(f"tta: power agent: {printable(error, 1000)}")

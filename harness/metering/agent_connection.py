@@ -1,16 +1,14 @@
 """The referee's side of one node's power agent: requests to it, and the power log that its readings go into.
 
-A separate thread listens, so that a reading goes to disk as soon as it arrives. What arrives is not trusted: an invalid
-message ends the connection, and the log stops there.
+A separate thread listens, so that a reading goes to disk as soon as it arrives. What arrives is not trusted, though its
+sender knows the token: an invalid message, or too much of them, ends the connection, and the log stops there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,17 +17,24 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.base.clock import Clock, MonotonicClock
+from harness.base.json_socket import BadMessage, SocketClosed
 from harness.base.values import bounded_number, is_whole
 from harness.errors import OutputError, TtaError, printable
 from harness.log import power_format
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
+from harness.log.power_log import MAX_SAMPLES
+from harness.metering.greeting import Hello, SealedSocket
 
 MAX_MESSAGE_BYTES = 1 << 20
+MAX_BYTES_PER_S = 1 << 20  # 256 meters at 50 Hz need less
+BURST_BYTES = 8 << 20
+SEND_S = 10.0
 OPEN_S = 60.0  # a controller that hangs takes 5 s, and an accelerator's library may take longer to load
 ROUND_TRIP_S = 2.0
 ANSWER_S = 10.0
 NUM_ROUND_TRIPS = 8
 MAX_METERS = 256
+MAX_ANSWERS = 64  # that wait to be read; there is one for each request
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class _Writing:
     seq: dict[str, int] = field(default_factory=dict)
     last: dict[str, list[Sample]] = field(default_factory=dict)
     offset_ns: int = 0
+    num_samples: int = 0
 
 
 class AgentConnection:
@@ -50,19 +56,18 @@ class AgentConnection:
     is incomplete.
     """
 
-    def __init__(self, connection: socket.socket, stream: IO[bytes], hello: Mapping[str, Any]) -> None:
-        self.number: int = hello["node"]
-        self.host = printable(hello.get("host") or "unknown", 200)
-        self.machine = hello.get("machine") if isinstance(hello.get("machine"), str) else None
+    def __init__(self, channel: SealedSocket, hello: Hello) -> None:
+        self.number = hello.node
+        self.host = hello.host
+        self.machine = hello.machine
         self.specs: dict[str, MeterSpec] = {}
         self.reasons: dict[str, str] = {}
         self.is_lost = False
         self.fault: str | None = None
         self._last_id = 0
         self._stop_id: int | None = None
-        self._connection = connection
-        self._stream = stream
-        self._answers: queue.SimpleQueue[tuple[str, Any, int]] = queue.SimpleQueue()
+        self._channel = channel
+        self._answers: queue.Queue[tuple[str, Any, int]] = queue.Queue(MAX_ANSWERS)
         self._lock = threading.Lock()
         self._writing: _Writing | None = None
         self._thread = threading.Thread(target=self._listen, name=f"power of node {self.number}", daemon=True)
@@ -75,7 +80,8 @@ class AgentConnection:
     @property
     def why_not(self) -> str:
         """Why requested meters are unavailable."""
-        return "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items()) or "has no meter"
+        why = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        return printable(why, 4000) or "has no meter"
 
     def ask_open(self, meters: Sequence[str], sources: Sequence[Mapping[str, Any]], system: Mapping[str, Any]) -> None:
         """Have the agent open its meters; `opened` waits for it."""
@@ -91,8 +97,8 @@ class AgentConnection:
             raise TtaError(f"the power agent of {self.place} did not answer")
         try:
             specs = [power_format.spec_of(item) for item in answer[0]["meters"][:MAX_METERS]]
-            reasons = dict(answer[0]["reasons"])
-        except (ValueError, TypeError, KeyError) as error:
+            reasons = dict(list(answer[0]["reasons"].items())[:MAX_METERS])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             why = printable(error, 200)
             raise TtaError(f"the power agent of {self.place} declares a meter incorrectly: {why}") from None
         self.specs = {spec.id: spec for spec in specs}
@@ -192,11 +198,9 @@ class AgentConnection:
     def close(self) -> None:
         """Close the agent and the log."""
         self._send({"do": "close"})
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        self._channel.end()
         self._thread.join(ANSWER_S)
-        self._stream.close()
-        self._connection.close()
+        self._channel.close()
         with self._lock:
             self._close_log()
 
@@ -204,8 +208,8 @@ class AgentConnection:
         """Send a request with a new id, which its answer will have; return the id."""
         self._last_id += 1
         try:
-            self._connection.sendall(json.dumps({**message, "id": self._last_id}).encode() + b"\n")
-        except OSError:
+            self._channel.send({**message, "id": self._last_id})
+        except SocketClosed:
             self.is_lost = True
         return self._last_id
 
@@ -224,17 +228,27 @@ class AgentConnection:
         return None
 
     def _listen(self) -> None:
-        """Listen until the agent is gone, or sends an invalid message."""
+        """Listen until the agent is gone, or sends an invalid message or too much."""
+        began_s = time.monotonic()
         while True:
             try:
-                line = self._stream.readline(MAX_MESSAGE_BYTES)
+                message = self._channel.receive(None)
                 at_ns = time.clock_gettime_ns(MonotonicClock.clock_id())
-                if not line.endswith(b"\n"):
+                if self._channel.num_bytes > BURST_BYTES + MAX_BYTES_PER_S * (time.monotonic() - began_s):
+                    self._refuse(f"its agent sends more than {MAX_BYTES_PER_S:,} bytes a second")
                     break
-                self._take(json.loads(line), at_ns)
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                self._take(message or {}, at_ns)
+            except queue.Full:
+                self._refuse("its agent sends answers that no one asked for")
+                break
+            except (SocketClosed, BadMessage, ValueError, KeyError, TypeError):
                 break
         self.is_lost = True
+        self._channel.end()
+
+    def _refuse(self, fault: str) -> None:
+        with self._lock:
+            self.fault = self.fault or fault
 
     def _take(self, message: Mapping[str, Any], at_ns: int) -> None:
         if "samples" in message:
@@ -248,13 +262,17 @@ class AgentConnection:
                     answer["mono_ns"] = _nanoseconds(answer["mono_ns"])
                 if kind == "stopped":
                     answer["cpu_s"] = max(0.0, bounded_number(answer["cpu_s"]) or 0.0)
-                self._answers.put((kind, {"id": None, **answer}, at_ns))
+                self._answers.put_nowait((kind, {"id": None, **answer}, at_ns))
 
     def _write(self, meter_id: str, sample: Sample) -> None:
         spec = self.specs[meter_id]
         with self._lock:
             writing = self._writing
             if writing is None:
+                return
+            writing.num_samples += 1
+            if writing.num_samples > MAX_SAMPLES:
+                self.fault = self.fault or f"its agent sent more readings than a log may have ({MAX_SAMPLES:,})"
                 return
             writing.seq[meter_id] = 1 + (seq := writing.seq.get(meter_id, 0))
             if sample.value is not None:

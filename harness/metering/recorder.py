@@ -1,6 +1,7 @@
 """Records the readings of all nodes' power agents: `power/result_<k>/node_<i>.txt`, line by line as they arrive.
 
-The agent of this node is started here as a separate process; those of other nodes connect to `listen` with a token.
+The agent of this node is started here as a separate process, with a token of its own; those of other nodes connect to
+`listen`, and know the token that this node has in its environment.
 The referee's thread only begins and ends a run and reads the latest watts. A lost agent leaves a log that stops there:
 that voids the run's energy, and never its time.
 """
@@ -9,32 +10,28 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hmac
-import json
 import os
 import secrets
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from harness.base.clock import Clock
-from harness.base.processes import python_environment
-from harness.base.values import is_whole
+from harness.base.processes import isolated_python
 from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
-from harness.metering.agent_connection import ANSWER_S, MAX_MESSAGE_BYTES, AgentConnection
+from harness.metering.agent_connection import ANSWER_S, AgentConnection
+from harness.metering.arrivals import Arrivals, Door
+from harness.metering.greeting import token_from_environment
 from harness.metering.sources import Source
 
-OWN_AGENT = (sys.executable, "-m", "harness.metering.agent")
 ARRIVAL_S = 300.0
-HELLO_S = 2.0
 FIRST_READING_S = 10.0
 _MAX_PATH_BYTES = 80  # a Unix socket's path has at most 107, and TMPDIR may be long
 
@@ -55,16 +52,17 @@ class PowerRecorder:
         listen: str | None = None,
         sources: Sequence[Source] = (),
         is_strict: bool = True,
-        own_agent: Sequence[str] = OWN_AGENT,
+        own_agent: Sequence[str] | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> PowerRecorder:
         """Start this node's agent, wait for the others, and have all of them open their meters.
 
         meters: by name, on every node. sources: each on its own node. is_strict: every one of them must be readable;
-        else the readable ones are used, and a node may have none. say: reports what is being waited for.
+        else the readable ones are used, and a node may have none. own_agent: the command of this node's agent; by
+        default it is isolated from the user's Python, as workers are. say: reports what is being waited for.
 
         Raises:
-            UsageError: a meter cannot be read on a node, an agent is missing, or two agents claim one node.
+            UsageError: a meter cannot be read on a node, an agent is missing, or there is no token to know it by.
             TtaError: an agent fails.
         """
         for source in sources:
@@ -76,10 +74,8 @@ class PowerRecorder:
             raise UsageError(
                 "--power-nodes: also needs --power-listen, the address where the other nodes' agents connect"
             )
-        if num_nodes > 1 and not os.environ.get(TOKEN_VARIABLE):
-            raise UsageError(f"--power-nodes: set {TOKEN_VARIABLE}, by which the agents identify themselves")
-        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
-        nodes: dict[int, AgentConnection] = {}
+        token = token_from_environment() if num_nodes > 1 else b""
+        own_token = secrets.token_hex(32)  # of this node's agent alone: no other can be node 0
         with contextlib.ExitStack() as undone:  # undone on any failure
             is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_PATH_BYTES
             parent = None if is_short else "/tmp"  # noqa: S108
@@ -88,15 +84,17 @@ class PowerRecorder:
                 contextlib.ExitStack() as listening,
             ):
                 place = str(Path(folder) / "socket")
-                listeners = [listening.enter_context(_listener(place))]
+                doors = [Door(listening.enter_context(_listener(place)), own_token.encode(), range(1))]
                 if listen is not None and num_nodes > 1:
-                    listeners.append(listening.enter_context(_listener(listen)))
+                    doors.append(Door(listening.enter_context(_listener(listen)), token, range(1, num_nodes)))
                     say(f"waiting for the power agents of {num_nodes - 1} other nodes at {listen}")
-                own = _start(own_agent, place, token)
+                arrivals = Arrivals(tuple(doors), say)
+                listening.callback(arrivals.close)
+                own = _start(own_agent or isolated_python("harness.metering.agent"), place, own_token)
                 undone.callback(_end, own)
-                undone.callback(_close, nodes)
-                _accept(listeners, token, num_nodes, nodes, own)
-            recorder = cls(list(nodes.values()), own)
+                undone.callback(_close, arrivals.nodes)
+                _gather(arrivals, num_nodes, own)
+            recorder = cls(list(arrivals.nodes.values()), own)
             for node in recorder._nodes:
                 node.ask_open(
                     meters, [dataclasses.asdict(source) for source in sources if source.node == node.number], system
@@ -177,12 +175,11 @@ class PowerRecorder:
 
 def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[bytes]:
     """Start this node's agent. It ends with its connection, however the referee ended."""
-    environment = {**python_environment(), TOKEN_VARIABLE: token, "PYTHONSAFEPATH": "1"}
     return subprocess.Popen(
         [*command, place],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env=environment,
+        env={**os.environ, TOKEN_VARIABLE: token},
         start_new_session=True,  # Ctrl-C is for the referee, which has it read once more
     )
 
@@ -216,49 +213,14 @@ def _listener(address: str) -> socket.socket:
     return listener
 
 
-def _accept(
-    listeners: Sequence[socket.socket],
-    token: str,
-    num_nodes: int,
-    nodes: dict[int, AgentConnection],
-    own: subprocess.Popen[bytes],
-) -> None:
-    """Accept agents until all nodes are there. A connection without the token is closed without a reply."""
+def _gather(arrivals: Arrivals, num_nodes: int, own: subprocess.Popen[bytes]) -> None:
+    """Wait until all nodes are there."""
     deadline = time.monotonic() + ARRIVAL_S
-    while len(nodes) < num_nodes:
-        if 0 not in nodes and own.poll() is not None:
+    while len(arrivals.nodes) < num_nodes:
+        if 0 not in arrivals.nodes and own.poll() is not None:
             raise TtaError(f"the power agent of this node ended at once with status {own.returncode}")
         if time.monotonic() > deadline:
-            missing = ", ".join(str(number) for number in range(num_nodes) if number not in nodes)
-            raise UsageError(f"--power-nodes: no power agent came from node {missing} within {ARRIVAL_S:g} s")
-        for listener in listeners:
-            listener.settimeout(0.1)
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                continue
-            connection.settimeout(HELLO_S)
-            stream = connection.makefile("rb")
-            hello = _hello(stream, token)
-            if hello is None:
-                stream.close()
-                connection.close()
-                continue
-            connection.settimeout(None)
-            if not 0 <= hello["node"] < num_nodes or hello["node"] in nodes:
-                stream.close()
-                connection.close()
-                raise UsageError(
-                    f"a power agent claims to be node {hello['node']}; the nodes are 0 to {num_nodes - 1}, each once"
-                )
-            nodes[hello["node"]] = AgentConnection(connection, stream, hello)
-
-
-def _hello(stream: IO[bytes], token: str) -> dict[str, Any] | None:
-    try:
-        hello = json.loads(stream.readline(MAX_MESSAGE_BYTES))["hello"]
-        is_known = hmac.compare_digest(str(hello["token"]).encode(), token.encode())
-        node = hello["node"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return dict(hello) if is_known and is_whole(node) else None
+            missing = ", ".join(str(number) for number in range(num_nodes) if number not in arrivals.nodes)
+            why = f"; {arrivals.num_refused} refused, the last {arrivals.last_refusal}" if arrivals.num_refused else ""
+            raise UsageError(f"--power-nodes: no power agent came from node {missing} within {ARRIVAL_S:g} s{why}")
+        arrivals.wait(0.1)

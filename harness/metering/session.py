@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from harness.base import signals
 from harness.base.clock import Clock, MonotonicClock
-from harness.base.typed_yaml import build, load_yaml
+from harness.base.typed_yaml import load_yaml
 from harness.energy.from_logs import mean_power_w
 from harness.energy.run_energy import EnergySource
 from harness.errors import Interrupted, LogError, OutputError, TtaError, UsageError, printable, unknown_name
@@ -85,7 +85,7 @@ def meter_plan(request: MeterRequest) -> MeterPlan | None:
     sources: list[Source] = []
     for part in parts:
         if part.endswith(_FILE_ENDS) or "/" in part:
-            found = sources_of(load_yaml(Path(part)), part, build)
+            found = sources_of(load_yaml(Path(part)), part)
             sources += [source for source in found if source not in sources]
             continue
         _refuse_unknown(part)

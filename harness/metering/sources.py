@@ -1,4 +1,4 @@
-"""The reader of `tta run --meter FILE`: meters that are reached over a network, and local ones. Pure.
+"""The reader of the file of `tta run --meter` and `tta agent --meter`: meters in a network, and local ones. Pure.
 
 meters:
   - kind: redfish
@@ -28,15 +28,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from harness.base.values import MAX_TEXT, finite_number, is_whole, short_text
 from harness.errors import RulesError, UsageError, printable, unknown_name
 from harness.metering.meters.ipmi import IpmiSource
 from harness.metering.meters.redfish import RedfishSource
 from harness.metering.meters.snmp import SnmpSource
 
-T = TypeVar("T")
-Build = Callable[[type[T], object, str], T]
 MAX_NODES = 100_000
 
 
@@ -58,11 +57,22 @@ KINDS: dict[str, type[Source]] = {
 }
 
 
-def source_of(content: object, place: str, build: Build[Any] | None = None) -> Source:
-    """Read one entry of the list. `build` makes the dataclass and checks types; without it, types are not checked.
+# What a field may be, by its annotation.
+_TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("text", lambda value: isinstance(value, str)),
+    "int": ("a whole number", is_whole),
+    "float": ("a number", lambda value: finite_number(value) is not None),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "None": ("nothing", lambda value: value is None),
+}
+
+
+def source_of(content: object, place: str) -> Source:
+    """Read one entry of the list; it may come from anyone.
 
     Raises:
-        RulesError: it is not a mapping, or its kind is unknown. UsageError: a value is not permitted.
+        RulesError: it is not a mapping, its kind is unknown, or a key is unknown, missing or of the wrong type.
+        UsageError: a value is not permitted.
     """
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping")
@@ -70,23 +80,23 @@ def source_of(content: object, place: str, build: Build[Any] | None = None) -> S
     if not isinstance(kind, str) or kind not in KINDS:
         if kind is None:
             raise RulesError(f"{place}: has no kind; it must be one of: {', '.join(KINDS)}")
-        raise RulesError(f"{place}: {unknown_name('kind of meter', str(kind), KINDS)}")
-    known_keys = [field.name for field in dataclasses.fields(KINDS[kind])]
-    for name in content:
-        if name not in known_keys:
-            raise RulesError(f"{place}: {unknown_name('key', str(name), known_keys)}")
-    if build is None:
-        try:
-            source: Source = KINDS[kind](**content)
-        except TypeError as error:
-            raise RulesError(f"{place}: {printable(error)}") from None
-    else:
-        source = build(KINDS[kind], content, place)
+        raise RulesError(f"{place}: {unknown_name('kind of meter', printable(kind), KINDS)}")
+    fields = {field.name: field for field in dataclasses.fields(KINDS[kind])}
+    for name, value in content.items():
+        if name not in fields:
+            raise RulesError(f"{place}: {unknown_name('key', printable(name), fields)}")
+        types = str(fields[name].type).split(" | ")
+        if not any(_TYPES[each][1](value) for each in types):
+            raise RulesError(f"{place}: {name} is {printable(value)!r}; it must be {_TYPES[types[0]][0]}")
+    for name, field in fields.items():
+        if field.default is dataclasses.MISSING and name not in content:
+            raise RulesError(f"{place}: {name!r} is missing")
+    source = KINDS[kind](**content)
     _validate(source, place)
     return source
 
 
-def sources_of(content: dict[str, Any], place: str, build: Build[Any]) -> tuple[Source, ...]:
+def sources_of(content: dict[str, Any], place: str) -> tuple[Source, ...]:
     """Read the whole file.
 
     Raises:
@@ -98,7 +108,7 @@ def sources_of(content: dict[str, Any], place: str, build: Build[Any]) -> tuple[
     entries = content.get("meters")
     if not isinstance(entries, list) or not entries:
         raise RulesError(f"{place}: 'meters' must be a list of at least one meter")
-    found = tuple(source_of(entry, f"{place}: meters[{number}]", build) for number, entry in enumerate(entries))
+    found = tuple(source_of(entry, f"{place}: meters[{number}]") for number, entry in enumerate(entries))
     for number, source in enumerate(found):
         same = [other for other in found[:number] if (other.name, other.node) == (source.name, source.node)]
         if same:
@@ -117,7 +127,11 @@ def _validate(source: Source, place: str) -> None:
             raise UsageError(f"{place}: watts_per_unit is {source.watts_per_unit:g}; it must be over 0")
         if source.calibrated and accuracy_pct is None:
             raise UsageError(f"{place}: a calibrated meter must declare its accuracy: accuracy_pct")
-    for field in ("host", "oid"):
-        text = getattr(source, field, None)
-        if text is not None and (not text or text.startswith("-") or not text.isprintable() or " " in text):
-            raise UsageError(f"{place}: {field} is {printable(text)!r}; it must be one word that does not begin with -")
+    for field in dataclasses.fields(source):
+        text = getattr(source, field.name)
+        if isinstance(text, str) and short_text(text) is None:
+            raise UsageError(f"{place}: {field.name} must have 1 to {MAX_TEXT} printable characters")
+    for name in ("host", "oid"):
+        text = getattr(source, name, None)
+        if text is not None and (text.startswith("-") or not text.isprintable() or " " in text):
+            raise UsageError(f"{place}: {name} is {printable(text)!r}; it must be one word that does not begin with -")

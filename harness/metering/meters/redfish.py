@@ -63,7 +63,10 @@ class RedfishMeter:
             UsageError: the address is not http or https, a password would cross a network unencrypted, or the
                 certificates cannot be read.
         """
-        parts = urllib.parse.urlsplit(url)
+        try:
+            parts = urllib.parse.urlsplit(url)
+        except ValueError as error:
+            raise UsageError(f"redfish: url is {printable(url)!r}: {printable(error)}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"redfish: url is {printable(url)!r}; it must begin with https:// or http://")
         if parts.scheme == "http" and password and parts.hostname not in ("127.0.0.1", "localhost", "::1"):

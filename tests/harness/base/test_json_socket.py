@@ -164,3 +164,41 @@ def test_message_whose_bytes_are_announced_too_early_is_received() -> None:
     assert channel.receive(1.0) == {"a": 1}
     channel.close()
     right.close()
+
+
+def test_a_peer_that_reads_nothing_is_a_closed_socket_in_time() -> None:
+    """Sending is limited where the caller says so; receiving is not affected by it."""
+    left, right = socket.socketpair()
+    channel = JsonSocket(left, max_bytes=100, send_s=0.1)
+    right.sendall(b'{"a": 1}\n')
+
+    began = time.monotonic()
+    with pytest.raises(SocketClosed, match="timed out"):
+        channel.send({"x": "y" * 10_000_000})
+    assert time.monotonic() - began < 5
+    assert channel.receive(0.0) == {"a": 1}
+    right.sendall(b"x" * 101)
+    with pytest.raises(BadMessage, match="more than 100 bytes"):
+        channel.receive(1.0)
+    channel.close()
+    right.close()
+
+
+def test_end_wakes_a_receiver_in_another_thread(ends: tuple[JsonSocket, socket.socket]) -> None:
+    """Closing would pull the selector away under it."""
+    channel, _ = ends
+    seen: list[str] = []
+
+    def receive() -> None:
+        try:
+            channel.receive(None)
+        except SocketClosed as closed:
+            seen.append(str(closed))
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    channel.end()
+    receiver.join(10.0)
+    channel.end()  # a second time there is nothing to end
+
+    assert seen == ["the connection was closed"]

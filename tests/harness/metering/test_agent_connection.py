@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import hmac
 import io
 import json
 import socket
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 
 from harness.base.clock import MonotonicClock
+from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import OutputError, TtaError
 from harness.log import power_log
 from harness.log.power_format import MeterSpec
 from harness.metering import agent_connection
 from harness.metering.agent_connection import AgentConnection
+from harness.metering.greeting import Hello, SealedSocket
 from tests.killing import until
 from tests.powertrace import gpu, package, spec
 
@@ -35,6 +38,8 @@ class Agent:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.channel = SealedSocket(JsonSocket(connection), b"agent", b"referee")
+        self.lock = threading.Lock()
         self.mono_ns = 1_000_000_000
         self.questions: list[dict[str, Any]] = []
         self.answers: dict[str, Callable[[int], Any]] = {
@@ -45,7 +50,16 @@ class Agent:
         self.thread.start()
 
     def say(self, message: Any) -> None:
-        self.connection.sendall(json.dumps(message).encode() + b"\n")
+        with self.lock:
+            self.channel.send(message)
+
+    def say_text(self, text: str) -> None:
+        """Send what need not be JSON, with the MAC that it should have."""
+        with self.lock:
+            text_at = json.dumps([self.channel._num_sent, text]).encode()
+            mac = hmac.new(b"agent", text_at, "sha256").hexdigest()
+            self.channel._channel.send({"mac": mac, "text": text})
+            self.channel._num_sent += 1
 
     def read(self, *samples: tuple[MeterSpec | str, Any, Any]) -> None:
         """Send readings: meter, nanoseconds, value."""
@@ -56,9 +70,8 @@ class Agent:
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self) -> None:
-        with contextlib.suppress(OSError), self.connection.makefile("rb") as stream:  # until the referee is gone
-            for line in stream:
-                question = json.loads(line)
+        with contextlib.suppress(SocketClosed):  # until the referee is gone
+            while (question := self.channel.receive(None)) is not None:
                 self.questions.append(question)
                 answer = self.answers.get(question["do"])
                 if answer is not None:
@@ -105,11 +118,11 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
         monkeypatch.setattr(agent_connection, name, 30.0)
     own, other = socket.socketpair()
     agent = Agent(other)
-    node = AgentConnection(own, own.makefile("rb"), {"node": 0, "host": "n\x1b17", "machine": "m"})
+    node = AgentConnection(SealedSocket(JsonSocket(own), b"referee", b"agent"), Hello(0, "n17", "m"))
     yield Line(node, agent)
     node.close()
     agent.thread.join()
-    other.close()
+    agent.channel.close()
 
 
 def test_run_is_recorded_with_its_stop(line: Line, tmp_path: Path) -> None:
@@ -124,7 +137,7 @@ def test_run_is_recorded_with_its_stop(line: Line, tmp_path: Path) -> None:
 
     log = power_log.read(path)
     assert line.node.fault is None
-    assert (log.defects, log.host, log.machine, log.sampler_cpu_s) == ((), "n\\x1b17", "m", 0.25)
+    assert (log.defects, log.host, log.machine, log.sampler_cpu_s) == ((), "n17", "m", 0.25)
     assert [sample.value for sample in log.samples[WALL.id]] == [300.5, None]
     assert log.stop_ns == 1_200_000_005
 
@@ -151,7 +164,8 @@ def test_agent_opens_meters_and_says_why_not(line: Line) -> None:
         ({"meters": 5, "reasons": {}}, "declares a meter incorrectly"),
         ({"meters": [{"id": "x"}], "reasons": {}}, "declares a meter incorrectly: the meter has no 'component'"),
         ({"meters": [], "reasons": [5]}, "declares a meter incorrectly"),
-        (5, r"node 0 \(n\\x1b17\) did not answer"),
+        ({"meters": {}, "reasons": {}}, "declares a meter incorrectly"),
+        (5, r"node 0 \(n17\) did not answer"),
     ],
 )
 def test_agent_that_declares_nonsense_is_an_error(line: Line, opened: Any, message: str) -> None:
@@ -240,32 +254,99 @@ def test_agent_that_does_not_report_its_clock_has_no_offset(
     "said",
     [
         b"no JSON\n",
-        b"[" * 100_000 + b"\n",
-        b"5\n",
-        b'{"samples": 5}\n',
-        b'{"samples": [["csv:wall", 1]]}\n',
-        b'{"samples": [["no such meter", 1, 2.0]]}\n',
-        b'{"samples": [["csv:wall", true, 2.0]]}\n',
-        b'{"samples": [["csv:wall", -1, 2.0]]}\n',
-        b'{"samples": [["csv:wall", 9223372036854775808, 2.0]]}\n',
-        b'{"samples": [["csv:wall", 1.5, 2.0]]}\n',
-        b'{"clock": {"mono_ns": "noon"}}\n',
-        b'{"stopped": {"mono_ns": 5}}\n',
-        b"\xff\n",
+        b'{"samples": []}\n',
+        b'{"mac": 5, "text": "{}"}\n',
+        b'{"mac": "\\ud800", "text": "{}"}\n',
+        b'{"mac": "", "text": 5}\n',
+        b"x" * (4 << 20) + b"\n",
     ],
     ids=lambda said: said[:45].decode(errors="replace"),
 )
-def test_invalid_message_ends_the_connection(line: Line, tmp_path: Path, said: bytes) -> None:
+def test_message_without_a_mac_ends_the_connection(line: Line, tmp_path: Path, said: bytes) -> None:
+    """Whoever can write into the connection does not know its keys."""
+    path = line.record(tmp_path)
+
+    with contextlib.suppress(OSError):
+        line.agent.connection.setblocking(True)
+        line.agent.connection.sendall(said)
+
+    assert until(lambda: line.node.is_lost, 30)
+    line.stop()
+    assert set(power_log.read(path).defect_counts) == {"stop_missing"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no JSON",
+        "[" * 100_000,
+        "5",
+        '{"samples": 5}',
+        '{"samples": [["csv:wall", 1]]}',
+        '{"samples": [["no such meter", 1, 2.0]]}',
+        '{"samples": [["csv:wall", true, 2.0]]}',
+        '{"samples": [["csv:wall", -1, 2.0]]}',
+        '{"samples": [["csv:wall", 9223372036854775808, 2.0]]}',
+        '{"samples": [["csv:wall", 1.5, 2.0]]}',
+        '{"clock": {"mono_ns": "noon"}}',
+        '{"stopped": {"mono_ns": 5}}',
+    ],
+    ids=lambda said: said[:45],
+)
+def test_invalid_message_ends_the_connection(line: Line, tmp_path: Path, said: str) -> None:
     """The log stops there with whole lines, and nothing crashes."""
     path = line.record(tmp_path)
 
-    line.agent.connection.sendall(said)
+    line.agent.say_text(said)
 
     assert until(lambda: line.node.is_lost, 30)
     line.stop()
     log = power_log.read(path)
     assert set(log.defect_counts) == {"stop_missing"}
     assert [sample.value for sample in log.samples[WALL.id]] == [300.0]
+
+
+def test_flood_ends_the_connection(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A holder of the token that sends more than any meters give; the log says why it stops."""
+    monkeypatch.setattr(agent_connection, "BURST_BYTES", 1 << 16)
+    monkeypatch.setattr(agent_connection, "MAX_BYTES_PER_S", 1 << 12)
+    path = line.record(tmp_path)
+
+    with contextlib.suppress(SocketClosed):
+        for number in range(200):
+            line.agent.read(*[(WALL, 2_000_000_000 + number * 100 + k, 1.0) for k in range(100)])
+
+    assert until(lambda: line.node.is_lost, 30)
+    line.stop()
+    assert line.node.fault == "its agent sends more than 4,096 bytes a second"
+    log = power_log.read(path)
+    assert set(log.defect_counts) == {"stop_missing"}
+    assert len(log.samples[WALL.id]) < 5000
+
+
+def test_answers_that_no_one_asked_for_end_the_connection(line: Line, tmp_path: Path) -> None:
+    """They would wait in memory for ever."""
+    line.record(tmp_path)
+
+    with contextlib.suppress(SocketClosed):
+        for number in range(2 * agent_connection.MAX_ANSWERS):
+            line.agent.say({"clock": {"id": number, "mono_ns": 1}})
+
+    assert until(lambda: line.node.is_lost, 30)
+    line.stop()
+    assert line.node.fault == "its agent sends answers that no one asked for"
+
+
+def test_log_does_not_grow_beyond_what_can_be_read(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader of power logs has a limit, and so has their writer."""
+    monkeypatch.setattr(agent_connection, "MAX_SAMPLES", 3)
+    path = line.record(tmp_path)
+    line.agent.read(*[(WALL, 2_000_000_000 + k, 1.0) for k in range(9)])
+    assert until(lambda: line.node.fault is not None, 30)
+    line.stop()
+
+    assert line.node.fault == "its agent sent more readings than a log may have (3)"
+    assert len(power_log.read(path).samples[WALL.id]) == 3
 
 
 def test_readings_outside_of_a_run_are_ignored(line: Line, tmp_path: Path) -> None:

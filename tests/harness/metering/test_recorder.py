@@ -37,7 +37,7 @@ from harness.metering.meters.powercap import PowercapMeter
 address, node, tree = sys.argv[1:] if len(sys.argv) == 4 else (sys.argv[1], "0", os.environ["TREE"])
 agent.machine_id = lambda: tree[-32:].replace("/", "-")
 catalog.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(tree))
-agent.main(address, int(node), os.environ["TTA_POWER_TOKEN"])
+agent.main(address, int(node), os.environ["TTA_POWER_TOKEN"].encode())
 """
 OWN_AGENT = (sys.executable, "-c", AGENT)
 
@@ -248,7 +248,11 @@ def test_agent_with_another_token_gets_an_error(tmp_path: Path) -> None:
     port = free_port()
     command = [sys.executable, "-m", "harness.cli", "agent", "--connect", f"127.0.0.1:{port}", "--node", "1"]
     stranger = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN_VARIABLE: "guess"}
+        command,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, TOKEN_VARIABLE: "another token of 32 characters"},
     )
 
     def follow() -> None:
@@ -264,6 +268,6 @@ def test_agent_with_another_token_gets_an_error(tmp_path: Path) -> None:
     _, errors = stranger.communicate()
 
     assert stranger.returncode == 2
-    assert "closed without a request: the TTA_POWER_TOKEN differs" in errors
+    assert "the referee refuses this agent: its TTA_POWER_TOKEN is another" in errors
     assert errors.count("\n") == 1
     assert followed[0].wait(20) == 0

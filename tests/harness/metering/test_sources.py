@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from harness.base.typed_yaml import build
 from harness.errors import RulesError, TtaError, UsageError
 from harness.metering import session
 from harness.metering.catalog import open_source
@@ -72,7 +71,16 @@ def test_auto_is_every_local_meter_and_none_is_nothing() -> None:
         ({"meters": [{"kind": "snmp", "host": "x", "oid": "1", "community": "public"}]}, "unknown key 'community'"),
         ({"meters": [{"kind": "ipmi", "host": "x", "password": "secret"}]}, "did you mean 'password_env'"),
         ({"meters": [{"kind": "ipmi", "host": "x", "node": -1}]}, "node is -1"),
-        ({"meters": [{"kind": "ipmi", "host": "x", "node": "a"}]}, "node"),
+        ({"meters": [{"kind": "ipmi", "host": "x", "node": "a"}]}, "node is 'a'; it must be a whole number"),
+        ({"meters": [{"kind": "ipmi", "host": "x", "node": True}]}, "node is 'True'; it must be a whole number"),
+        ({"meters": [{"kind": "ipmi", "host": ["x"]}]}, "host is .*; it must be text"),
+        ({"meters": [{"kind": "ipmi", "host": ""}]}, "host must have 1 to 500 printable characters"),
+        ({"meters": [{"kind": "ipmi", "host": "x", "user": "a\n"}]}, "user must have 1 to 500 printable characters"),
+        ({"meters": [{"kind": "ipmi", "host": "x", "accuracy_pct": float("nan")}]}, "accuracy_pct is 'nan'"),
+        (
+            {"meters": [{"kind": "ipmi", "host": "x", "accuracy_pct": 10**400}]},
+            "it must be a number",
+        ),
         ({"meters": [{"kind": "ipmi", "host": "-oProxy=x"}]}, "does not begin with -"),
         ({"meters": [{"kind": "ipmi", "host": "a b"}]}, "must be one word"),
         ({"meters": [{"kind": "ipmi", "host": "x", "accuracy_pct": 0}]}, "accuracy_pct is 0"),
@@ -84,7 +92,7 @@ def test_auto_is_every_local_meter_and_none_is_nothing() -> None:
 def test_malformed_file_is_an_error(content: dict[str, Any], message: str) -> None:
     """One sentence with the place in the file."""
     with pytest.raises((RulesError, UsageError), match=message) as raised:
-        sources_of(content, "meters.yaml", build)
+        sources_of(content, "meters.yaml")
 
     assert str(raised.value).startswith("meters.yaml")
     assert "secret" not in str(raised.value)
@@ -112,7 +120,7 @@ def test_a_source_reaches_a_nodes_agent_unchanged(source: Source) -> None:
 
 def test_an_incomplete_source_is_an_error_at_the_agent() -> None:
     """One sentence with what is missing."""
-    with pytest.raises(RulesError, match=r"a source of power: .*missing .*'oid'"):
+    with pytest.raises(RulesError, match="a source of power: 'oid' is missing"):
         source_of({"kind": "snmp", "host": "pdu1"}, "a source of power")
 
 
