@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Reference
 from harness.scoring.estimate import (
+    Comparison,
     Estimate,
     Pace,
     Spread,
     System,
+    compare,
     described_system,
     estimate,
-    is_compared,
     measured_pace,
-    mismatch,
     reference_samples,
 )
 from harness.scoring.run_result import run_result
@@ -139,6 +139,7 @@ def run(
     if throughput is not None:
         common = Pace(1 / throughput)
     found, is_shared = [], False
+    uncompared: set[str] = set()  # rows whose accelerators may be others than those of the pace
     for text in dict.fromkeys(skus):
         sku, own = _sku(text)
         pace = common if own is None else Pace(1 / own)
@@ -150,9 +151,10 @@ def run(
         num_nodes, gpus = nodes or 1, gpus_per_node
         if pace.system is not None:
             num_nodes, gpus = nodes or pace.system.nodes or 1, gpus or pace.system.accelerators_per_node
-            _require_same(pace.system, chosen, sku, num_nodes, gpus)
+            if not _is_compared(pace.system, chosen, sku, num_nodes, gpus):
+                uncompared.add(sku)
         found.append(estimate(rules, reference, pace, chosen, sku, num_nodes, gpus))
-    notes = _notes(rules, chosen, reference, result, found, is_shared)
+    notes = _notes(rules, reference, result, found, is_shared, uncompared)
     if result is not None and measured_at not in (None, size):
         notes.append(f"the pace was measured at batch size {measured_at}; at {size} it may be another")
     if output_format == "json":
@@ -162,14 +164,20 @@ def run(
     return ExitStatus.OK
 
 
-def _require_same(system: System, book: PriceBook, sku: str, nodes: int, gpus_per_node: int | None) -> None:
+def _is_compared(system: System, book: PriceBook, sku: str, nodes: int, gpus_per_node: int | None) -> bool:
+    """Whether the row's machine is known to have the accelerators of the measured one.
+
+    Raises:
+        UsageError: it is another machine.
+    """
     row = book.row(sku)
-    why = None if row is None else mismatch(system, row, nodes, gpus_per_node)
-    if why is not None:
+    found = Comparison(None, False) if row is None else compare(system, row, nodes, gpus_per_node)
+    if found.difference is not None:
         raise UsageError(
-            f"{printable(sku)}: the pace was measured on another machine: {printable(why, 400)}; "
+            f"{printable(sku)}: the pace was measured on another machine: {printable(found.difference, 400)}; "
             f"state its own, {printable(sku)}@SAMPLES_PER_S"
         )
+    return found.is_complete
 
 
 def _sku(text: str) -> tuple[str, float | None]:
@@ -210,11 +218,11 @@ def _default_batch_size(rules: BenchmarkRules) -> int:
 
 def _notes(
     rules: BenchmarkRules,
-    book: PriceBook,
     reference: Reference,
     result: Path | None,
     found: Sequence[Estimate],
     is_shared: bool,
+    uncompared: Collection[str],
 ) -> list[str]:
     samples = found[0].samples
     notes = [
@@ -239,8 +247,7 @@ def _notes(
     notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is unknown")
     notes.append(f"not included: {_LEFT_OUT}")
     for item in found:
-        row = book.row(item.sku)
-        if item.pace.system is not None and (row is None or not is_compared(item.pace.system, row)):
+        if item.sku in uncompared:
             notes.append(f"{printable(item.sku)}: whether its accelerators are those of the pace is not known")
         elif item.pace.system is not None and item.pace.system.accelerators_per_node == 0:
             notes.append(f"{printable(item.sku)}: has no accelerators either; processors are not compared")

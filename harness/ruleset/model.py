@@ -237,19 +237,6 @@ class BenchmarkRules:
             resolved[name] = float(value) if isinstance(constraint.default, float) else value
         return resolved
 
-    def refuse_unreferenced(self, batch_size: int) -> None:
-        """Refuse a global batch size that the reference does not cover, before a run that would be for nothing.
-
-        Raises:
-            UsageError: it is smaller than the reference's smallest or larger than its largest.
-        """
-        sizes = [item.global_batch_size for item in self.reference_convergence]
-        if sizes and not min(sizes) <= batch_size <= max(sizes):
-            raise UsageError(
-                f"{self.name}: global_batch_size={batch_size} is outside the reference's, {min(sizes)} to {max(sizes)}"
-                ", where the closed division has no score; --full-curve makes reference runs at another batch size"
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:

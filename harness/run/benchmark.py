@@ -26,6 +26,7 @@ from harness.run.loaded import Judge, judged
 from harness.run.plan import Outcome, Plan
 from harness.run.progress import open_view
 from harness.run.referee import Referee
+from harness.scoring.convergence import reference_at
 from harness.submission import module as open_module
 from harness.submission.layout import SYSTEM_NAME
 from harness.submission.system import system_description
@@ -82,7 +83,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
     hyperparameters = rules.resolve(parse_overrides(list(request.overrides)), request.division)
     batch_size = int(hyperparameters["global_batch_size"])
     if request.division != OPEN and not request.full_curve:
-        rules.refuse_unreferenced(batch_size)
+        refuse_unreferenced(rules, batch_size)
     if request.devices < 1 or batch_size % request.devices:
         raise UsageError(
             f"--devices {request.devices}: global_batch_size {batch_size} cannot be divided equally among them"
@@ -118,6 +119,22 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
         energy_limits=ruleset.energy,
     )
+
+
+def refuse_unreferenced(rules: BenchmarkRules, batch_size: int) -> None:
+    """Refuse a global batch size that the reference does not cover, before a run that would be for nothing.
+
+    Rules without any reference permit every batch size.
+
+    Raises:
+        UsageError: there is no reference at it.
+    """
+    found = reference_at(rules.reference_convergence, batch_size)
+    if isinstance(found, str) and rules.reference_convergence:
+        raise UsageError(
+            f"{rules.name}: {found}, where the closed division has no score; --full-curve makes reference runs at "
+            "another batch size"
+        )
 
 
 def read_module(request: Request, ruleset: RuleSet) -> tuple[open_module.Module | None, bytes]:

@@ -148,26 +148,32 @@ def described_system(description: Mapping[str, Any] | None) -> System:
     )
 
 
-def mismatch(system: System, price: Price, nodes: int, gpus_per_node: int | None) -> str | None:
-    """How `nodes` machines of a price row differ from the measured system; None where nothing known differs."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The machines of a price row and the measured system. difference: in words; None where nothing known differs.
+
+    is_complete: whether both state their accelerators, so that there is no other difference in them.
+    """
+
+    difference: str | None
+    is_complete: bool
+
+
+def compare(system: System, price: Price, nodes: int, gpus_per_node: int | None) -> Comparison:
+    """How `nodes` machines of a price row compare with the measured system: accelerators, and number of nodes."""
     name = system.name or "the measured system"
     number = gpus_per_node or 1 if price.unit == "gpu-h" else price.num_accelerators
     own = system.accelerators_per_node
-    if number is not None and own is not None and number != own:
+    are_counted, are_named = None not in (number, own), None not in (price.accelerator, system.accelerator)
+    difference = None
+    if are_counted and number != own:
         kind = f" ({price.accelerator})" if price.accelerator else ""
-        return f"its accelerators per node are {number}{kind}, those of {name} {own}"
-    if price.accelerator and system.accelerator and not is_accelerator(price.accelerator, system.accelerator):
-        return f"it has {price.accelerator}, and {name} has {system.accelerator}"
-    if system.nodes is not None and system.nodes != nodes:
-        return f"{nodes} nodes of it are asked for, and {name} has {system.nodes}"
-    return None
-
-
-def is_compared(system: System, price: Price) -> bool:
-    """Whether both name their accelerators, so that `mismatch` would have found a difference."""
-    if None in (system.accelerators_per_node, price.num_accelerators):
-        return False
-    return system.accelerators_per_node == 0 or None not in (price.accelerator, system.accelerator)
+        difference = f"its accelerators per node are {number}{kind}, those of {name} {own}"
+    elif price.accelerator and system.accelerator and not is_accelerator(price.accelerator, system.accelerator):
+        difference = f"it has {price.accelerator}, and {name} has {system.accelerator}"
+    elif system.nodes is not None and system.nodes != nodes:
+        difference = f"{nodes} nodes of it are asked for, and {name} has {system.nodes}"
+    return Comparison(difference, are_counted and (own == 0 or are_named))
 
 
 def estimate(

@@ -230,16 +230,3 @@ def test_a_benchmark_is_found_by_workload_and_suite() -> None:
         both.benchmark("toi", "mini")
     with pytest.raises(UsageError, match="toy: unknown suite 'full'; there are: mini"):
         both.benchmark("toy", "full")
-
-
-def test_a_batch_size_that_the_reference_does_not_cover_is_refused_before_the_run() -> None:
-    """The smallest and the largest of the reference are permitted; without a reference every size is."""
-    points = (ReferenceConvergence(100, (1000,)), ReferenceConvergence(50, (900,)))
-    rules = benchmark_rules(reference_convergence=points)
-
-    for batch_size in (50, 75, 100):
-        rules.refuse_unreferenced(batch_size)
-    for batch_size in (49, 101):
-        with pytest.raises(UsageError, match=f"global_batch_size={batch_size} is outside the reference's, 50 to 100"):
-            rules.refuse_unreferenced(batch_size)
-    benchmark_rules(reference_convergence=()).refuse_unreferenced(1)

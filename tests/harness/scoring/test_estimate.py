@@ -24,11 +24,10 @@ from harness.scoring.estimate import (
     Pace,
     Spread,
     System,
+    compare,
     described_system,
     estimate,
-    is_compared,
     measured_pace,
-    mismatch,
     reference_samples,
 )
 from harness.scoring.run_result import RunResult, run_result
@@ -148,10 +147,10 @@ def test_other_accelerators_are_another_machine(
     system: System, row: Price, nodes: int, gpus: int | None, reason: str | None, compared: bool
 ) -> None:
     """By number per node, by name, and by the number of nodes; what one side does not state is not compared."""
-    found = mismatch(system, row, nodes, gpus)
+    found = compare(system, row, nodes, gpus)
 
-    assert found is None if reason is None else reason in (found or "")
-    assert is_compared(system, row) is compared
+    assert found.difference is None if reason is None else reason in (found.difference or "")
+    assert found.is_complete is compared
 
 
 def test_reference_is_interpolated_and_required() -> None:

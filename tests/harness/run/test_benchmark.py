@@ -1,0 +1,33 @@
+"""What a run is refused for before it begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.ruleset.model import ReferenceConvergence
+from harness.run.benchmark import refuse_unreferenced
+from tests.fabricate import benchmark_rules
+
+
+def test_batch_size_that_the_reference_does_not_cover_is_refused() -> None:
+    """The smallest and the largest of the reference are permitted, except where only one run was made."""
+    points = (ReferenceConvergence(100, (1000, 1100)), ReferenceConvergence(50, (900, 950)))
+    rules = benchmark_rules(reference_convergence=(*points, ReferenceConvergence(200, (1500,))))
+
+    for batch_size in (50, 75, 100):
+        refuse_unreferenced(rules, batch_size)
+    for batch_size in (49, 101, 200):
+        with pytest.raises(
+            UsageError, match=f"batch size {batch_size} is outside the reference's, 50 to 100"
+        ):
+            refuse_unreferenced(rules, batch_size)
+
+
+def test_rules_without_a_reference_permit_every_batch_size() -> None:
+    """A suite whose reference runs are still to be made; points of one run each are a reference that says nothing."""
+    refuse_unreferenced(benchmark_rules(reference_convergence=()), 1)
+
+    alone = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (1000,)),))
+    with pytest.raises(UsageError, match="there are no reference convergence points, where the closed division has no"):
+        refuse_unreferenced(alone, 100)
