@@ -144,6 +144,19 @@ LOADED: dict[str, Any] = {
     "system": ["libc.so.6"],
 }
 
+ISOLATION: dict[str, Any] = {
+    "means": "bubblewrap",
+    "files": "confined",
+    "processes": "confined",
+    "network": "loopback",
+    "data": "at start",
+    "user": "own namespace",
+    "no_new_privs": True,
+    "referee_dumpable": False,
+    "reasons": {},
+    "environment": {"OMP_NUM_THREADS": "1"},
+}
+
 MODULE_NAME = "fast.py"
 MODULE = "def build_model(suite):\n    return None\n"
 
@@ -239,6 +252,7 @@ def events(
         for rank in range(num_nodes)
     ]
     at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
+    at(1.0, "tta_isolation", copy.deepcopy(ISOLATION))
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))

@@ -13,7 +13,7 @@ from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.plan import Plan, WorkerLost, WorkerTimeout
-from tests.fabricate import IDENTITY, NUMERICS, SYSTEM, benchmark_rules
+from tests.fabricate import IDENTITY, ISOLATION, NUMERICS, SYSTEM, benchmark_rules
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -82,6 +82,13 @@ class ScriptedWorker:
     num_stops: int = 0
     _counts: dict[str, int] = field(default_factory=dict)
     _config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def isolation(self) -> dict[str, Any]:
+        return copy.deepcopy(ISOLATION)
+
+    def give_data(self, data_dir: Path) -> str:
+        return str(data_dir)
 
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
         on_tick()

@@ -38,14 +38,14 @@ def isolated_python(module: str, *arguments: str) -> list[str]:
     Neither environment variables nor the current folder, the user's site-packages, `.pth` files or `sitecustomize`
     reach it: it imports from the source and from the folders of the installation.
     """
-    paths, prefix, exec_prefix = _places()
+    paths, prefix, exec_prefix = isolated_paths()
     source = [str(SOURCE_ROOT), *(path for path in paths if path != str(SOURCE_ROOT))]
     places = json.dumps([source, prefix, exec_prefix])
     return [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, places, module, *arguments]
 
 
 @functools.cache
-def _places() -> tuple[list[str], str, str]:
+def isolated_paths() -> tuple[list[str], str, str]:
     """Return the path of modules and the prefixes of this interpreter, as it has them in isolated mode."""
     command = [sys.executable, "-I", "-c", _PLACES]
     shown = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout

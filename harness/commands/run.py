@@ -20,8 +20,8 @@ from harness.metering import session
 from harness.metering.session import Metering, MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.run import result_folder
-from harness.run.benchmark import Request, read_module, run_once, shared_plan
+from harness.run import isolation, result_folder
+from harness.run.benchmark import Request, isolate, read_module, run_once, shared_plan
 from harness.run.plan import Outcome, Plan
 from harness.scoring.summary import Summary, as_text, summarise
 from harness.submission.layout import CODE_NAME
@@ -76,6 +76,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--no-mlflow", action="store_true", help="no mirror")
     parser.add_argument(
         "--full-curve", action="store_true", help="run on to max_samples, past the target: for reference runs"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=isolation.MODES,
+        default="auto",
+        help="what confines the workers: full (refuse to run if this machine does not permit it), auto (the strongest "
+        "form that it permits), none (default: %(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
 
@@ -140,6 +147,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         is_resumed=arguments.resume,
         full_curve=arguments.full_curve,
         module=arguments.module,
+        isolation=arguments.isolation,
     )
     return run_all(request) if arguments.all else run(request)
 
@@ -182,6 +190,9 @@ def run(request: Request) -> ExitStatus:
     module, module_text = read_module(request, ruleset)
     template = replace(shared_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
+    form = isolate(request, template)
+    if form.gaps:
+        _warn(f"the worker is not fully isolated: {form.gaps} (tta doctor says why)")
     with (
         session.opened(request.power, template.system, partial(_say, request), _warn) as meters,
         result_folder.opened(folder, template, module_text, request.is_resumed) as before,
@@ -198,7 +209,7 @@ def run(request: Request) -> ExitStatus:
         num_runs = request.runs or rules.required_runs(template.division)
         missing = {index: before.attempts.get(index, 0) + 1 for index in range(num_runs) if index not in before.runs}
         _say_what_counts(request, before, missing)
-        outcomes = _runs(request, template, folder, missing, ruleset, meters)
+        outcomes = _runs(request, template, folder, missing, ruleset, meters, form)
     is_success = [_is_success(log, request.full_curve) for log in before.runs.values()]
     is_success += [outcome.reason == "full_curve" if request.full_curve else outcome.is_reached for outcome in outcomes]
     reached = sum(outcome.is_reached for outcome in outcomes)
@@ -222,7 +233,13 @@ def _is_success(log: RunLog, is_full_curve: bool) -> bool:
 
 
 def _runs(
-    request: Request, template: Plan, folder: Path, missing: Mapping[int, int], ruleset: RuleSet, meters: Metering
+    request: Request,
+    template: Plan,
+    folder: Path,
+    missing: Mapping[int, int],
+    ruleset: RuleSet,
+    meters: Metering,
+    form: isolation.Isolation,
 ) -> list[Outcome]:
     """Make the missing runs. missing: the attempt that each run is."""
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
@@ -234,7 +251,7 @@ def _runs(
     try:
         for index, attempt in missing.items():
             plan = replace(template, attempt=attempt)
-            outcomes.append(run_once(request, plan, folder, index, usd_per_hour, meters))
+            outcomes.append(run_once(request, plan, folder, index, usd_per_hour, meters, form))
             if outcomes[-1].run_s is None:
                 break  # the clock never started; it would not start for the next run either
     finally:

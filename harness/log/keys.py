@@ -45,6 +45,7 @@ TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after
 TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
+TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.isolation`; and its environment
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
@@ -75,6 +76,7 @@ HEADER_KEYS = (
 )
 OPENING_KEYS = (
     TTA_WORLD,
+    TTA_ISOLATION,
     INIT_START,
     INIT_STOP,
     TTA_RESOLVED,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first price book, and the later ones
 SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
+ISOLATION = ("optional", "full")
 RANKED_CLASSES = ("A", "B", "C", "D")  # an energy that was modelled or not measured is not ranked
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
 
@@ -49,7 +50,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     top = load_yaml(path)
     if top.get("kind") == KIND:  # not on a line of its own
         return load_round(folder, version)
-    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures"}, str(path))
+    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures", "isolation"}, str(path))
     codes, divisions = _codes(top.get("codes"), f"{path}: codes"), top.get("divisions")
     if not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
@@ -63,6 +64,9 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     signatures = top.get("signatures", "optional")
     if signatures not in SIGNATURES:
         raise RulesError(f"{path}: signatures: {unknown_name('choice', printable(signatures), SIGNATURES)}")
+    isolation = top.get("isolation", "optional")
+    if isolation not in ISOLATION:
+        raise RulesError(f"{path}: isolation: {unknown_name('choice', printable(isolation), ISOLATION)}")
     signers = read_signers(folder / SIGNERS_FILE)
     digest = hashlib.sha256()
     for file in [path, *files, *([folder / SIGNERS_FILE] if signers is not None else [])]:
@@ -79,6 +83,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         energy=_energy_limits(top.get("energy"), f"{path}: energy"),
         allowed_signers=signers,
         requires_signature=signatures == "required",
+        requires_isolation=isolation == "full",
     )
 
 

@@ -265,6 +265,7 @@ class RuleSet:
     requires_signature: bool = False
     releases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     requires_release: bool = False
+    requires_isolation: bool = False
 
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """Return the rules of one benchmark.

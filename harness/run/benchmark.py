@@ -21,7 +21,8 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.ruleset.overrides import parse_overrides
 from harness.run import data_cache, machine, workloads
 from harness.run.identity import identify
-from harness.run.launcher import LaunchedWorker
+from harness.run.isolation import Isolation, Places, choose, moved
+from harness.run.launcher import LaunchedWorker, try_out
 from harness.run.loaded import Judge, judged
 from harness.run.plan import Outcome, Plan
 from harness.run.progress import open_view
@@ -60,6 +61,7 @@ class Request:
     is_resumed: bool = False
     full_curve: bool = False
     module: Path | None = None
+    isolation: str = "auto"
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -174,8 +176,29 @@ def _system(request: Request) -> Mapping[str, Any]:
     return record
 
 
+def isolate(request: Request, plan: Plan) -> Isolation:
+    """Return the form of confinement that is possible on this machine, before there is a folder for the result.
+
+    Raises:
+        UsageError: it is not what was requested.
+    """
+    return choose(request.isolation, _places(request, plan), plan.num_devices, try_out)
+
+
+def _places(request: Request, plan: Plan, *results: Path) -> Places:
+    cache = plan.data_dir.parent.parent
+    hidden = (*results, cache, *([] if request.source is None else [request.source]))
+    return Places(plan.data_dir, hidden, () if plan.module_path is None else (plan.module_path,))
+
+
 def run_once(
-    request: Request, template: Plan, folder: Path, index: int, usd_per_hour: Decimal | None, meters: Metering
+    request: Request,
+    template: Plan,
+    folder: Path,
+    index: int,
+    usd_per_hour: Decimal | None,
+    meters: Metering,
+    isolation: Isolation,
 ) -> Outcome:
     """Execute run number `index` of a plan: the log goes to `folder`, the output of the worker below it.
 
@@ -191,6 +214,7 @@ def run_once(
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
     known = () if plan.module is None else (plan.module.sha256,)
+    isolation = moved(isolation, _places(request, plan, folder), plan.num_devices)
     output = folder / "output"
     output.mkdir(exist_ok=True)
     clock = MonotonicClock()
@@ -199,7 +223,7 @@ def run_once(
             plan=plan,
             log=LogWriter(folder / f"result_{index}.txt", clock),
             clock=clock,
-            worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt"),
+            worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt", isolation),
             power=meters.recording(folder, index),
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),

@@ -3,46 +3,72 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
+import shutil
 import socket
+import struct
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
 from harness.base.processes import adopt_orphans, children, end_children, isolated_python
 from harness.errors import OutputError, WorkerError, printable
+from harness.run.environment import logged, worker_environment
+from harness.run.isolation import Isolation, Places, refuse_tracing
 from harness.run.plan import WorkerLost, WorkerTimeout
 from harness.run.starter import Task
 
 TICK_S = 0.25  # how often interrupts, limits and the live view are served while the worker works
 _END_S = 5.0  # how long the starter may take to end the ranks and itself
+_PROBE_S = 60.0
+_PRIVATE = f"tta-worker-{os.getuid()}-"
 _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
 
 
 class LaunchedWorker:
-    """`num_devices` processes, started and ended by a starter; their output goes to the file `output`.
+    """`num_devices` processes, started, confined and ended by a starter; their output goes to the file `output`.
 
-    stream: one end of a connection, which rank 0 inherits; `start` closes it here.
+    stream: one end of a connection, which rank 0 inherits; `start` closes it here. program: the module that a rank
+    runs, with its arguments.
 
     Processes that this one has started before `start` are its own; every later child is taken for the worker's, and is
     ended with it.
     """
 
-    def __init__(self, num_devices: int, output: Path, stream: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        num_devices: int,
+        output: Path,
+        isolation: Isolation,
+        stream: socket.socket | None = None,
+        program: Sequence[str] = ("harness.run.worker",),
+    ) -> None:
         self._num_devices = num_devices
         self._output = output
+        self._isolation = isolation
         self._stream = stream
+        self._program = program
         self._spared: frozenset[int] = frozenset()
+        self._private: tuple[Path, int] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._curtain: subprocess.Popen[bytes] | None = None
         self._leash: socket.socket | None = None
         self._channel: JsonSocket | None = None
+        self._environment: dict[str, str] = {}
         self._oom_kills = _oom_kills()
+
+    @property
+    def isolation(self) -> dict[str, Any]:
+        """What confines the processes, for the log."""
+        return {**self._isolation.facts, "environment": logged(self._environment)}
 
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
         """Start the processes and return the description that each rank gives of itself, by rank.
@@ -50,11 +76,13 @@ class LaunchedWorker:
         Raises:
             WorkerLost, WorkerTimeout: they did not start. OutputError: their output cannot be written.
         """
+        refuse_tracing()
         adopt_orphans()
         self._spared = frozenset(children())
         control, inherited = socket.socketpair()
         self._channel = JsonSocket(control)
-        self._leash, leash = socket.socketpair()
+        self._leash, leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._leash.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         with contextlib.ExitStack() as passed:
             for connection in (inherited, leash, self._stream):
                 if connection is not None:
@@ -63,7 +91,38 @@ class LaunchedWorker:
         world = self._wait(on_tick, timeout_s).get("world")
         if not isinstance(world, list) or not all(isinstance(rank, dict) for rank in world):
             raise WorkerError("the worker did not describe itself")
+        if self._isolation.covered is not None:
+            self._curtain = self._draw_curtain(self._isolation.covered)
         return world
+
+    def give_data(self, data_dir: Path) -> str:
+        """Let the processes see the data from now on, if they did not before; return where.
+
+        Raises:
+            WorkerLost: the namespace of the worker is gone.
+        """
+        if self._curtain is not None:
+            assert self._curtain.stdin is not None
+            assert self._curtain.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                self._curtain.stdin.write(b"\n")
+                self._curtain.stdin.flush()
+            if (answer := self._curtain.stdout.readline()) != b"open\n":
+                raise self._lost(f"the data cannot be shown to the worker: {printable(answer.decode().strip(), 200)}")
+        return str(data_dir.resolve())
+
+    def _draw_curtain(self, folder: str) -> subprocess.Popen[bytes]:
+        """Return the process that will uncover `folder` in the namespace of the worker; it is there already."""
+        assert self._leash is not None
+        _, credentials, _, _ = self._leash.recvmsg(1 << 12, socket.CMSG_SPACE(12))
+        pid, _, _ = struct.unpack("=3i", credentials[0][2])  # unix(7): of the starter, as the kernel translates it
+        curtain = subprocess.Popen(
+            isolated_python("harness.run.curtain", str(pid), folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert curtain.stdout is not None
+        if (answer := curtain.stdout.readline()) != b"ready\n":
+            raise self._lost(f"the data cannot be kept from the worker: {printable(answer.decode().strip(), 200)}")
+        return curtain
 
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
         """Send a command and return the answer.
@@ -97,21 +156,28 @@ class LaunchedWorker:
 
     def _popen(self, leash: socket.socket, control: socket.socket) -> subprocess.Popen[bytes]:
         stream = None if self._stream is None else self._stream.fileno()
-        command = isolated_python("harness.run.worker")
-        task = Task(command, leash.fileno(), control.fileno(), stream, self._num_devices)
-        environment = dict(os.environ)
+        command = isolated_python(*self._program)
+        confinement = self._isolation.confinement.record()
+        task = Task(command, leash.fileno(), control.fileno(), stream, self._num_devices, confinement)
+        fds = {fd for fd in (task.leash, task.control, task.stream) if fd is not None}
+        home = self._isolation.home
+        if home is None:
+            self._private = _private_folder()
+            home = str(self._private[0])
+            fds.add(self._private[1])  # keeps the folder locked as long as the starter lives
         cores = len(os.sched_getaffinity(0))
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // self._num_devices)))
-        environment["TOKENIZERS_PARALLELISM"] = "false"
+        is_local = self._isolation.facts["network"] == "loopback"
+        self._environment = worker_environment(os.environ, home, self._num_devices, cores, is_local)
         try:
             with self._output.open("ab") as output:
                 return subprocess.Popen(
-                    isolated_python("harness.run.starter", task.as_json()),
+                    [*self._isolation.prefix, *isolated_python("harness.run.starter", task.as_json())],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=environment,
-                    pass_fds=[fd for fd in (task.leash, task.control, task.stream) if fd is not None],
+                    cwd=None if self._private is None else home,
+                    env=self._environment,
+                    pass_fds=fds,
                     start_new_session=True,  # Ctrl-C is for the referee, which then ends the worker
                 )
         except OSError as error:
@@ -148,11 +214,11 @@ class LaunchedWorker:
         """Return what the starter reported of the rank that went wrong first; empty if it reported nothing."""
         assert self._leash is not None
         self._leash.setblocking(False)
-        try:
-            data = self._leash.recv(1 << 12)
-        except OSError:  # it has not reported, or was killed
-            return {}
-        return dict(json.loads(data)) if data else {}
+        report: dict[str, Any] = {}
+        with contextlib.suppress(OSError):  # nothing more is there, or the starter was killed
+            while data := self._leash.recv(1 << 12):
+                report |= json.loads(data)
+        return report
 
     def stop(self, grace_s: float) -> None:
         """Wait `grace_s` seconds for the processes to end, then kill them and all that descends from them."""
@@ -168,11 +234,69 @@ class LaunchedWorker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+            if self._curtain is not None:
+                self._curtain.communicate()  # the end of its input ends it
+                self._curtain = None
             end_children(self._spared)
             self._process = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+        if self._private is not None:
+            folder, lock = self._private
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+            self._private = None
+
+
+def try_out(isolation: Isolation, places: Places) -> str | None:
+    """Start a process in a form of confinement; return why it does not work, None if it does what it should."""
+    fd = os.memfd_create("output")
+    output = Path(f"/proc/self/fd/{fd}")
+    program = ("harness.run.probe", str(places.data.resolve()), *map(str, places.hidden))
+    worker = LaunchedWorker(1, output, isolation, program=program)
+    try:
+        (seen,) = worker.start(lambda: None, _PROBE_S)
+        if seen["seen"]:
+            return f"does not hide {printable(seen['seen'][0])}"
+        if seen["devices"]:
+            return f"does not let a worker use {printable(seen['devices'][0])}"
+        if isolation.covered is not None and seen["data"]:
+            return "does not keep the data from a worker"
+        worker.give_data(places.data)
+        if not worker.ask({}, lambda: None, _PROBE_S)["data"]:
+            return "does not show a worker the data"
+    except (WorkerError, OutputError) as error:
+        lines = output.read_text(errors="replace").strip().splitlines()
+        return printable(lines[-1] if lines else error, 300)
+    finally:
+        worker.stop(0.0)
+        os.close(fd)
+    return None
+
+
+def _private_folder() -> tuple[Path, int]:
+    """Return a new folder in that for temporary files, and the descriptor that holds its lock.
+
+    Those of this user that no one holds were left by runs that were killed, and are removed.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{_PRIVATE}*"):
+        with contextlib.suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_PRIVATE))
+    with _locked(folder) as lock:
+        return folder, os.dup(lock)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Hold the lock of a folder; OSError if another process has it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _oom_kills() -> int:

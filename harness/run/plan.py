@@ -183,6 +183,9 @@ class WorkerTimeout(WorkerError):  # noqa: N818
 class Worker(Protocol):
     """What the referee needs of the training processes; tests use a scripted one."""
 
+    @property
+    def isolation(self) -> Mapping[str, Any]: ...  # what confines it, for the log
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
+    def give_data(self, data_dir: Path) -> str: ...  # lets it see the data, from now on, and returns where
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
     def stop(self, grace_s: float) -> None: ...

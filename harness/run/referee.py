@@ -2,7 +2,7 @@
 
 header                                          everything that was decided beforehand
 tta_clock                                       the zero of this clock; the meters start
-world                                           every rank describes itself; a wrong world is refused
+world, tta_isolation                            every rank describes itself; a wrong world is refused
 init_start .. init_stop                         prepare()
 tta_resolved, tta_numerics                      the configuration and the arithmetic in force
 run_start                                       the clock starts, and never pauses
@@ -127,6 +127,7 @@ class Referee:
         self.power.begin(self.clock, plan.run_id)  # before the worker: readings must not start after run_start
         world = self.worker.start(self._tick, START_LIMIT_S)
         self.log.event(keys.TTA_WORLD, world)
+        self.log.event(keys.TTA_ISOLATION, dict(self.worker.isolation))
         self._refuse_wrong_world(world)
         opened = self._ask(plan.opening, START_LIMIT_S)
 
@@ -143,7 +144,8 @@ class Referee:
         self._progress.phase = "training"
         self._progress.run_start_ns = self.log.start(keys.RUN_START, {"samples_count": 0})
         begin_ns = self.log.start(keys.TTA_DATA_OPEN_START)
-        answer = self._ask({"do": "start", "data_dir": str(plan.data_dir)}, self._remaining_s())
+        data_dir = self.worker.give_data(plan.data_dir)
+        answer = self._ask({"do": "start", "data_dir": data_dir}, self._remaining_s())
         self._ledger_ns["data"] += self.log.stop(keys.TTA_DATA_OPEN_STOP) - begin_ns
         touched = answer.get("touched_early")
         if not isinstance(touched, list):

@@ -16,19 +16,26 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from harness.base.processes import adopt_orphans, die_with_parent, end_children
+from harness.run.confinement import Confinement
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to start. leash, control, stream: descriptors of inherited sockets, the latter two for rank 0."""
+    """What to start.
+
+    command: that of a rank. leash, control, stream: descriptors of inherited sockets, the latter two for rank 0.
+    confinement: the fields of a `Confinement`.
+    """
 
     command: list[str]
     leash: int
     control: int
     stream: int | None
     num_ranks: int
+    confinement: dict[str, Any]
 
     def as_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -53,14 +60,17 @@ def _rank_environment(rank: int, num_ranks: int, port: int) -> dict[str, str]:
     }
 
 
-def _die_with(starter: int) -> None:
-    """Between fork and exec of a rank: end with the starter, even if that has ended already."""
-    die_with_parent()
+def _enter(confinement: Confinement, ruleset: int | None, starter: int) -> None:
+    """Between fork and exec of a rank: be confined, and end with the starter, even if that has ended already."""
+    confinement.enter(ruleset)
+    die_with_parent()  # last, because a change of user would undo it
     if os.getppid() != starter:
         os._exit(1)
 
 
 def _start(task: Task) -> list[subprocess.Popen[bytes]]:
+    confinement = Confinement(**task.confinement)
+    ruleset = confinement.prepare(os.environ["HOME"])
     port = _free_port()
     ranks = []
     for rank in range(task.num_ranks):
@@ -71,7 +81,7 @@ def _start(task: Task) -> list[subprocess.Popen[bytes]]:
                 [*task.command, *(f"{name}={fd}" for name, fd in fds.items())],
                 env=_rank_environment(rank, task.num_ranks, port),
                 pass_fds=tuple(fds.values()),
-                preexec_fn=functools.partial(_die_with, os.getpid()),
+                preexec_fn=functools.partial(_enter, confinement, ruleset, os.getpid()),
             )
         )
     for fd in (task.control, task.stream):
@@ -108,6 +118,7 @@ def main(text: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     adopt_orphans()
     leash = socket.socket(fileno=task.leash)
+    leash.send(b"{}")  # with it the kernel passes on this process's id, as the launcher sees it
     try:
         if report := _watch(leash, _start(task)):
             leash.send(json.dumps(report).encode())

@@ -4,7 +4,8 @@
 Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
 begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
 `run_stop` and `tta_end` have checks of their own. `tta_numerics` is required of logs whose `tta_config` has
-`execution`, `tta_packages` and `tta_loaded` of those that have `tta_code`: older logs lack them.
+`execution`; `tta_code`, `tta_packages`, `tta_isolation` and `tta_loaded` of those that have one of them: older logs have
+none.
 
 ## Why it matters
 The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.
@@ -32,6 +33,7 @@ from harness.scoring import timeline
 SCOPE = "log"
 _STAGES = (*keys.OPENING_KEYS, *keys.BODY_KEYS)
 _SUMMARY = (keys.TTA_ENERGY, keys.TTA_LEDGER, keys.TTA_LOADED)
+_LATER = {keys.TTA_CODE, keys.TTA_PACKAGES, keys.TTA_ISOLATION, keys.TTA_LOADED}
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -41,8 +43,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         num_begun = len(_STAGES)
     required = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
     excused = {keys.TTA_NUMERICS} if log.field(keys.TTA_CONFIG, keys.EXECUTION_FIELD) is None else set()
-    if keys.TTA_CODE not in log.counts:
-        excused |= {keys.TTA_CODE, keys.TTA_PACKAGES, keys.TTA_LOADED}
+    if not any(name in log.counts for name in _LATER):
+        excused |= _LATER
     missing = [name for name in required if name not in log.counts and name not in excused]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

@@ -68,6 +68,7 @@ _FIELDS = {
     keys.TTA_CODE: {"digest": _TEXT, "num_files": _WHOLE, "version": _TEXT},
     keys.TTA_PACKAGES: {"digest": _TEXT, "num_packages": _WHOLE, "python": _MAP},
     keys.TTA_LOADED: {"referee": _MAP},
+    keys.TTA_ISOLATION: {"means": _TEXT, "no_new_privs": _TRUTH, "referee_dumpable": _TRUTH, "environment": _MAP},
     keys.TTA_NUMERICS: {"flags": _MAP, "versions": _MAP, "environment": _MAP},
     keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},

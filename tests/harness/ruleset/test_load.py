@@ -181,6 +181,7 @@ def test_a_mistake_in_the_rules_of_a_workload_is_one_line_with_file_and_key(
         ("LOG001: error", "LOG001: [error]", "unknown severity"),
         ("LOG001: error", "LOG001: null", "unknown severity"),
         ("waivers: []", "waivers: []\nsignatures: sometimes", "unknown choice 'sometimes'"),
+        ("waivers: []", "waivers: []\nisolation: some", "isolation: unknown choice 'some'; there are: full, optional"),
         ("codes:\n  LOG001: error", "codes: []", "codes: must be a mapping"),
         ("codes:\n  LOG001: error", "codes: {}", "'codes' must map check codes to severities"),
         ("waivers: []", "waivers: 5", "waivers: must be a list"),
