@@ -15,6 +15,7 @@ import sys
 import traceback
 import types
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,44 @@ def load_module(path: Path, module: Module, workload: str, parts: Sequence[str])
         if not callable(value):
             raise UsageError(f"{shown}: {name!r} is of type {type(value).__name__}, which cannot be called")
     return found
+
+
+def held_data(text: bytes) -> tuple[int, int]:
+    """Return how many bytes the constants and comments of a module compress to, and the line where most of them begin.
+
+    Constants are texts (docstrings too), bytes and numbers, wherever they are; a module can read its own comments.
+    Nothing is executed.
+
+    Raises:
+        ValueError: it is not Python.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not Python: {printable(error) or type(error).__name__}") from None
+    # A `#` in a text makes a remark of its end, which compresses to next to nothing; Python's tokenizer takes seconds.
+    constants, remarks = _constants(tree), [line.partition(b"#")[2] for line in text.splitlines()]
+    longest = max(remarks, key=len, default=b"")
+    line, body = 1, tree.body
+    while body:
+        weight, heaviest = max(((len(_constants(item)), item) for item in body), key=lambda pair: pair[0])
+        line, body = heaviest.lineno, getattr(heaviest, "body", [])
+        if weight < len(longest):
+            line, body = remarks.index(longest) + 1, []
+    return len(zlib.compress(b"\n".join([constants, *remarks]))), line
+
+
+def _constants(tree: ast.AST) -> bytes:
+    return b"\n".join(_as_bytes(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
+
+
+def _as_bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, int):  # its digits may be more than Python prints
+        return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _bytes(path: Path) -> bytes:

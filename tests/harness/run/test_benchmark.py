@@ -18,9 +18,7 @@ def test_batch_size_that_the_reference_does_not_cover_is_refused() -> None:
     for batch_size in (50, 75, 100):
         refuse_unreferenced(rules, batch_size)
     for batch_size in (49, 101, 200):
-        with pytest.raises(
-            UsageError, match=f"batch size {batch_size} is outside the reference's, 50 to 100"
-        ):
+        with pytest.raises(UsageError, match=f"batch size {batch_size} is outside the reference's, 50 to 100"):
             refuse_unreferenced(rules, batch_size)
 
 
