@@ -140,6 +140,7 @@ LOADED: dict[str, Any] = {
     "outside": [],
     "num_changed": 0,
     "changed": [],
+    "num_compiled": 0,
     "num_system": 1,
     "system": ["libc.so.6"],
 }

@@ -10,14 +10,18 @@ import yaml
 
 from harness.ruleset import catalog
 from harness.ruleset.model import BenchmarkRules, Constraint
-from tests.fabricate import benchmark_rules
+from harness.submission.claim import digest_lines
+from harness.submission.provenance import RELEASES_FOLDER
+from tests.fabricate import CODE, benchmark_rules
 
 
 def write_ruleset(folder: Path, rules: BenchmarkRules | None = None) -> Path:
-    """The ruleset v1 (its codes and timing) with `rules` as its only benchmark."""
+    """The ruleset v1 (its codes and timing) with `rules` as its only benchmark; next to it the fabricated release."""
     rules = rules or benchmark_rules()
     folder.mkdir(parents=True, exist_ok=True)
     source = catalog.ruleset_folder("v1")
+    (folder.parent / RELEASES_FOLDER).mkdir(exist_ok=True)
+    (folder.parent / RELEASES_FOLDER / "0.1.0.txt").write_text(digest_lines(CODE))
     for name in ("ruleset.yaml", "prices.yaml"):
         (folder / name).write_text((source / name).read_text())
     plain: dict[str, Any] = dataclasses.asdict(rules)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.submission.claim import digest_lines
+from harness.submission.provenance import code_files
+
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
 
@@ -53,6 +56,15 @@ def test_verbs_that_judge_and_show_work(tta: Path, tmp_path: Path, arguments: li
     output = run(tta, *arguments, cwd=tmp_path)
 
     assert "Traceback" not in output
+
+
+def test_code_of_the_wheel_is_that_of_the_checkout(tta: Path, tmp_path: Path) -> None:
+    """Every file of the code is packed, and nothing else, so that both have the digest of one release."""
+    program = "from harness.run.identity import identify; print(identify().lists[0], end='')"
+
+    listed = run(tta.parent / "python", "-P", "-c", program, cwd=tmp_path)
+
+    assert listed == digest_lines(code_files(ROOT))
 
 
 @pytest.mark.parametrize("verb", [["run", "image_classification"], ["sync", ROOT / "submissions/reference/results"]])

@@ -102,6 +102,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "category": row.category,
         "submitted": row.submitted,
         "signed_by": row.signer,
+        "code": row.code.record(),
         "place": entry.place,
         "page": f"results/{entry.slug}.html",
         "valid": row.is_ranked,
@@ -291,8 +292,8 @@ def row_document(row: Row) -> dict[str, Any]:
     shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
     bill = None if row.bill is None else _bill_document(row.bill)
     place = None if row.energy_place is None else dataclasses.asdict(row.energy_place)
-    score = _score_document(row.score)
-    return {**shown, "is_valid": row.is_ranked, "score": score, "bill": bill, "energy_place": place}
+    parts = {"score": _score_document(row.score), "bill": bill, "energy_place": place, "code": row.code.record()}
+    return {**shown, "is_valid": row.is_ranked, **parts}
 
 
 def _bill_document(bill: Bill) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
 from harness.log import keys
 from harness.ruleset.model import RuleSet
+from harness.ruleset.releases import CodeVerdict, code_verdict
 from harness.scoring import cost
 from harness.scoring.cost import Bill
 from harness.scoring.score import Score, no_score
@@ -42,6 +43,7 @@ class Row:
     bill: the use that the submitter declares, at list prices; shown for information, never ranked.
     electricity_usd: of a run on the submitter's own machine whose energy was measured; not part of the score's usd.
     energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
+    code: whether the code that ran is that of a release.
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
@@ -59,6 +61,7 @@ class Row:
     electricity_usd: Decimal | None = None
     energy_place: Place | None = None
     signer: str | None = None
+    code: CodeVerdict = CodeVerdict("unrecorded")  # noqa: RUF009  (frozen)
 
     @property
     def is_ranked(self) -> bool:
@@ -110,6 +113,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         bill=cost.bill_of(result, ruleset.prices),
         electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
         signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
+        code=code_verdict(result, ruleset.releases),
     )
 
 

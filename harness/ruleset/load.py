@@ -24,8 +24,10 @@ from harness.mlperf.load import (
 )
 from harness.ruleset.detect import Candidate
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
+from harness.ruleset.releases import read_releases
 from harness.ruleset.signers import read_signers
 from harness.ruleset.waivers import read_waivers
+from harness.submission.provenance import RELEASES_FOLDER
 
 if TYPE_CHECKING:
     from harness.cost.price_book import PriceBook, PriceBooks
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first price book, and the later ones
 SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
 ISOLATION = ("optional", "full")
+CODE = ("any", "released")
 RANKED_CLASSES = ("A", "B", "C", "D")  # an energy that was modelled or not measured is not ranked
 _CONSTRAINT_KINDS = ("fixed", "one_of", "range", "free")
 
@@ -50,7 +53,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     top = load_yaml(path)
     if top.get("kind") == KIND:  # not on a line of its own
         return load_round(folder, version)
-    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures", "isolation"}, str(path))
+    only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures", "isolation", "code"}, str(path))
     codes, divisions = _codes(top.get("codes"), f"{path}: codes"), top.get("divisions")
     if not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
@@ -68,6 +71,11 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     if isolation not in ISOLATION:
         raise RulesError(f"{path}: isolation: {unknown_name('choice', printable(isolation), ISOLATION)}")
     signers = read_signers(folder / SIGNERS_FILE)
+    code, releases = top.get("code", "any"), read_releases(folder.parent / RELEASES_FOLDER)
+    if code not in CODE:
+        raise RulesError(f"{path}: code: {unknown_name('choice', printable(code), CODE)}")
+    if code == "released" and not releases:
+        raise RulesError(f"{path}: code: released, but {folder.parent / RELEASES_FOLDER} has no release")
     digest = hashlib.sha256()
     for file in [path, *files, *([folder / SIGNERS_FILE] if signers is not None else [])]:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -84,6 +92,8 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
         allowed_signers=signers,
         requires_signature=signatures == "required",
         requires_isolation=isolation == "full",
+        releases=releases,
+        requires_release=code == "released",
     )
 
 

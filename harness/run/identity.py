@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness import __version__
 from harness.base.files import sha256_of
-from harness.base.processes import SOURCE_ROOT
+from harness.base.processes import SOURCE_ROOT, isolated_paths
 from harness.errors import SubmissionError
 from harness.submission.claim import digest_lines
 from harness.submission.provenance import CODE_FOLDERS, code_files, digest_of_list
@@ -56,7 +56,6 @@ class Identity:
             "python": {
                 "version": platform.python_version(),
                 "implementation": sys.implementation.name,
-                "optimize": sys.flags.optimize,
             },
         }
 
@@ -82,14 +81,12 @@ def identify(root: Path = SOURCE_ROOT) -> Identity:
         raise SubmissionError(f"{error.filename}: cannot be read: {error.strerror}") from None
 
 
-def site_folders() -> list[Path]:
-    """Return the existing folders of `sys.path`, the current folder excepted."""
-    return [Path(place) for place in dict.fromkeys(sys.path) if place and Path(place).is_dir()]
-
-
 def metadata_folders() -> Iterator[Path]:
-    """Yield the metadata of each installed distribution: `<name>-<version>.dist-info`, or .egg-info."""
-    for site in site_folders():
+    """Yield the metadata of each installed distribution: `<name>-<version>.dist-info`, or .egg-info.
+
+    Installed is what an isolated Python finds, as the worker is: not the user's site-packages, nor PYTHONPATH.
+    """
+    for site in filter(Path.is_dir, map(Path, isolated_paths()[0])):
         yield from sorted(path for path in site.iterdir() if path.suffix in (".dist-info", ".egg-info"))
 
 

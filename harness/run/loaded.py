@@ -10,6 +10,7 @@ import base64
 import contextlib
 import csv
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -33,6 +34,8 @@ SYSTEM_FOLDERS = (
     "/usr/local/cuda",
     "/usr/local/nvidia/",
 )
+# Kernels that torch.compile made; the checks ask whether the run was one that compiles.
+_COMPILED = re.compile(r"/torchinductor_[^/]+/|/\.triton/")
 MAX_NAMED = 50  # files of each kind
 _MAX_HASHED_BYTES = 4 << 20  # of a package's file: a larger one is a library, of which only the size is compared
 _MAX_READ_BYTES = 64 << 20  # a larger file outside has no digest
@@ -64,6 +67,7 @@ class _Loaded:
     outside: dict[str, str | None] = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
     system: set[str] = field(default_factory=set)
+    num_compiled: int = 0
 
     @property
     def value(self) -> dict[str, Any]:
@@ -77,6 +81,7 @@ class _Loaded:
             ],
             "num_changed": len(self.changed),
             "changed": [printable(path, 300) for path in sorted(self.changed)[:MAX_NAMED]],
+            "num_compiled": self.num_compiled,
             "num_system": len(self.system),
             "system": [printable(name, 100) for name in sorted(self.system)[: 4 * MAX_NAMED]],
         }
@@ -134,7 +139,9 @@ class Judge:
             if self._is_system(place):
                 found.system.add(os.path.basename(place))  # noqa: PTH119
                 return
-        if (digest := _sha256(path)) is None or digest not in self._known:
+        if _COMPILED.search(path):
+            found.num_compiled += 1
+        elif (digest := _sha256(path)) is None or digest not in self._known:
             found.outside[path] = digest
 
     def _is_system(self, path: str) -> bool:

@@ -36,9 +36,8 @@ class Difference:
 
     def __str__(self) -> str:
         kinds = {"changed": self.changed, "added": self.added, "missing": self.missing}
-        return f"differs from release {self.release}: " + "; ".join(
-            f"{kind}: {_some(paths)}" for kind, paths in kinds.items() if paths
-        )
+        named = "; ".join(f"{kind}: {_some(paths)}" for kind, paths in kinds.items() if paths)
+        return f"differs from release {self.release}: {named or 'in the order of its list'}"
 
 
 def _some(paths: tuple[str, ...]) -> str:

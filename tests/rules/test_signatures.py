@@ -295,7 +295,8 @@ def test_the_commands_of_the_documents_work(tmp_path: Path) -> None:
         assert done.returncode == 0, (commands, done.stderr)
         return done.stdout
 
-    assert shell(made).splitlines() == ["result_0.txt: OK", "submission.yaml: OK"]
+    names = ["provenance/code.txt", "provenance/packages.txt", "result_0.txt", "submission.yaml"]
+    assert shell(made).splitlines() == [f"{name}: OK" for name in names]
     assert (folder / "MANIFEST.sha256").read_bytes() == ours
     public = " ".join((tmp_path / ".ssh/tta.pub").read_text().split()[:2])
     line = f"acme   {listed[1]} {public.split()[1]}\n"

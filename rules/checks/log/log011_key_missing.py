@@ -4,8 +4,8 @@
 Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
 begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
 `run_stop` and `tta_end` have checks of their own. `tta_numerics` is required of logs whose `tta_config` has
-`execution`; `tta_code`, `tta_packages`, `tta_isolation` and `tta_loaded` of those that have one of them: older logs have
-none.
+`execution`; `tta_code`, `tta_packages`, `tta_isolation` and `tta_loaded` of those that have one of them: older logs
+have none.
 
 ## Why it matters
 The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.

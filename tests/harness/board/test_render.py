@@ -191,9 +191,11 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
         "tta check files/acme--box1--toy_mini --ruleset v1",
         "sha256sum --ignore-missing -c MANIFEST.sha256",
         *(item.sha256 for item in entry.downloads),
+        "release 0.1.0",
     ):
         assert text in page, text
-    assert len(entry.downloads) == 14  # five logs, as many of power, idle, claim, manifest, system description
+    assert "The code that ran is not that of a release" not in page
+    assert len(entry.downloads) == 16  # five logs, as many of power, idle, two lists, claim, manifest, description
 
 
 def test_a_result_page_says_how_its_score_is_made(site: Path, board: Board) -> None:
@@ -242,6 +244,29 @@ def test_the_data_of_the_open_division_has_its_number_of_runs(tmp_path: Path) ->
 
     assert (table["division"], table["num_runs"], table["rows"][0]["valid"]) == ("open", 6, True)
     assert b"6 of 6 required" in made["results/acme--box1--toy_mini.html"]
+
+
+def test_a_page_says_how_the_code_differs_from_a_release(tmp_path: Path) -> None:
+    """The JSON next to it has the same; a result whose logs do not say what ran has no badge."""
+
+    def silent(_: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        return [step for step in steps if step.key != "tta_code"]
+
+    submit(tmp_path)
+    submit(tmp_path, system="box2", change=silent)
+    other = {"0.2.0": {**fabricate.CODE, "harness/run/referee.py": "9" * 64}}
+    made = dict(render_pages(board_of(tmp_path, ruleset(releases=other))))
+    [table] = json.loads(made["leaderboard.json"])["tables"]
+    records = {row["system"]: row["code"] for row in table["rows"]}
+    texts = {box: " ".join(Page(made[f"results/acme--{box}--toy_mini.html"].decode()).text) for box in records}
+
+    difference = "differs from release 0.2.0: changed: harness/run/referee.py"
+    assert records["box1"]["state"] == "unreleased"
+    assert records["box1"]["difference"] == difference
+    assert "unreleased code, commit c0ffee0" in texts["box1"]
+    assert f"The code that ran is not that of a release: {difference}." in texts["box1"]
+    assert records["box2"]["state"] == "unrecorded"
+    assert "code not recorded" not in texts["box2"]
 
 
 def test_downloads_are_the_submitted_bytes_in_a_tree(site: Path, board: Board, tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def site(folder: Path, files: dict[str, str], name: str = "torch-2.14.1", **dige
     return folder
 
 
+def installed(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Make these the folders of the installation."""
+    monkeypatch.setattr(identity, "isolated_paths", lambda: (list(map(str, folders)), "", ""))
+
+
 def test_identity_of_a_checkout_has_its_commit_and_whether_it_is_clean(tmp_path: Path) -> None:
     """Files outside the code make it no less clean; a file of the code that is not committed does."""
     root = source(tmp_path)
@@ -106,7 +111,7 @@ def test_packages_are_the_records_on_the_path(tmp_path: Path, monkeypatch: pytes
     first = site(tmp_path / "first", {"torch/__init__.py": "a"})
     second = site(tmp_path / "second", {"torch/__init__.py": "b"})
     (second / "old-1.0.egg-info").mkdir()
-    monkeypatch.setattr(sys, "path", ["", str(first), str(second), str(tmp_path / "gone")])
+    installed(monkeypatch, first, second, tmp_path / "gone")
 
     found = identify(source(tmp_path / "source"))
 
@@ -157,7 +162,7 @@ def test_changed_files_and_files_from_elsewhere_are_named(tmp_path: Path, monkey
     code = code_files(root)
     names = ("same", "edited", "longer", "gone", "unlisted")
     packages = site(tmp_path / "site", {f"torch/{name}.py": "x = 1\n" for name in names})
-    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    installed(monkeypatch, packages)
     (packages / "torch" / "edited.py").write_text("x = 2\n")
     (packages / "torch" / "longer.py").write_text("x = 11\n")
     (packages / "torch" / "gone.py").unlink()
@@ -195,7 +200,7 @@ def test_large_libraries_of_a_distribution_are_compared_by_size(
 ) -> None:
     """Hashing all of torch would take seconds."""
     packages = site(tmp_path / "site", {"torch/lib/a.so": "1234", "torch/lib/b.so": "1234"})
-    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    installed(monkeypatch, packages)
     monkeypatch.setattr(loaded, "_MAX_HASHED_BYTES", 3)
     (packages / "torch" / "lib" / "a.so").write_text("4321")
     (packages / "torch" / "lib" / "b.so").write_text("12345")
@@ -237,6 +242,13 @@ def test_file_in_the_folder_of_the_standard_library_is_pythons_by_name_only(monk
 
     assert [entry["path"] for entry in found["outside"]] == sorted(map(str, paths["outside"]))
     assert found["system"] == ["libc.so.6", "libmkl.so.2", "sitecustomize.py"]
+
+
+def test_compiled_kernels_are_counted_apart(tmp_path: Path) -> None:
+    """torch.compile writes them, in other files with every version; checks ask whether the run compiles."""
+    found = judge(["/tmp/torchinductor_me/ab/c.so", "/root/.triton/cache/x/y.so", "/tmp/torch/z.so"], {}, tmp_path)
+
+    assert (found["num_compiled"], found["num_outside"]) == (2, 1)
 
 
 def test_many_files_are_counted_and_some_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Identity: code, packages and loaded files that are unknown, changed or mixed."""
