@@ -317,6 +317,44 @@ def test_every_signal_is_in_force() -> None:
     assert {rule.severity.value for rule in rules().signals.values()} == {"warning", "note"}
 
 
+def initialising(*seconds: float) -> Callable[[int, list[Step]], list[Step]]:
+    """Makes each run's initialisation that long; what follows comes later."""
+
+    def change(index: int, steps: list[Step]) -> list[Step]:
+        start = steps.index(find(steps, "init_start"))
+        for step in steps[start + 1 :]:
+            step.at_s += seconds[index] - 1.0
+        return steps
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_found"),
+    [
+        ((1.0, 1.0, 1.78, 1.0, 1.0), True),
+        ((1.0, 1.0, 1.77, 1.0, 1.0), False),
+        ((3.0, 3.0, 4.51, 3.0, 3.0), True),
+        ((3.0, 3.0, 4.49, 3.0, 3.0), False),
+        ((1.0, 1.0, 1.78), True),
+        ((1.0, 9.0), False),
+        ((9.0, 9.0, 1.0, 9.0, 9.0), False),
+    ],
+)
+def test_a_run_that_initialises_far_longer_is_named(seconds: tuple[float, ...], is_found: bool, tmp_path: Path) -> None:
+    """AUD037: by half of the others' median, and by a tenth of its own 7.76 s; two runs, and one that is shorter, are not."""
+    folder = fabricate.write_result(tmp_path / "result", len(seconds), initialising(*seconds))
+
+    suspicions = found(folder, "AUD037", None)
+
+    assert [Path(item.finding.path).name for item in suspicions] == (["result_2.txt"] if is_found else [])
+    if seconds[2:3] == (1.78,):
+        assert suspicions[0].finding.message == (
+            "initialisation took 1.8 s, in the other runs 1.0 s (median); the difference is 10% of the run's 7.8 s; up "
+            "to 10% is usual"
+        )
+
+
 KEYS = tuple(dict.fromkeys(row.key for row in rows() if row.key))
 
 
