@@ -7,12 +7,18 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from harness.base.values import is_whole
 from harness.errors import UsageError, printable, unknown_name
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 Direction = Literal["max", "min"]
+# What evaluator and session exchange: numpy arrays of booleans, integers and floats, by name.
+Arrays = Mapping[str, "npt.NDArray[np.generic]"]
 HyperparameterValue = int | float | str | bool
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 
@@ -156,26 +162,47 @@ class Session(Protocol):
     """One training run in a new process. Called in this order, on every rank:
 
     prepare(), once: build the model, compile, warm up on synthetic input; not timed, but limited.
-    start(data_dir), once: the clock runs; open the data. From here on the state must be as freshly seeded.
+    initialise(), once, with torch freshly seeded by the harness: new weights, an empty optimizer, and every generator as
+        the seed determines them; nothing that `prepare` did may show afterwards.
+    start(data_dir), once: the clock runs; open the data, which the process cannot see before.
     train_block(num_samples): train on whole global batches until at least `num_samples` have been consumed since the
         call; return when the device has finished. Called until the rules' budget is spent at most; the session never
         decides when to stop.
-    evaluate(): the quality on the whole test set; must not affect the training that follows.
+    predict(inputs): what the network predicts; must not affect the training that follows. With empty `inputs` for the
+        whole test set, on every rank; what rank 0 returns counts, gathered from all ranks. With the inputs that the
+        workload's evaluator sends, on rank 0 alone, as often as it asks.
     close(): release all resources.
+
+    weights() returns the tensors that `initialise` drew, by name, at any time after it.
     """
 
     def prepare(self) -> None: ...
+    def initialise(self) -> None: ...
+    def weights(self) -> Mapping[str, Any]: ...
     def start(self, data_dir: Path) -> None: ...
     def train_block(self, num_samples: int) -> Block: ...
-    def evaluate(self) -> Quality: ...
+    def predict(self, inputs: Arrays) -> Arrays: ...
     def close(self) -> None: ...
+
+
+class Evaluator(Protocol):
+    """Computes the quality, in a process that the training cannot reach: it has the labels of the test set.
+
+    quality(predict): the quality of what `predict` returns, which is checked like any foreign input.
+
+    Raises:
+        ValueError: the predictions are not what the workload's card describes; the message says what they are.
+    """
+
+    def quality(self, predict: Callable[[Arrays], Arrays]) -> Quality: ...
 
 
 @runtime_checkable
 class Workload(Protocol):
     """One kind of training task, in its suites.
 
-    name: the name of its folder. metric: what `evaluate` returns.
+    name: the name of its folder. metric: what its evaluator computes.
+    labels: the names of the prepared files that only the evaluator may see.
     libraries: the import names of what it needs in addition to torch and accelerate.
     parts: the functions that the open division may replace; the card gives their signatures.
     execution: the options of `EXECUTION` that its sessions carry out.
@@ -186,6 +213,8 @@ class Workload(Protocol):
     @property
     def metric(self) -> Metric: ...
     @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
     def libraries(self) -> tuple[str, ...]: ...
     @property
     def parts(self) -> tuple[str, ...]: ...
@@ -193,7 +222,7 @@ class Workload(Protocol):
     def execution(self) -> tuple[str, ...]: ...
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
-        """Fill the empty `data_dir` with the suite's data and a `metadata.json`; not timed, deterministic.
+        """Fill the empty `data_dir` with the suite's data, labels and a `metadata.json`; not timed, deterministic.
 
         source: a folder with the data in one of the layouts that the card lists; None: generate or
             download them. The folder `downloads` next to `data_dir` is kept, even if the preparation fails.
@@ -205,7 +234,15 @@ class Workload(Protocol):
 
     def open(self, config: RunConfig) -> Session: ...
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        """Return the evaluator of a suite, ready to be called; it may read the data and the labels.
+
+        Raises:
+            DataError: the prepared data are missing or damaged.
+        """
+        ...
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Return what solutions without training reach on the test set, by name, in the metric's unit.
 
         Raises:

@@ -41,7 +41,7 @@ def run(
     if measure is None:
         raise UsageError(f"{workload_name}: this workload has no baselines to measure")
     data = data_cache.prepare(workload, suite, cache or data_cache.default_cache(), source)
-    found: dict[str, float] = measure(suite, data.path)
+    found: dict[str, float] = measure(suite, data.path, data.labels)
     metric = rules.metric
     if output_format == "json":
         print(json.dumps({"benchmark": rules.name, "metric": metric.name, "target": rules.target, "baselines": found}))

@@ -20,14 +20,15 @@ GLOBAL_BATCH_SIZE = "global_batch_size"  # samples in a step, over all devices
 CACHE_CLEAR = "cache_clear"  # whether the page cache was cleared; metadata: `method`, `num_files`
 INIT_START = "init_start"  # start of initialisation
 INIT_STOP = "init_stop"  # end of initialisation
-RUN_START = "run_start"  # the clock starts
+RUN_START = "run_start"  # the clock starts; metadata: `samples_count`, `weights_digest`
 RUN_STOP = "run_stop"  # the clock stops; metadata: `status`, `reason`, `samples_count`, `evidence`
 BLOCK_START = "block_start"  # start of a block of training; metadata: `samples_count`
 BLOCK_STOP = "block_stop"  # end of a block, with the device synchronised; metadata: `samples_count`
 TRACKED_STATS = "tracked_stats"  # of the block: `train_loss`, `data_wait_s`, `throughput` in samples per second
 EVAL_START = "eval_start"  # start of an evaluation; metadata: `samples_count`
 EVAL_STOP = "eval_stop"  # end of an evaluation; metadata: `samples_count`
-EVAL_ACCURACY = "eval_accuracy"  # the quality, whatever the metric; metadata: `samples_count`, `num_examples`
+# the quality, whatever the metric; metadata: `samples_count`, `num_examples`, `predictions` (their SHA-256)
+EVAL_ACCURACY = "eval_accuracy"
 POWER_READING = "power_reading"  # in a node's power log: watts
 HYPERPARAMETER_PREFIX = "opt_"
 
@@ -44,11 +45,13 @@ EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG; absent from logs older t
 TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
 TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
+TTA_INITIAL = "tta_initial"  # before any training: {"weights_digest": "<sha256>", "quality": q, "num_examples": n}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
 TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.isolation`; and its environment
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
+TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>" or null if too large, "num_bytes": n}
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
 TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}}: what they had loaded that neither list vouches for
@@ -75,6 +78,7 @@ HEADER_KEYS = (
     CACHE_CLEAR,
 )
 OPENING_KEYS = (
+    TTA_INITIAL,
     TTA_WORLD,
     TTA_ISOLATION,
     INIT_START,
@@ -87,4 +91,4 @@ OPENING_KEYS = (
     TTA_DATA_TOUCHED_EARLY,
 )
 BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
-SUMMARY_KEYS = (TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop
+SUMMARY_KEYS = (TTA_PREDICTIONS, TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop

@@ -97,7 +97,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the data digest is {data.digest[:16]}…; the rules of {rules.name} require "
-            f"{rules.data_digest[:16]}…; delete {data.path} and prepare again"
+            f"{rules.data_digest[:16]}…; delete {data.path.parent} and prepare again"
         )
     return Plan(
         rules=rules,
@@ -110,6 +110,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         precision=precision,
         system=_system(request),
         data_dir=data.path,
+        labels_dir=data.labels,
         data={"digest": data.digest, "num_files": data.num_files, "num_bytes": data.num_bytes},
         metadata=data.metadata,
         result_id=secrets.token_hex(16),

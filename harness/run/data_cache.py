@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +30,18 @@ from harness.errors import DataError, OutputError
 from harness.workload import Workload
 
 METADATA_NAME = "metadata.json"
+DATA_NAME, LABELS_NAME = "data", "labels"
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A prepared data set. digest: SHA-256 of all files. metadata: what a workload may know before the clock starts."""
+    """A prepared data set, in two folders: what the training may see, and the labels of the test set.
+
+    digest: SHA-256 of all files of both. metadata: what a workload may know before the clock starts.
+    """
 
     path: Path
+    labels: Path
     digest: str
     num_files: int
     num_bytes: int
@@ -59,51 +65,65 @@ def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = N
         OutputError: the cache cannot be written and does not have the data.
     """
     folder = cache / f"{workload.name}_{suite}"
-    data = folder / "data"
+    prepared = folder / "prepared"
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = (folder / "lock").open("w")
         except OSError:
-            if not data.is_dir():
+            if not prepared.is_dir():
                 raise
-            return read(data, is_noted=False)  # complete, because it was renamed into place
+            return read(prepared, is_noted=False)  # complete, because it was renamed into place
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for left in folder.glob("preparing-*"):  # of a call that was killed: no other call has the lock
                 shutil.rmtree(left, ignore_errors=True)
-            if not data.is_dir():
+            if not prepared.is_dir():
                 temporary = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder))
+                made = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder))
                 try:
-                    workload.prepare_data(suite, temporary, source)
+                    workload.prepare_data(suite, made, source)
+                    _divide(made, temporary, workload.labels)
                     temporary.chmod(0o755)
-                    temporary.rename(data)
+                    temporary.rename(prepared)
                 finally:
+                    shutil.rmtree(made, ignore_errors=True)
                     shutil.rmtree(temporary, ignore_errors=True)
-            return read(data)
+            return read(prepared)
     except OSError as error:
         raise OutputError(f"{error.filename or folder}: {error.strerror}: the data cannot be prepared there") from None
 
 
-def read(data: Path, is_noted: bool = True) -> DataSet:
-    """Return the data set in the folder `data`, with its current digest.
+def _divide(made: Path, prepared: Path, labels: Collection[str]) -> None:
+    """Move the files of `made` to `data/` or, the `labels`, to `labels/` in `prepared`."""
+    for name in (DATA_NAME, LABELS_NAME):
+        (prepared / name).mkdir()
+    for path in sorted(made.iterdir()):
+        path.rename(prepared / (LABELS_NAME if path.name in labels else DATA_NAME) / path.name)
+
+
+def read(prepared: Path, is_noted: bool = True) -> DataSet:
+    """Return the data set in the folder `prepared`, with its current digest.
 
     is_noted: store the digests for the next call; only under the lock.
 
     Raises:
         DataError: it has no metadata.json, or a file cannot be read.
     """
+    data, labels = prepared / DATA_NAME, prepared / LABELS_NAME
     try:
         content = json.loads((data / METADATA_NAME).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {data} and prepare again") from None
+        raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {prepared} and prepare again") from None
     if not isinstance(content, dict):
-        raise DataError(f"{data / METADATA_NAME}: must be a JSON object; delete {data} and prepare again")
-    digests_path = data.parent / "digests.json"
+        raise DataError(f"{data / METADATA_NAME}: must be a JSON object; delete {prepared} and prepare again")
+    digests_path = prepared.parent / "digests.json"
     known = _known(digests_path)
     found: dict[str, dict[str, Any]] = {}
-    for path in sorted(path for path in data.rglob("*") if path.is_file()):
-        name, status = path.relative_to(data).as_posix(), path.stat()
+    # The two folders divide one set of names, so that the digest does not depend on what is a label.
+    files = {path.relative_to(part).as_posix(): path for part in (data, labels) for path in part.rglob("*")}
+    for name, path in sorted((name, path) for name, path in files.items() if path.is_file()):
+        status = path.stat()
         entry = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
         before = known.get(name, {})
         try:
@@ -117,6 +137,7 @@ def read(data: Path, is_noted: bool = True) -> DataSet:
     lines = "".join(f"{entry['sha256']}  {name}\n" for name, entry in sorted(found.items()))
     return DataSet(
         path=data,
+        labels=labels,
         digest=hashlib.sha256(lines.encode()).hexdigest(),
         num_files=len(found),
         num_bytes=sum(entry["size"] for entry in found.values()),

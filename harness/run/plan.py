@@ -26,6 +26,7 @@ class Plan:
     full_curve: stop at `max_samples` instead of the target, for reference runs, from which targets and convergence
         points are derived. Such a run is never a result.
     prices_digest: the price book in force, which prices this run permanently; None if the rules have none.
+    data_dir, labels_dir: the data for the worker, and for the evaluator alone.
     execution: the values of the workload's execution options.
     module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
     energy_limits: what the rules require of a measurement. identity: the code and the packages that run.
@@ -42,6 +43,7 @@ class Plan:
     precision: str
     system: Mapping[str, Any]
     data_dir: Path
+    labels_dir: Path
     data: Mapping[str, Any]
     metadata: Mapping[str, Any]
     result_id: str
@@ -181,11 +183,15 @@ class WorkerTimeout(WorkerError):  # noqa: N818
 
 
 class Worker(Protocol):
-    """What the referee needs of the training processes; tests use a scripted one."""
+    """What the referee needs of the training processes; tests use a scripted one.
+
+    give_data(data_dir) lets the processes see a folder that they could not see before; returns its path for them.
+    """
 
     @property
     def isolation(self) -> Mapping[str, Any]: ...  # what confines it, for the log
     def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]: ...
     def give_data(self, data_dir: Path) -> str: ...  # lets it see the data, from now on, and returns where
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]: ...
+    def give_data(self, data_dir: Path) -> str: ...
     def stop(self, grace_s: float) -> None: ...

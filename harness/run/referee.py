@@ -1,15 +1,17 @@
 """One run, from the first line of the log to the last: clock, power, stop decision.
 
 header                                          everything that was decided beforehand
-tta_clock                                       the zero of this clock; the meters start
-world, tta_isolation                            every rank describes itself; a wrong world is refused
-init_start .. init_stop                         prepare()
+tta_clock                                       the zero of this clock
+tta_initial                                     a rehearsal with a worker of its own: the quality without training
+world, tta_isolation                            the meters start; every rank describes itself; a wrong world is refused
+init_start .. init_stop                         prepare(), initialise()
 tta_resolved, tta_numerics                      the configuration and the arithmetic in force
 run_start                                       the clock starts, and never pauses
   tta_data_open_start .. _stop                  start(data_dir)
   block_start .. block_stop, tracked_stats      train_block()
-  eval_start .. eval_stop, eval_accuracy        evaluate(); target reached? budget spent?
+  eval_start .. eval_stop, eval_accuracy        predict(), by the evaluator; target reached? budget spent?
 run_stop                                        success, or aborted with a reason; the meters stop
+tta_predictions                                 those of the last evaluation, kept next to the log
 tta_energy, tta_ledger                          totals of the referee, which judges compute again
 tta_loaded, tta_end                             what referee and worker had loaded; the number of events
 """
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.base.clock import Clock
@@ -37,6 +41,7 @@ START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before
 CLOSE_LIMIT_S = 20.0
 WATTS_EVERY_NS = 1_000_000_000
 _ENDS_OF_A_HEALTHY_WORKER = ("target", "budget", "full_curve", "diverged")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_COUNT = 10**15  # counts up to this are exact in a float and in a log
 
 
@@ -52,6 +57,8 @@ class _End(Exception):  # noqa: N818  (leaves nested calls, not an error)
 class Referee:
     """Runs a plan with a worker and writes the log.
 
+    rehearsal, worker: two workers that were not started yet; only the second one trains.
+    predictions: where the predictions of the last evaluation are kept.
     is_interrupted: called at every tick; true ends the run as aborted, interrupted.
     drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
     judge_loaded: judges the files that this process has loaded, and those that the worker lists, for `tta_loaded`.
@@ -60,7 +67,9 @@ class Referee:
     plan: Plan
     log: LogWriter
     clock: Clock
+    rehearsal: Worker
     worker: Worker
+    predictions: Path
     power: Power
     view: View
     is_interrupted: Callable[[], bool]
@@ -100,6 +109,7 @@ class Referee:
             if end.reason in _ENDS_OF_A_HEALTHY_WORKER:
                 self._dismiss()
         finally:
+            self.rehearsal.stop(0.0)
             self.worker.stop(0.0)
             self.power.end()
             self.log.close()
@@ -121,8 +131,27 @@ class Referee:
         self.log.event(keys.CACHE_CLEAR, is_cleared, how)
         self.log.event(keys.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
 
+    def _rehearse(self) -> None:
+        """Log what the network predicts before any training, and its weights, from a worker that ends with it.
+
+        Not with the worker of the run: it must not see the data before the clock starts.
+        """
+        plan, worker = self.plan, self.rehearsal
+        self._progress.phase = "rehearsing"
+        self._refuse_wrong_world(worker.start(self._tick, START_LIMIT_S))
+        self._ask(plan.opening, START_LIMIT_S, worker)
+        limit_s = plan.timing.max_init_s[plan.division]
+        prepared = self._ask({"do": "prepare"}, limit_s, worker)
+        self._ask({"do": "start", "data_dir": worker.give_data(plan.data_dir)}, limit_s, worker)
+        answer = self._ask({"do": "evaluate"}, limit_s, worker)
+        worker.stop(0.0)
+        value = {**_weights(prepared), "quality": _number(answer, "value"), "num_examples": _count(answer, "num_examples")}
+        self.log.event(keys.TTA_INITIAL, value)
+
     def _run(self) -> None:
         plan = self.plan
+        self._rehearse()
+        self._progress.phase = "starting"
         self._progress.power_source = self.power.source
         self.power.begin(self.clock, plan.run_id)  # before the worker: readings must not start after run_start
         world = self.worker.start(self._tick, START_LIMIT_S)
@@ -142,7 +171,8 @@ class Referee:
         self.log.event(keys.TTA_NUMERICS, numerics)
 
         self._progress.phase = "training"
-        self._progress.run_start_ns = self.log.start(keys.RUN_START, {"samples_count": 0})
+        weights = _weights(prepared)
+        self._progress.run_start_ns = self.log.start(keys.RUN_START, {"samples_count": 0, **weights})
         begin_ns = self.log.start(keys.TTA_DATA_OPEN_START)
         data_dir = self.worker.give_data(plan.data_dir)
         answer = self._ask({"do": "start", "data_dir": data_dir}, self._remaining_s())
@@ -205,7 +235,12 @@ class Referee:
         if not math.isfinite(quality):
             raise _End("aborted", "diverged", f"the quality is {quality} after {samples:,} samples")
         signed = {"signature": printable(answer["signature"], 200)} if answer.get("signature") else {}
-        metadata = {"samples_count": samples, "num_examples": _count(answer, "num_examples"), **signed}
+        metadata = {
+            "samples_count": samples,
+            "num_examples": _count(answer, "num_examples"),
+            "predictions": str(answer.get("predictions")),
+            **signed,
+        }
         elapsed_ns = self.log.event(keys.EVAL_ACCURACY, quality, metadata)
         progress, metric = self._progress, self.plan.rules.metric
         progress.quality = quality
@@ -228,6 +263,7 @@ class Referee:
             "INTERVAL_END",
         )
         run_ns = 0 if start_ns is None else stop_ns - start_ns
+        self._keep_predictions()
         self.log.event(keys.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
         other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
         ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
@@ -249,6 +285,15 @@ class Referee:
             return None
         return files if isinstance(files, list) and all(isinstance(path, str) for path in files) else None
 
+    def _keep_predictions(self) -> None:
+        """Keep the predictions of the last evaluation, if there was one, and log what became of them."""
+        if self._progress.quality is None:
+            return
+        with contextlib.suppress(WorkerError):  # the evaluator was lost, which ended the run and is its evidence
+            answer = self.worker.ask({"do": "keep", "path": str(self.predictions)}, lambda: None, CLOSE_LIMIT_S)
+            name = self.predictions.name if answer.get("is_kept") else None
+            self.log.event(keys.TTA_PREDICTIONS, {"file": name, "num_bytes": answer.get("num_bytes")})
+
     def _refuse_wrong_world(self, world: list[dict[str, Any]]) -> None:
         ranks = [rank.get("rank") for rank in world]
         if ranks != list(range(self.plan.num_devices)):
@@ -263,8 +308,8 @@ class Referee:
         benchmark = f"{reported.get('workload')}_{reported.get('suite')}"
         return {**reported, "benchmark": benchmark, "full_curve": self.plan.full_curve}
 
-    def _ask(self, command: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        answer = self.worker.ask(command, self._tick, timeout_s)
+    def _ask(self, command: dict[str, Any], timeout_s: float, worker: Worker | None = None) -> dict[str, Any]:
+        answer = (worker or self.worker).ask(command, self._tick, timeout_s)
         if answer.get("ok") is True:
             return answer
         message, kind = str(answer.get("message")), answer.get("kind")
@@ -303,6 +348,14 @@ class Referee:
     def _remaining_s(self) -> float:
         """Return the seconds that an answer may take: the rest of the budget, and the grace of the rules after it."""
         return max(0.0, self.plan.rules.max_seconds + self.plan.timing.answer_grace_s - self._elapsed_s())
+
+
+def _weights(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of the initial weights as it is logged."""
+    digest = answer.get("weights_digest")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise WorkerError("the worker did not report the digest of its initial weights")
+    return {"weights_digest": digest}
 
 
 def _number(answer: Mapping[str, Any], name: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import os
 import platform
 import signal
@@ -22,9 +23,10 @@ from typing import Any
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.run import numerics
+from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
 from harness.submission import module as open_module
-from harness.workload import RunConfig, Session
+from harness.workload import Arrays, RunConfig, Session
 
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
 
@@ -152,11 +154,18 @@ def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
     return workload.open(config), logged
 
 
-def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles, ranks: Ranks) -> dict[str, Any]:
+def _answer(
+    command: dict[str, Any], session: Session, seed: int, opened: OpenedFiles, ranks: Ranks, stream: ArrayStream | None
+) -> dict[str, Any]:
     match command["do"]:
         case "prepare":
             session.prepare()
-            return {"numerics": _numerics(ranks)}
+            seed_all(seed)
+            session.initialise()
+            return {
+                "numerics": _same("numerics", numerics.in_force(), ranks),
+                "weights_digest": _same("initial weights", {"digest": _digest(session)}, ranks)["digest"],
+            }
         case "start":
             data_dir = Path(command["data_dir"])
             touched = opened.below(data_dir)
@@ -165,7 +174,8 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles, rank
         case "train":
             return dataclasses.asdict(session.train_block(int(command["num_samples"])))
         case "evaluate":
-            return dataclasses.asdict(session.evaluate())
+            _predict(session, ranks, stream)
+            return {}
         case "loaded":
             return {"files": loaded_files()}
         case "close":
@@ -175,27 +185,70 @@ def _answer(command: dict[str, Any], session: Session, opened: OpenedFiles, rank
             raise WorkerError(f"unknown command {other!r}")
 
 
-def _numerics(ranks: Ranks) -> dict[str, Any]:
-    """Return the arithmetic in force, which must be the same on every rank."""
-    first, *others = ranks.gather(numerics.in_force())
+def seed_all(seed: int) -> None:
+    """Seed every generator that a session's library may draw from."""
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (the global generator is what must be seeded)
+    torch.manual_seed(seed)
+
+
+def _digest(session: Session) -> str:
+    """Return the SHA-256 of a session's weights: their names, types, shapes and values."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(session.weights().items()):
+        plain = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {plain.dtype} {list(plain.shape)}\n".encode())
+        digest.update(plain.flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _same(what: str, own: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Return `own`, which must be the same on every rank."""
+    first, *others = ranks.gather(own)
     for rank, other in enumerate(others, 1):
         if differing := [part for part in first if first[part] != other[part]]:
-            raise WorkerError(f"rank {rank} differs from rank 0 in the {' and '.join(differing)} of its numerics")
+            raise WorkerError(f"rank {rank} differs from rank 0 in the {' and '.join(differing)} of its {what}")
     return dict(first)
 
 
-def serve(channel: JsonSocket | None, ranks: Ranks, opened: OpenedFiles) -> None:
-    """Answer commands until one closes the session or fails."""
+def _predict(session: Session, ranks: Ranks, stream: ArrayStream | None) -> None:
+    """Answer the evaluator's questions until it has no more. `stream`: on rank 0."""
+    while True:
+        asked: Arrays | None = None
+        is_for_all: bool | None = None
+        if stream is not None and (asked := stream.receive()) is not None:
+            is_for_all = not asked
+            if not is_for_all:
+                stream.send(session.predict(asked))
+                continue
+        if ranks.broadcast({"for_all": is_for_all})["for_all"] is None:
+            return
+        predictions = session.predict({})
+        if stream is not None:
+            stream.send(predictions)
+
+
+def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, opened: OpenedFiles) -> None:
+    """Answer commands until one closes the session or fails. On ranks other than 0 there are no connections."""
     session: Session | None = None
+    seed = 0
     while True:
         command = ranks.broadcast(_next(channel))
         try:
             if command["do"] == "open":
                 session, config = _open(command)
+                seed = int(config["seed"])
                 answer: dict[str, Any] = {"config": config}
             else:
                 assert session is not None
-                answer = _answer(command, session, opened, ranks)
+                answer = _answer(command, session, seed, opened, ranks, stream)
             answer["ok"] = True
         # The session is foreign code: whatever it raises is reported, and ends the run as crashed.
         except Exception as error:  # noqa: BLE001

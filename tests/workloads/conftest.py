@@ -20,9 +20,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], data_c
 
 
 @pytest.fixture(scope="module")
-def mini_dir(request: pytest.FixtureRequest, prepared: Callable[[str], data_cache.DataSet]) -> Path:
-    """The mini data of the workload that the module tests."""
-    return prepared(request.module.WORKLOAD.name).path
+def mini_dir(
+    request: pytest.FixtureRequest,
+    prepared: Callable[[str], data_cache.DataSet],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The mini data of the workload that the module tests, with the labels in the same folder."""
+    data = prepared(request.module.WORKLOAD.name)
+    folder = tmp_path_factory.mktemp(data.path.parents[1].name)
+    for path in (*data.path.iterdir(), *data.labels.iterdir()):
+        (folder / path.name).symlink_to(path)
+    return folder
 
 
 @pytest.fixture(autouse=True)

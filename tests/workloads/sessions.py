@@ -17,8 +17,8 @@ import pytest
 
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
-from harness.run import workloads
-from harness.workload import RunConfig
+from harness.run import worker, workloads
+from harness.workload import Quality, RunConfig
 
 ROOT = Path(__file__).parents[2]
 RULESET = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
@@ -38,11 +38,28 @@ def config(
 
 
 def started(name: str, folder: Path, **arguments: Any) -> Any:
-    """A session that has been prepared and started on the data in `folder`."""
+    """A session that has been prepared, initialised and started on the data in `folder`."""
     session = workloads.workload(name).open(config(name, folder, **arguments))
-    session.prepare()
+    initialised(session)
     session.start(folder)
     return session
+
+
+def initialised(session: Any) -> Any:
+    """Prepare and initialise a session as the worker does."""
+    session.prepare()
+    worker.seed_all(session.config.seed)
+    session.initialise()
+    return session
+
+
+def quality(session: Any, folder: Path, labels: Path | None = None) -> Quality:
+    """What the evaluator says of a session's predictions; `labels`: where those of the test set are, if not in `folder`.
+
+    The session must be that of a single process.
+    """
+    workload = workloads.workload(session.config.workload)
+    return workload.evaluator(session.config.suite, folder, labels or folder).quality(session.predict)
 
 
 def losses(session: Any, num_steps: int) -> list[float]:
@@ -89,13 +106,13 @@ session.close()
 """
 
 
-def course(session: Any, num_samples: int) -> dict[str, Any]:
+def course(session: Any, num_samples: int, folder: Path) -> dict[str, Any]:
     """Train and evaluate: what must be the same on every rank, and nearly the same on one process."""
-    block, quality = session.train_block(num_samples), session.evaluate()
+    block, found = session.train_block(num_samples), quality(session, folder)
     weights = [parameter.double().sum().item() for parameter in session.network.parameters()]
     return {
-        "course": {"loss": block.mean_loss, "value": quality.value, "weights": weights},
-        "counts": [block.num_samples, quality.num_examples],
+        "course": {"loss": block.mean_loss, "value": found.value, "weights": weights},
+        "counts": [block.num_samples, found.num_examples],
     }
 
 

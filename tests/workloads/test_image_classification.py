@@ -128,23 +128,35 @@ def test_flip_alternates_with_the_epoch(tmp_path: Path) -> None:
     assert (session.flips_N != before).all()
 
 
-def test_accuracy_agrees_with_scikit_learn_with_a_partial_last_batch(mini_dir: Path) -> None:
+def test_accuracy_agrees_with_scikit_learn_with_a_partial_last_batch(mini_dir: Path, tmp_path: Path) -> None:
     """The metric equals scikit-learn's accuracy, also with a partial last batch, and it is neither 0 nor 1."""
     from sklearn.metrics import accuracy_score
 
     session = started(mini_dir)
     session.train_block(20 * 128)
-    session.test_images_NHWC, session.test_labels_N = session.test_images_NHWC[:1237], session.test_labels_N[:1237]
-    session.num_test = 1237
+    session.test_images_NHWC, session.num_test = session.test_images_NHWC[:1237], 1237
+    labels = data.read_labels(mini_dir, "test")[:1237]
+    np.save(tmp_path / "test_labels.npy", labels)
 
-    quality = session.evaluate()
+    found = sessions.quality(session, mini_dir, tmp_path)
 
     with torch.inference_mode():
         session.network.eval()
         predicted = session.network(session._normalised(session.test_images_NHWC)).argmax(1)
-    assert quality.num_examples == 1237
-    assert quality.value == accuracy_score(session.test_labels_N, predicted)
-    assert 0.02 < quality.value < 0.98
+    assert found.num_examples == 1237
+    assert found.value == accuracy_score(labels, predicted)
+    assert 0.02 < found.value < 0.98
+
+
+@pytest.mark.parametrize(
+    "predictions",
+    [{}, {"classes": np.zeros(5039, np.int32)}, {"classes": np.zeros(5040)}, {"classes": np.zeros((5040, 1), np.int32)}],
+    ids=["missing", "one too few", "not whole numbers", "another shape"],
+)
+def test_predictions_that_are_not_a_class_for_each_image_are_refused(mini_dir: Path, predictions: Any) -> None:
+    """What the training process sends is foreign input."""
+    with pytest.raises(ValueError, match="the class of each of 5,040 images"):
+        WORKLOAD.evaluator("mini", mini_dir, mini_dir).quality(lambda _: predictions)
 
 
 def test_baselines_know_a_majority_and_an_easy_set(tmp_path: Path) -> None:
@@ -154,7 +166,7 @@ def test_baselines_know_a_majority_and_an_easy_set(tmp_path: Path) -> None:
     images = (labels[:, None, None, None] * 100 + random.randint(0, 50, (200, 10, 10, 1))).astype(np.uint8)
     data._write(tmp_path, "mini", {"train": (images, labels), "test": (images, labels)}, "two levels")
 
-    scores = WORKLOAD.baselines("mini", tmp_path)
+    scores = WORKLOAD.baselines("mini", tmp_path, tmp_path)
 
     assert scores["majority_class"] == 0.6
     assert scores["nearest_neighbours_5"] == 1.0
@@ -339,7 +351,7 @@ def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
 
     assert curve[0] == pytest.approx(math.log(10), abs=0.4)
     assert curve[-1] < curve[0] - 0.3
-    assert session.evaluate().num_examples == 128
+    assert sessions.quality(session, tmp_path).num_examples == 128
 
 
 @pytest.mark.slow
@@ -364,8 +376,9 @@ mini, ramp = folders
 session = started(ramp, num_devices=2, global_batch_size=50)
 batches = [indices(session, session._next_batch()[0]) for _ in range(6)]
 session = started(mini, num_devices=2)
-result = course(session, 12000)
-alone = session._num_correct(*(torch.from_numpy(a) for a in data.read_split(mini, "test"))).item()
+result = course(session, 12000, mini)
+images, labels = (torch.from_numpy(a) for a in data.read_split(mini, "test"))
+alone = (session._classes(images) == labels).sum().item()
 result |= dict(batches=batches, alone=alone)
 """
 
@@ -386,4 +399,4 @@ def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
     assert ranks[0]["counts"] == [12032, 5040]
     single = started(mini_dir)
     assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(12000).mean_loss, rel=0.05)
-    assert ranks[0]["course"]["value"] == pytest.approx(single.evaluate().value, abs=0.15)
+    assert ranks[0]["course"]["value"] == pytest.approx(sessions.quality(single, mini_dir).value, abs=0.15)

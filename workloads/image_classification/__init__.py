@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.image_classification.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class ImageClassification:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class ImageClassification:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.image_classification.evaluation import Accuracy
+
+        return Accuracy(labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Test accuracy of solutions that train no network."""
         from workloads.image_classification.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = ImageClassification(
     name=NAME,
     metric=Metric("top1_accuracy", "fraction", "max"),
+    labels=("test_labels.npy",),
     libraries=("sklearn", "torchvision"),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "channels_last", "ddp_bucket_mb"),

@@ -25,7 +25,7 @@ CELLS = 4  # a side, in which the responses are summed
 STRENGTH = 100.0  # of the ridge
 
 
-def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     """Test accuracy by name: majority, nearest neighbours, logistic regression, forest, support vectors.
 
     Each is fitted on the training split (the first `NUM_FITTED` images of a fixed shuffle) as raw pixels and, under
@@ -43,7 +43,7 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.svm import SVC
 
-    (train, train_labels), (test, test_labels) = (read_split(data_dir, split) for split in ("train", "test"))
+    (train, train_labels), (test, test_labels) = read_split(data_dir, "train"), read_split(data_dir, "test", labels_dir)
     chosen = np.random.RandomState(0).permutation(len(train))[: NUM_FITTED[suite]]
     labels = train_labels[chosen]
     raw = [images.reshape(len(images), -1).astype(np.float32) for images in (train[chosen], test)]

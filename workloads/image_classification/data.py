@@ -13,8 +13,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
 from workloads.image_classification.cifar10 import download, read
@@ -66,28 +68,48 @@ def _write(data_dir: Path, suite: str, splits: Mapping[str, Split], source: str)
     (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_split(data_dir: Path, split: str) -> Split:
-    """Read one prepared split: images_NHWC uint8, labels_N int64.
+def read_split(data_dir: Path, split: str, labels_dir: Path | None = None) -> Split:
+    """Read one prepared split: images_NHWC uint8, labels_N int64. labels_dir: None for `data_dir`.
 
     Raises:
         DataError: a file is missing, damaged, or does not match the other; the message names it.
     """
-    arrays = []
-    for kind, dtype, ndim in (("images", np.uint8, 4), ("labels", np.int64, 1)):
-        path = data_dir / f"{split}_{kind}.npy"
-        try:
-            array = np.load(path)
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing; prepare the data first") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path} is damaged: {printable(error)}") from None
-        if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
-            raise DataError(f"{path}: expected {ndim}-d {np.dtype(dtype)}, found {array.dtype} of shape {array.shape}")
-        arrays.append(array)
-    images, labels = arrays
+    images, labels = read_images(data_dir, split), read_labels(labels_dir or data_dir, split)
     if len(images) != len(labels):
         raise DataError(f"{data_dir}: {len(images)} {split} images but {len(labels)} labels")
     return images, labels
+
+
+def read_images(data_dir: Path, split: str) -> Bytes:
+    """Read the images_NHWC of one prepared split.
+
+    Raises:
+        DataError: the file is missing or damaged; the message names it.
+    """
+    images: Bytes = _read(data_dir / f"{split}_images.npy", np.dtype(np.uint8), 4)
+    return images
+
+
+def read_labels(labels_dir: Path, split: str) -> Ints:
+    """Read the labels_N of one prepared split.
+
+    Raises:
+        DataError: the file is missing or damaged; the message names it.
+    """
+    labels: Ints = _read(labels_dir / f"{split}_labels.npy", np.dtype(np.int64), 1)
+    return labels
+
+
+def _read(path: Path, dtype: np.dtype[Any], ndim: int) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
+        raise DataError(f"{path}: expected {ndim}-d {dtype}, found {array.dtype} of shape {array.shape}")
+    return array
 
 
 # ---- mini: digits of random scale, rotation, offset and contrast among fragments of other digits

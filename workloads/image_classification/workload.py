@@ -9,12 +9,13 @@ from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig
 from workloads.image_classification.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class TrainingSession:
             raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
 
     def prepare(self) -> None:
-        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -81,10 +82,12 @@ class TrainingSession:
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
         torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
-        torch.manual_seed(self.config.seed)
         recipe = self.recipe
         parts = self.config.parts
-        network = parts.get("build_model", build_model)(self.config.suite, self.image_shape, self.num_classes)
+        self.build_model = partial(
+            parts.get("build_model", build_model), self.config.suite, self.image_shape, self.num_classes
+        )
+        network = self.build_model()
         self.is_channels_last = options["channels_last"]  # as the workload's network is built
         if not self.is_channels_last:
             network.to(memory_format=torch.contiguous_format)
@@ -99,33 +102,39 @@ class TrainingSession:
             self.model = torch.compile(self.model)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        # Permutations, shifts and coin flips come from this generator alone, so every rank draws the same ones.
-        self.draws = torch.Generator().manual_seed(self.config.seed)
-        self.step = 0
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then restore weights, statistics and random states."""
+        """Run the kernels of training and evaluation on noise."""
         import torch
 
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
         share = self.recipe.global_batch_size // self.num_ranks
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            for size in [share] * NUM_WARM_UP_STEPS:
-                images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
-                labels_N = torch.randint(0, self.num_classes, (size,)).to(self.device)
-                self._train_step(self._normalised(images_NHWC), labels_N, learning_rate=0.0)
-            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
-            images_NHWC = torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device)
-            self._num_correct(images_NHWC, torch.zeros(size, dtype=torch.int64, device=self.device))
-        self.network.load_state_dict(weights)
+        for size in [share] * NUM_WARM_UP_STEPS:
+            images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
+            labels_N = torch.randint(0, self.num_classes, (size,)).to(self.device)
+            self._train_step(self._normalised(images_NHWC), labels_N, learning_rate=0.0)
+        size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+        self._classes(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
+
+    def initialise(self) -> None:
+        """Draw the weights, and return optimizer, scaler and generator to where they begin."""
+        import torch
+
+        self.network.load_state_dict(self.build_model().state_dict())
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
+        # Permutations, shifts and coin flips come from this generator alone, so every rank draws the same ones.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
         """Read both splits onto the device.
@@ -136,23 +145,24 @@ class TrainingSession:
         """
         import torch
 
-        from workloads.image_classification.data import read_split
+        from workloads.image_classification.data import read_images, read_split
 
-        held: dict[str, tuple[Tensor, Tensor]] = {}
-        for split in ("train", "test"):
-            images, labels = read_split(data_dir, split)
-            if images.shape[1:] != self.image_shape or not 0 <= labels.min() <= labels.max() < self.num_classes:
+        (images, labels), test_images = read_split(data_dir, "train"), read_images(data_dir, "test")
+        if not 0 <= labels.min() <= labels.max() < self.num_classes:
+            raise DataError(
+                f"{data_dir}/train_labels.npy: labels {labels.min()} to {labels.max()}; metadata.json says "
+                f"{self.num_classes} classes"
+            )
+        for split, shape in (("train", images.shape[1:]), ("test", test_images.shape[1:])):
+            if shape != self.image_shape:
                 raise DataError(
-                    f"{data_dir}/{split}_images.npy: images of {images.shape[1:]} with labels {labels.min()} to "
-                    f"{labels.max()}; metadata.json says {self.image_shape} and {self.num_classes} classes"
+                    f"{data_dir}/{split}_images.npy: images of {shape}; metadata.json says {self.image_shape}"
                 )
-            held[split] = (torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device))
-        self.train_images_NHWC, self.train_labels_N = held["train"]
-        # Each rank takes every num_ranks-th test image: no padding, so no image is counted twice.
-        test_images_NHWC, test_labels_N = held["test"]
-        self.num_test = len(test_labels_N)
-        self.test_images_NHWC = test_images_NHWC[self.rank :: self.num_ranks]
-        self.test_labels_N = test_labels_N[self.rank :: self.num_ranks]
+        self.train_images_NHWC = torch.from_numpy(images).to(self.device)
+        self.train_labels_N = torch.from_numpy(labels).to(self.device)
+        # Each rank takes every num_ranks-th test image: no padding, so no image is classified twice.
+        self.num_test = len(test_images)
+        self.test_images_NHWC = torch.from_numpy(test_images[self.rank :: self.num_ranks]).to(self.device)
         self.num_train = len(self.train_labels_N)
         self._check_fits(self.num_train)
         whitening = getattr(self.network, "whitening", None)
@@ -232,31 +242,35 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """Top-1 accuracy on the whole test set, exact over all ranks."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`classes` (N,) int32: the likeliest class of every test image, gathered from all ranks."""
+        import numpy as np
         import torch
+        from accelerate.utils import gather_object
 
         if self.num_ranks > 1:
             # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
             for buffer in self.network.buffers():
                 torch.distributed.broadcast(buffer, 0)
-        correct = self._num_correct(self.test_images_NHWC, self.test_labels_N)
-        correct = self.accelerator.reduce(correct, reduction="sum")
-        return Quality(correct.item() / self.num_test, self.num_test)
+        classes_N = np.empty(self.num_test, np.int32)
+        for rank, own_N in enumerate(gather_object([self._classes(self.test_images_NHWC).cpu().numpy()])):
+            classes_N[rank :: self.num_ranks] = own_N
+        return {"classes": classes_N}
 
-    def _num_correct(self, images_NHWC: Tensor, labels_N: Tensor) -> Tensor:
-        """Number of correctly classified images: int64 scalar on the device."""
+    def _classes(self, images_NHWC: Tensor) -> Tensor:
+        """The likeliest class of each image: int64 (N,), on the device."""
         import torch
 
-        correct = torch.zeros((), dtype=torch.int64, device=self.device)
         size = EVAL_BATCH[self.config.suite]
         self.network.eval()
         with torch.inference_mode():
-            for first in range(0, len(labels_N), size):
-                logits_NK = self.network(self._normalised(images_NHWC[first : first + size]))
-                correct += (logits_NK.argmax(1) == labels_N[first : first + size]).sum()
+            parts = [
+                self.network(self._normalised(images_NHWC[first : first + size])).argmax(1)
+                for first in range(0, len(images_NHWC), size)
+            ]
+            classes_N = torch.cat(parts)
         self.network.train()
-        return correct.clone()
+        return classes_N
 
     def close(self) -> None:
         """Leave the process group and release the data."""
