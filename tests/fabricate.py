@@ -120,6 +120,7 @@ def ruleset(codes: dict[str, str], rules: BenchmarkRules | None = None, **change
     return RuleSet(**{**fields, **changes})
 
 
+WEIGHTS_DIGEST, PREDICTIONS_DIGEST = "1e" * 32, "9d" * 32
 NUMERICS: dict[str, Any] = {
     "flags": {
         **flags_of("fp32"),
@@ -227,7 +228,7 @@ def events(
     at(
         0.0,
         "tta_format",
-        {"version": 1, "harness": "0.1.0", "run_id": f"{index:032x}", "result_id": result_id, "index": index},
+        {"version": 2, "harness": "0.1.0", "run_id": f"{index:032x}", "result_id": result_id, "index": index},
     )
     at(0.0, "tta_rules", {"ruleset": "v1", "terms_digest": rules.terms_digest})
     at(0.0, "tta_code", IDENTITY.code_event)
@@ -252,13 +253,14 @@ def events(
         {"rank": rank, "world_size": num_nodes, "host": host_of(rank), "pid": 42 + rank, "device": "cpu"}
         for rank in range(num_nodes)
     ]
+    at(0.9, "tta_initial", {"weights_digest": WEIGHTS_DIGEST, "quality": 0.1, "num_examples": rules.eval_examples})
     at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
     at(1.0, "tta_isolation", copy.deepcopy(ISOLATION))
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))
     at(2.1, "tta_numerics", copy.deepcopy(NUMERICS))
-    at(2.2, "run_start", None, "INTERVAL_START", samples_count=0)
+    at(2.2, "run_start", None, "INTERVAL_START", samples_count=0, weights_digest=WEIGHTS_DIGEST)
     at(2.2, "tta_data_open_start", None, "INTERVAL_START")
     at(2.4, "tta_data_open_stop", None, "INTERVAL_END")
     at(2.4, "tta_data_touched_early", [])
@@ -280,7 +282,8 @@ def events(
         at(now, "eval_start", None, "INTERVAL_START", samples_count=samples)
         now += eval_s
         at(now, "eval_stop", None, "INTERVAL_END", samples_count=samples)
-        at(now, "eval_accuracy", quality, samples_count=samples, num_examples=rules.eval_examples)
+        counts = {"samples_count": samples, "num_examples": rules.eval_examples}
+        at(now, "eval_accuracy", quality, **counts, predictions=PREDICTIONS_DIGEST)
         last = quality
     at(
         now,
@@ -303,6 +306,7 @@ def events(
         "checkpoint_s": 0.0,
         "other_s": 0.0,
     }
+    at(now, "tta_predictions", {"file": None, "num_bytes": 1 << 30})
     at(now, "tta_energy", {"energy_j": None, "source": "none", "meter": "none"})
     at(now, "tta_ledger", {name: round(value, 6) for name, value in ledger.items()})
     at(now, "tta_loaded", {"referee": copy.deepcopy(LOADED), "worker": copy.deepcopy(LOADED)})

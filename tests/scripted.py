@@ -13,7 +13,15 @@ from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.plan import Plan, WorkerLost, WorkerTimeout
-from tests.fabricate import IDENTITY, ISOLATION, NUMERICS, SYSTEM, benchmark_rules
+from tests.fabricate import (
+    IDENTITY,
+    ISOLATION,
+    NUMERICS,
+    PREDICTIONS_DIGEST,
+    SYSTEM,
+    WEIGHTS_DIGEST,
+    benchmark_rules,
+)
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -32,6 +40,7 @@ def plan(rules: BenchmarkRules | None = None, **changes: Any) -> Plan:
         "precision": "fp32",
         "system": SYSTEM,
         "data_dir": Path("/nowhere"),
+        "labels_dir": Path("/nowhere/labels"),
         "data": {"digest": rules.data_digest, "num_files": 5, "num_bytes": 12345},
         "metadata": {},
         "result_id": "ab" * 16,
@@ -118,7 +127,7 @@ class ScriptedWorker:
             self._config = dict(command["config"])
             return {"config": self._config}
         if what == "prepare":
-            return {"numerics": copy.deepcopy(NUMERICS)}
+            return {"numerics": copy.deepcopy(NUMERICS), "weights_digest": WEIGHTS_DIGEST}
         if what == "start":
             return {"touched_early": []}
         if what == "train":
@@ -128,7 +137,14 @@ class ScriptedWorker:
             return {"value": self.qualities[min(nth, len(self.qualities) - 1)], "num_examples": 500}
         if what == "loaded":
             return {"files": ["/usr/lib/libc.so.6"]}
+            quality = self.qualities[min(nth, len(self.qualities) - 1)]
+            return {"value": quality, "num_examples": 500, "predictions": PREDICTIONS_DIGEST}
+        if what == "keep":
+            return {"is_kept": True, "num_bytes": 1234}
         return {}
+
+    def give_data(self, data_dir: Path) -> str:
+        return str(data_dir)
 
     def stop(self, grace_s: float) -> None:
         self.num_stops += 1

@@ -32,7 +32,7 @@ def prepare(workload: str, suite: str, ruleset_name: str, cache: Path | None, so
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
             f"{data.path}: the digest of the data is {data.digest}; the rules of {rules.name} require "
-            f"{rules.data_digest}; delete {data.path} and prepare it again"
+            f"{rules.data_digest}; delete {data.path.parent} and prepare it again"
         )
     judged = "the digest that the rules name" if rules.data_digest else "the rules name no digest for this suite"
     print(f"{data.path}: {data.num_files} files, {data.num_bytes:,} bytes")

@@ -5,7 +5,8 @@ The comments are what the reference page of the log format shows.
 
 from __future__ import annotations
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+OLDER_VERSION = 1  # still read; it has none of the keys in SINCE_2
 
 # MLPerf's keys.
 SUBMISSION_BENCHMARK = "submission_benchmark"  # the benchmark, `<workload>_<suite>`
@@ -33,7 +34,7 @@ POWER_READING = "power_reading"  # in a node's power log: watts
 HYPERPARAMETER_PREFIX = "opt_"
 
 # Keys of `tta`.
-TTA_FORMAT = "tta_format"  # {"version": 1, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
+TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
 ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is; absent from older logs
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
@@ -51,7 +52,7 @@ TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.is
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
-TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>" or null if too large, "num_bytes": n}
+TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>", null if not kept, "num_bytes": n}
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
 TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}}: what they had loaded that neither list vouches for
@@ -92,3 +93,7 @@ OPENING_KEYS = (
 )
 BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 SUMMARY_KEYS = (TTA_PREDICTIONS, TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop
+# What version 2 has that version 1 has not (TTA_NUMERICS: some logs of version 1 have it).
+SINCE_2 = frozenset(
+    {TTA_INITIAL, TTA_PREDICTIONS, TTA_NUMERICS, TTA_CODE, TTA_PACKAGES, TTA_ISOLATION, TTA_LOADED}
+)

@@ -1,10 +1,11 @@
 """Prepared data on disk: created once, verified by digest before every result, and kept.
 
-    <cache>/<workload>_<suite>/data/...        what the workload wrote
-    <cache>/<workload>_<suite>/digests.json    size, timestamp and SHA-256 of each file
-    <cache>/<workload>_<suite>/downloads/...   what the workload downloaded (`data_dir.parent / "downloads"`); kept
-                                               even if preparation fails, so that the next attempt resumes
-    <cache>/<workload>_<suite>/preparing-*     a preparation in progress; the next call removes one that was killed
+    <cache>/<workload>_<suite>/prepared/data/...     what the workload wrote, except for
+    <cache>/<workload>_<suite>/prepared/labels/...   the labels of the test set, which only the evaluator sees
+    <cache>/<workload>_<suite>/digests.json          size, timestamp and SHA-256 of each file
+    <cache>/<workload>_<suite>/downloads/...         what the workload downloaded (`data_dir.parent / "downloads"`);
+                                                     kept if preparation fails, so that the next attempt resumes
+    <cache>/<workload>_<suite>/preparing-*           a preparation in progress; the next call removes one that was killed
 
 The digest of a data set is the SHA-256 of its `<sha256>  <path>` lines sorted by path, so that `sha256sum` can
 reproduce it. A file whose size and timestamp are unchanged is not read again. A cache that cannot be written, such as
@@ -114,7 +115,9 @@ def read(prepared: Path, is_noted: bool = True) -> DataSet:
     try:
         content = json.loads((data / METADATA_NAME).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{data / METADATA_NAME}: cannot be read: {error}; delete {prepared} and prepare again") from None
+        raise DataError(
+            f"{data / METADATA_NAME}: cannot be read: {error}; delete {prepared} and prepare again"
+        ) from None
     if not isinstance(content, dict):
         raise DataError(f"{data / METADATA_NAME}: must be a JSON object; delete {prepared} and prepare again")
     digests_path = prepared.parent / "digests.json"

@@ -145,8 +145,8 @@ class Referee:
         self._ask({"do": "start", "data_dir": worker.give_data(plan.data_dir)}, limit_s, worker)
         answer = self._ask({"do": "evaluate"}, limit_s, worker)
         worker.stop(0.0)
-        value = {**_weights(prepared), "quality": _number(answer, "value"), "num_examples": _count(answer, "num_examples")}
-        self.log.event(keys.TTA_INITIAL, value)
+        quality, num_examples = _number(answer, "value"), _count(answer, "num_examples")
+        self.log.event(keys.TTA_INITIAL, {**_weights(prepared), "quality": quality, "num_examples": num_examples})
 
     def _run(self) -> None:
         plan = self.plan
@@ -286,13 +286,15 @@ class Referee:
         return files if isinstance(files, list) and all(isinstance(path, str) for path in files) else None
 
     def _keep_predictions(self) -> None:
-        """Keep the predictions of the last evaluation, if there was one, and log what became of them."""
-        if self._progress.quality is None:
-            return
-        with contextlib.suppress(WorkerError):  # the evaluator was lost, which ended the run and is its evidence
-            answer = self.worker.ask({"do": "keep", "path": str(self.predictions)}, lambda: None, CLOSE_LIMIT_S)
-            name = self.predictions.name if answer.get("is_kept") else None
-            self.log.event(keys.TTA_PREDICTIONS, {"file": name, "num_bytes": answer.get("num_bytes")})
+        """Keep the predictions of the last evaluation, and log where they are and how large."""
+        name, num_bytes = None, 0
+        if self._progress.quality is not None:
+            with contextlib.suppress(WorkerError):  # the evaluator was lost, which ended the run and is its evidence
+                command = {"do": "keep", "path": str(self.predictions)}
+                answer = self.worker.ask(command, lambda: None, CLOSE_LIMIT_S)
+                name = self.predictions.name if answer.get("is_kept") else None
+                num_bytes = _count(answer, "num_bytes")
+        self.log.event(keys.TTA_PREDICTIONS, {"file": name, "num_bytes": num_bytes})
 
     def _refuse_wrong_world(self, world: list[dict[str, Any]]) -> None:
         ranks = [rank.get("rank") for rank in world]

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.base.files import sha256_of
 from harness.log.events import TOKEN, digest_of
-from tests.fabricate import MODULE, Step, find, module_record
+from tests.fabricate import MODULE, PREDICTIONS_DIGEST, Step, find, module_record
 from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperparameters, put, recount, shift
 from tests.rules.fixtures import cst, dat, hyp, log, pkg, pwr, qua, run, sys, tim
 
@@ -109,14 +109,19 @@ def _(box: Box) -> None:
         "event_type": "POINT_IN_TIME",
         "key": "eval_accuracy",
         "value": 0.95,
-        "metadata": {"samples_count": 1000, "num_examples": 500},
+        "metadata": {"samples_count": 1000, "num_examples": 500, "predictions": PREDICTIONS_DIGEST},
     }
     box.put_lines([*lines[:place], TOKEN + json.dumps(line), *lines[place:]])
 
 
 @careful("a quality is inserted", Found("QUA011", ("eval_accuracy", 1)))
 def _(box: Box) -> None:
-    put(box.runs[0], Step(0, "eval_accuracy", 0.95, {"samples_count": 1000, "num_examples": 500}), "eval_accuracy", 0)
+    put(
+        box.runs[0],
+        Step(0, "eval_accuracy", 0.95, {"samples_count": 1000, "num_examples": 500, "predictions": PREDICTIONS_DIGEST}),
+        "eval_accuracy",
+        0,
+    )
     recount(box.runs[0])
 
 

@@ -150,7 +150,12 @@ def test_accuracy_agrees_with_scikit_learn_with_a_partial_last_batch(mini_dir: P
 
 @pytest.mark.parametrize(
     "predictions",
-    [{}, {"classes": np.zeros(5039, np.int32)}, {"classes": np.zeros(5040)}, {"classes": np.zeros((5040, 1), np.int32)}],
+    [
+        {},
+        {"classes": np.zeros(5039, np.int32)},
+        {"classes": np.zeros(5040)},
+        {"classes": np.zeros((5040, 1), np.int32)},
+    ],
     ids=["missing", "one too few", "not whole numbers", "another shape"],
 )
 def test_predictions_that_are_not_a_class_for_each_image_are_refused(mini_dir: Path, predictions: Any) -> None:

@@ -3,9 +3,7 @@
 ## What it does
 Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
 begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
-`run_stop` and `tta_end` have checks of their own. `tta_numerics` is required of logs whose `tta_config` has
-`execution`; `tta_code`, `tta_packages`, `tta_isolation` and `tta_loaded` of those that have one of them: older logs
-have none.
+`run_stop` and `tta_end` have checks of their own. Logs of format version 1 need not have what version 2 added.
 
 ## Why it matters
 The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.
@@ -32,8 +30,7 @@ from harness.scoring import timeline
 
 SCOPE = "log"
 _STAGES = (*keys.OPENING_KEYS, *keys.BODY_KEYS)
-_SUMMARY = (keys.TTA_ENERGY, keys.TTA_LEDGER, keys.TTA_LOADED)
-_LATER = {keys.TTA_CODE, keys.TTA_PACKAGES, keys.TTA_ISOLATION, keys.TTA_LOADED}
+_SUMMARY = tuple(name for name in keys.SUMMARY_KEYS if name != keys.TTA_END)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -42,9 +39,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if timeline.status(log) == timeline.SUCCESS:
         num_begun = len(_STAGES)
     required = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
-    excused = {keys.TTA_NUMERICS} if log.field(keys.TTA_CONFIG, keys.EXECUTION_FIELD) is None else set()
-    if not any(name in log.counts for name in _LATER):
-        excused |= _LATER
-    missing = [name for name in required if name not in log.counts and name not in excused]
+    later = keys.SINCE_2 if log.field(keys.TTA_FORMAT, "version") == keys.OLDER_VERSION else frozenset()
+    missing = [name for name in required if name not in log.counts and name not in later]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

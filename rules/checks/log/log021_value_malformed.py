@@ -70,6 +70,8 @@ _FIELDS = {
     keys.TTA_LOADED: {"referee": _MAP},
     keys.TTA_ISOLATION: {"means": _TEXT, "no_new_privs": _TRUTH, "referee_dumpable": _TRUTH, "environment": _MAP},
     keys.TTA_NUMERICS: {"flags": _MAP, "versions": _MAP, "environment": _MAP},
+    keys.TTA_INITIAL: {"weights_digest": _TEXT, "quality": _NUMBER, "num_examples": _WHOLE},
+    keys.TTA_PREDICTIONS: {"num_bytes": _WHOLE},
     keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
     keys.TTA_CLOCK: {"mono_ns": _WHOLE},
@@ -90,8 +92,14 @@ _METADATA = {
     keys.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
 }
 
+_METADATA_SINCE_2 = {
+    keys.RUN_START: {"weights_digest": _TEXT},
+    keys.EVAL_ACCURACY: {"predictions": _TEXT},
+}
+
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    since_2 = {} if log.field(keys.TTA_FORMAT, "version") == keys.OLDER_VERSION else _METADATA_SINCE_2
     for event in log.events:
         if (form := _VALUES.get(event.key)) is not None and not _has_form(event.value, form):
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}")
@@ -104,7 +112,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED):
             wrong += [*_module(fields), *_execution(fields)]
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []
-        wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
+        forms = {**_METADATA.get(event.key, {}), **since_2.get(event.key, {})}
+        wrong += _wrong(event.metadata, forms, "metadata.")
         if wrong:
             yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")
 

@@ -30,9 +30,9 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     version = log.field(keys.TTA_FORMAT, "version")
-    if isinstance(version, int) and version != keys.FORMAT_VERSION:
+    if isinstance(version, int) and version not in (keys.OLDER_VERSION, keys.FORMAT_VERSION):
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_FORMAT),
-            f"the log has format version {version}; this harness reads version {keys.FORMAT_VERSION}",
+            f"the log has format version {version}; this harness reads versions {keys.OLDER_VERSION} and {keys.FORMAT_VERSION}",
         )

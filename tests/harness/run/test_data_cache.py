@@ -15,7 +15,7 @@ import pytest
 
 from harness.errors import DataError, OutputError
 from harness.run import data_cache
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 
 
 def two_files(folder: Path) -> None:
@@ -31,6 +31,7 @@ class Maker:
     make: Callable[[Path], None] = two_files
     name: str = "toy"
     metric: Metric = field(default_factory=lambda: Metric("accuracy", "fraction", "max"))
+    labels: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     num_calls: int = 0
@@ -42,7 +43,10 @@ class Maker:
     def open(self, config: RunConfig) -> Session:
         raise NotImplementedError
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        raise NotImplementedError
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         raise NotImplementedError
 
 
@@ -55,8 +59,25 @@ def test_data_are_made_once_and_described(tmp_path: Path) -> None:
 
     assert maker.num_calls == 1
     assert first == second
-    assert first.path == tmp_path / "toy_mini" / "data"
+    assert first.path == tmp_path / "toy_mini" / "prepared" / "data"
     assert (first.num_files, first.num_bytes, first.metadata) == (2, 5 + 16, {"num_train": 5})
+
+
+def test_labels_are_kept_apart_and_counted_in_the_digest(tmp_path: Path) -> None:
+    """What the training must not see is in a folder of its own; the digest is that of all files, wherever they are."""
+
+    def three_files(folder: Path) -> None:
+        two_files(folder)
+        (folder / "test_labels.npy").write_bytes(b"secret")
+
+    together = data_cache.prepare(Maker(three_files), "mini", tmp_path / "together")
+    apart = data_cache.prepare(Maker(three_files, labels=("test_labels.npy",)), "mini", tmp_path / "apart")
+
+    assert sorted(path.name for path in apart.path.iterdir()) == ["metadata.json", "part"]
+    assert [path.name for path in apart.labels.iterdir()] == ["test_labels.npy"]
+    assert (apart.digest, apart.num_files, apart.num_bytes) == (together.digest, 3, 5 + 16 + 6)
+    (apart.labels / "test_labels.npy").write_bytes(b"changed")
+    assert data_cache.read(apart.path.parent).digest != together.digest
 
 
 def test_digest_can_be_redone_with_sha256sum(tmp_path: Path) -> None:
@@ -86,7 +107,7 @@ def test_digest_changes_with_the_data(tmp_path: Path, change: str) -> None:
     else:
         train.unlink()
 
-    assert (data_cache.read(before.path).digest == before.digest) == (change == "nothing visible")
+    assert (data_cache.read(before.path.parent).digest == before.digest) == (change == "nothing visible")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +128,9 @@ def test_digest_changes_with_the_data(tmp_path: Path, change: str) -> None:
 def test_spoilt_digests_cost_only_time(tmp_path: Path, content: str) -> None:
     """Stored digests only save time; if they are invalid, every file is read."""
     before = data_cache.prepare(Maker(), "mini", tmp_path)
-    (before.path.parent / "digests.json").write_text(content)
+    (before.path.parents[1] / "digests.json").write_text(content)
 
-    assert data_cache.read(before.path) == before
+    assert data_cache.read(before.path.parent) == before
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 100_000])
@@ -120,7 +141,7 @@ def test_spoilt_metadata_is_a_damaged_data_set(tmp_path: Path, content: bytes | 
     if content is not None:
         (data.path / "metadata.json").write_bytes(content)
 
-    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini/data and prepare again"):
+    with pytest.raises(DataError, match=r"metadata\.json: .*delete .*toy_mini/prepared and prepare again"):
         data_cache.prepare(Maker(), "mini", tmp_path)
 
 
@@ -220,7 +241,7 @@ def test_leftovers_of_a_killed_preparation_are_tidied(tmp_path: Path, is_prepare
 
     assert data_cache.prepare(Maker(), "mini", tmp_path).num_files == 2
 
-    assert sorted(path.name for path in (tmp_path / "toy_mini").iterdir()) == ["data", "digests.json", "lock"]
+    assert sorted(path.name for path in (tmp_path / "toy_mini").iterdir()) == ["digests.json", "lock", "prepared"]
 
 
 @pytest.mark.parametrize("has_digests", [True, False])

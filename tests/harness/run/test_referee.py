@@ -29,6 +29,7 @@ def play(
     clock: FakeClock | None = None,
     full_curve: bool = False,
     num_devices: int = 1,
+    rehearsal: ScriptedWorker | None = None,
     **worker: Any,
 ) -> tuple[Outcome, RunLog, ScriptedWorker]:
     """Run one plan against a script; return outcome, log and worker."""
@@ -38,7 +39,9 @@ def play(
         plan=plan(rules, full_curve=full_curve, num_devices=num_devices),
         log=LogWriter(path, clock),
         clock=clock,
+        rehearsal=rehearsal or ScriptedWorker(clock, [0.1]),
         worker=script,
+        predictions=path.with_name("predictions_0.npz"),
         power=power or NotMetered(),
         view=SilentView(),
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
