@@ -162,8 +162,8 @@ class Session(Protocol):
     """One training run in a new process. Called in this order, on every rank:
 
     prepare(), once: build the model, compile, warm up on synthetic input; not timed, but limited.
-    initialise(), once, with torch freshly seeded by the harness: new weights, an empty optimizer, and every generator as
-        the seed determines them; nothing that `prepare` did may show afterwards.
+    initialise(), once, with torch freshly seeded by the harness: new weights, an empty optimizer, and every generator
+        as the seed determines them; nothing that `prepare` did may show afterwards.
     start(data_dir), once: the clock runs; open the data, which the process cannot see before.
     train_block(num_samples): train on whole global batches until at least `num_samples` have been consumed since the
         call; return when the device has finished. Called until the rules' budget is spent at most; the session never

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 30  # of a message's arrays together
 _MAX_HEADER_BYTES = 1 << 16
 _MAX_DIMENSIONS = 8
-_DTYPES = {kind for kind in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")}
+_DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 
 
 class StreamClosed(TtaError):  # noqa: N818  (an event, not necessarily an error)

@@ -5,7 +5,7 @@
     <cache>/<workload>_<suite>/digests.json          size, timestamp and SHA-256 of each file
     <cache>/<workload>_<suite>/downloads/...         what the workload downloaded (`data_dir.parent / "downloads"`);
                                                      kept if preparation fails, so that the next attempt resumes
-    <cache>/<workload>_<suite>/preparing-*           a preparation in progress; the next call removes one that was killed
+    <cache>/<workload>_<suite>/preparing-*           one in progress; the next call removes what a killed one left
 
 The digest of a data set is the SHA-256 of its `<sha256>  <path>` lines sorted by path, so that `sha256sum` can
 reproduce it. A file whose size and timestamp are unchanged is not read again. A cache that cannot be written, such as

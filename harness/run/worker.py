@@ -193,7 +193,7 @@ def seed_all(seed: int) -> None:
     import torch
 
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  (the global generator is what must be seeded)
+    np.random.seed(seed)
     torch.manual_seed(seed)
 
 

@@ -54,10 +54,7 @@ def initialised(session: Any) -> Any:
 
 
 def quality(session: Any, folder: Path, labels: Path | None = None) -> Quality:
-    """What the evaluator says of a session's predictions; `labels`: where those of the test set are, if not in `folder`.
-
-    The session must be that of a single process.
-    """
+    """What the evaluator says of a session's predictions. labels: the folder of the labels, if it is not `folder`."""
     workload = workloads.workload(session.config.workload)
     return workload.evaluator(session.config.suite, folder, labels or folder).quality(session.predict)
 

@@ -30,9 +30,7 @@ SCOPE = "log"
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     version = log.field(keys.TTA_FORMAT, "version")
-    if isinstance(version, int) and version not in (keys.OLDER_VERSION, keys.FORMAT_VERSION):
-        yield Fault(
-            str(log.path),
-            log.line_of(keys.TTA_FORMAT),
-            f"the log has format version {version}; this harness reads versions {keys.OLDER_VERSION} and {keys.FORMAT_VERSION}",
-        )
+    known = (keys.OLDER_VERSION, keys.FORMAT_VERSION)
+    if isinstance(version, int) and version not in known:
+        message = f"the log has format version {version}; this harness reads {known[0]} and {known[1]}"
+        yield Fault(str(log.path), log.line_of(keys.TTA_FORMAT), message)
