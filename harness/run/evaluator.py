@@ -64,7 +64,7 @@ def replay(path: Path) -> Callable[[Arrays], Arrays]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if sum(entry.file_size for entry in archive.zip.infolist()) > 2 * MAX_BYTES:
                 raise DataError(f"{printable(path)}: holds more than {2 * MAX_BYTES:,} bytes")
             replies: dict[str, dict[str, Any]] = {}

@@ -1,0 +1,220 @@
+"""The evaluator: asks for predictions, judges them as foreign input, and keeps what it judged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import DataError, WorkerError
+from harness.run import evaluator, workloads
+from harness.run.array_stream import ArrayStream
+from harness.run.evaluator import Service
+from harness.workload import Arrays, Quality
+
+
+class Signs:
+    """An evaluator that asks `num_questions` times for the signs of numbers; the quality is the share it got right."""
+
+    num_questions = 1
+
+    def quality(self, predict: Callable[[Arrays], Arrays]) -> Quality:
+        numbers = np.array([-2.0, 3.0, -1.0, 5.0])
+        answers = [predict({"numbers": numbers + i}) for i in range(self.num_questions)]
+        if any(answer.get("signs") is None or answer["signs"].shape != (4,) for answer in answers):
+            raise ValueError("expected four signs")
+        right = [np.mean(answer["signs"] == np.sign(numbers + i)) for i, answer in enumerate(answers)]
+        return Quality(float(np.mean(right)), 4, "signs|v1")
+
+
+class Toy:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Signs:
+        if not labels_dir.is_dir():
+            raise DataError(f"{labels_dir} is missing; prepare the data first")
+        return Signs()
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Service, ArrayStream]]:
+    """A service with one stream, and the worker's end of it."""
+    monkeypatch.setattr(workloads, "workload", lambda name: Toy())
+    near, far = socket.socketpair()
+    service, worker = Service([ArrayStream(near)]), ArrayStream(far)
+    yield service, worker
+    near.close()
+    worker.close()
+
+
+def opening(tmp_path: Path) -> dict[str, Any]:
+    return {"do": "open", "workload": "toy", "suite": "mini", "data_dir": str(tmp_path), "labels_dir": str(tmp_path)}
+
+
+def answering(worker: ArrayStream, answer: Callable[[Arrays], Arrays]) -> threading.Thread:
+    """Answers until it is dismissed, as rank 0 does."""
+
+    def serve() -> None:
+        while (asked := worker.receive()) is not None:
+            worker.send(answer(asked))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def signs(asked: Arrays) -> Arrays:
+    return {"signs": np.sign(asked["numbers"]).astype(np.int8)}
+
+
+@pytest.mark.parametrize("num_questions", [1, 3])
+def test_quality_and_digest_are_of_what_is_kept(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_questions: int
+) -> None:
+    """The file that is kept has the digest that was reported, and from it follows the same quality."""
+    monkeypatch.setattr(Signs, "num_questions", num_questions)
+    service, worker = ends
+    assert service.answer(opening(tmp_path)) == {}
+    thread = answering(worker, lambda asked: {"signs": signs(asked)["signs"] * np.int8([1, 1, 1, -1])})
+
+    answer = service.answer({"do": "evaluate", "stream": 0})
+    thread.join(5)
+    kept = service.answer({"do": "keep", "path": str(tmp_path / "predictions_0.npz")})
+
+    assert (answer["value"], answer["num_examples"], answer["signature"]) == (0.75, 4, "signs|v1")
+    data = (tmp_path / "predictions_0.npz").read_bytes()
+    assert kept == {"num_bytes": len(data), "is_kept": True}
+    assert answer["predictions"] == hashlib.sha256(data).hexdigest()
+    again = Signs().quality(evaluator.replay(tmp_path / "predictions_0.npz"))
+    assert again.value == 0.75
+
+
+def test_predictions_that_are_too_large_are_not_kept(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their digest is reported all the same."""
+    monkeypatch.setattr(evaluator, "MAX_BYTES", 100)
+    service, worker = ends
+    service.answer(opening(tmp_path))
+    thread = answering(worker, signs)
+
+    answer = service.answer({"do": "evaluate", "stream": 0})
+    thread.join(5)
+
+    kept = service.answer({"do": "keep", "path": str(tmp_path / "predictions_0.npz")})
+    assert (kept["is_kept"], kept["num_bytes"] > 100) == (False, True)
+    assert len(answer["predictions"]) == 64
+    assert not (tmp_path / "predictions_0.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda asked: {"signs": np.zeros(3)}, "cannot be evaluated: expected four signs"),
+        (lambda asked: {}, "cannot be evaluated: expected four signs"),
+        (lambda asked: {"signs": np.array([None] * 4)}, None),
+    ],
+    ids=["wrong shape", "missing", "objects"],
+)
+def test_predictions_that_are_none_end_the_run(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, answer: Any, why: str | None
+) -> None:
+    """The message says what was expected; the worker is dismissed, and does not wait for ever."""
+    service, worker = ends
+    service.answer(opening(tmp_path))
+    if why is None:  # the worker's own side refuses to send them, and its run ends with that error
+        with pytest.raises(Exception, match="signs as an array of object"):
+            worker.send(answer({}))
+        return
+    thread = answering(worker, answer)
+
+    with pytest.raises(WorkerError, match=why):
+        service.answer({"do": "evaluate", "stream": 0})
+
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "the worker ended while it was evaluated"),
+        (b"null\n", "the worker sent nothing as its predictions"),
+        (b"hello\n", "something that is not a message"),
+        (b'[["signs", "|O8", [4]]]\n', "not described as name, type and shape"),
+        (b'[["signs", "<i8", [4]]]\n\0\0', "the worker ended while it was evaluated"),
+    ],
+)
+def test_worker_that_sends_something_else_ends_the_run(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, data: bytes, why: str
+) -> None:
+    """Bytes of any kind, and none."""
+    service, worker = ends
+    service.answer(opening(tmp_path))
+    worker._socket.sendall(data)
+    worker._socket.shutdown(socket.SHUT_WR)
+
+    with pytest.raises(WorkerError, match=why):
+        service.answer({"do": "evaluate", "stream": 0})
+
+
+def archive(**arrays: Any) -> bytes:
+    data = io.BytesIO()
+    np.savez(data, **{name.replace("_", "/"): array for name, array in arrays.items()})
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "why"),
+    [
+        (b"", DataError, "not predictions as they are kept"),
+        (b"PK\3\4 and so on", DataError, "not predictions as they are kept"),
+        (archive(a_signs=np.zeros(4)), ValueError, "more predictions than were kept"),
+        (archive(), ValueError, "more predictions than were kept"),
+        (archive(**{"0_signs": np.array([{}] * 4)}), DataError, "not predictions as they are kept"),
+        (archive(**{"0_signs": np.zeros(3)}), ValueError, "expected four signs"),
+    ],
+    ids=["empty", "no archive", "no number", "no array", "objects", "too few"],
+)
+def test_kept_predictions_are_foreign_input(tmp_path: Path, data: bytes, error: type[Exception], why: str) -> None:
+    """A file in a submission may hold anything."""
+    (tmp_path / "predictions_0.npz").write_bytes(data)
+
+    with pytest.raises(error, match=why):
+        Signs().quality(evaluator.replay(tmp_path / "predictions_0.npz"))
+
+
+def test_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the archive states is asked for before anything is unpacked."""
+    monkeypatch.setattr(evaluator, "MAX_BYTES", 1000)
+    with (tmp_path / "predictions_0.npz").open("wb") as file:
+        np.savez_compressed(file, **{"0/signs": np.zeros(100_000)})
+
+    with pytest.raises(DataError, match="holds more than 2,000 bytes"):
+        evaluator.replay(tmp_path / "predictions_0.npz")
+
+
+def test_evaluating_again_answers_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The quality of what was kept, or why there is none."""
+    monkeypatch.setattr(workloads, "workload", lambda name: Toy())
+    kept = tmp_path / "predictions_0.npz"
+    kept.write_bytes(archive(**{"0_signs": np.array([-1, 1, -1, 1])}))
+    place = tmp_path / "command.json"
+    place.write_text(json.dumps({**opening(tmp_path), "predictions": str(kept)}))
+
+    assert evaluator.main(["--again", str(place)]) == 0
+    place.write_text(json.dumps({**opening(tmp_path / "nowhere"), "predictions": str(kept)}))
+    assert evaluator.main(["--again", str(place)]) == 0
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert json.loads(first) == {"ok": True, "value": 1.0, "num_examples": 4, "signature": "signs|v1"}
+    assert json.loads(second)["ok"] is False
+    assert "nowhere is missing" in json.loads(second)["message"]
