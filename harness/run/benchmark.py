@@ -20,6 +20,7 @@ from harness.metering.session import Metering, MeterRequest
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.ruleset.overrides import parse_overrides
 from harness.run import data_cache, machine, workloads
+from harness.run.evaluation import EvaluatedWorker, LaunchedEvaluator
 from harness.run.identity import identify
 from harness.run.isolation import Isolation, Places, choose, moved
 from harness.run.launcher import LaunchedWorker, try_out
@@ -29,6 +30,7 @@ from harness.run.progress import open_view
 from harness.run.referee import Referee
 from harness.scoring.convergence import reference_at
 from harness.submission import module as open_module
+from harness.submission.predictions import predictions_name
 from harness.submission.layout import SYSTEM_NAME
 from harness.submission.system import system_description
 from harness.workload import read_execution
@@ -219,12 +221,20 @@ def run_once(
     output = folder / "output"
     output.mkdir(exist_ok=True)
     clock = MonotonicClock()
-    with signals.collected() as seen:
+    with signals.collected() as seen, LaunchedEvaluator(plan, output / f"evaluator_{index}.txt") as evaluator:
+        rehearsal, worker = (
+            EvaluatedWorker(LaunchedWorker(plan.num_devices, place, isolation, stream), evaluator, number)
+            for number, (place, stream) in enumerate(
+                zip((output / f"rehearsal_{index}.txt", output / f"worker_{index}.txt"), evaluator.streams, strict=True)
+            )
+        )
         referee = Referee(
             plan=plan,
             log=LogWriter(folder / f"result_{index}.txt", clock),
             clock=clock,
-            worker=LaunchedWorker(plan.num_devices, output / f"worker_{index}.txt", isolation),
+            rehearsal=rehearsal,
+            worker=worker,
+            predictions=folder / predictions_name(index),
             power=meters.recording(folder, index),
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),

@@ -116,6 +116,10 @@ class EvaluatedWorker:
         self._worker, self._evaluator, self._stream = worker, evaluator, stream
         self.start, self.give_data, self.stop = worker.start, worker.give_data, worker.stop
 
+    @property
+    def isolation(self) -> dict[str, Any]:
+        return self._worker.isolation
+
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
         """Send a command to those whom it concerns and return the answer; see `Worker`."""
         deadline = time.monotonic() + timeout_s

@@ -284,14 +284,15 @@ def main(control: int | None, stream: int | None) -> int:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     opened = OpenedFiles()
-    connection, arrays = _inherited(control), _inherited(stream)
+    connection, evaluation = _inherited(control), _inherited(stream)
     ranks = Ranks()
     channel = None if connection is None else JsonSocket(connection)
+    arrays = None if evaluation is None else ArrayStream(evaluation)
     world = ranks.gather(ranks.describe())
     try:
         if channel is not None:
             channel.send({"world": world})
-        serve(channel, ranks, opened)
+        serve(channel, arrays, ranks, opened)
     except SocketClosed:
         return 1
     finally:
