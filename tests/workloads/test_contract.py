@@ -79,15 +79,25 @@ def config(name: str, data: data_cache.DataSet, seed: int = 3, **changed: Any) -
 
 @pytest.fixture
 def started(prepared: Prepared, opened: Opened) -> Callable[..., Any]:
-    """Sessions that have been prepared and started."""
+    """Sessions that have been prepared, initialised and started."""
 
     def start_session(name: str, **changed: Any) -> Session:
-        session = opened(name, **changed)
-        session.prepare()
+        session = sessions.initialised(opened(name, **changed))
         session.start(prepared(name).path)
         return session
 
     return start_session
+
+
+@pytest.fixture
+def quality_of(prepared: Prepared) -> Callable[..., Quality]:
+    """What the evaluator says of a session's predictions."""
+
+    def found(session: Any) -> Quality:
+        data = prepared(session.config.workload)
+        return sessions.quality(session, data.path, data.labels)
+
+    return found
 
 
 def batch_of(name: str) -> int:
@@ -181,7 +191,7 @@ def test_reference_points_match_the_committed_runs(name: str) -> None:
 def test_mini_data_have_the_golden_digests(name: str, prepared: Prepared) -> None:
     """Every byte is the same on every machine: file by file, and as the rules have it."""
     data = prepared(name)
-    found = sessions.digests(data.path)
+    found = dict(sorted({**sessions.digests(data.path), **sessions.digests(data.labels)}.items()))
 
     assert found == sessions.golden(name, "sha256", found)
     assert data.digest == rules_of(name).data_digest
@@ -212,12 +222,12 @@ def test_standard_refuses_a_source_without_its_data(name: str, tmp_path: Path) -
 def test_missing_or_damaged_file_is_named(name: str, prepared: Prepared, opened: Opened, tmp_path: Path) -> None:
     """A file that is missing, cut in half or empty is a DataError that names it, before any training.
 
-    So is an array of another type or with a row too few. A run does not open the files for tuning.
+    So is an array of another type or with a row too few. A run does not open the files for tuning, except in
+    recommendation: the interaction that recipes are tuned on precedes the one to predict.
     """
     data = prepared(name)
     files = [path for path in sorted(data.path.iterdir()) if path.name != data_cache.METADATA_NAME]
-    session = opened(name)
-    session.prepare()
+    session = sessions.initialised(opened(name))
     messages: dict[str, str] = {}
     for path in files:
         copy = tmp_path / path.name
@@ -241,16 +251,34 @@ def test_missing_or_damaged_file_is_named(name: str, prepared: Prepared, opened:
                 session.start(tmp_path / file)
 
     assert {file: text for file, text in messages.items() if file not in text} == {}
-    assert not [file for file in messages if file.startswith("validation")], "a run reads what recipes are tuned on"
+    if name != "recommendation":
+        assert not [file for file in messages if file.startswith("validation")], "a run reads what recipes are tuned on"
     assert len(messages) >= 2 or name == "reinforcement_learning"
+
+
+@every_workload
+def test_labels_are_the_evaluators_alone(name: str, prepared: Prepared, tmp_path: Path) -> None:
+    """None of them is among the session's files; one that is missing, cut in half or empty is a DataError naming it."""
+    data, workload = prepared(name), workloads.workload(name)
+    assert {path.name for path in data.labels.iterdir()} == set(workload.labels)
+    for path in data.labels.iterdir():
+        copy = tmp_path / path.name
+        shutil.copytree(data.labels, copy)
+        workload.evaluator("mini", data.path, copy)
+        for left in (path.stat().st_size // 2, 0):
+            (copy / path.name).write_bytes(path.read_bytes()[:left])
+            with pytest.raises(DataError, match=path.name):
+                workload.evaluator("mini", data.path, copy)
+        (copy / path.name).unlink()
+        with pytest.raises(DataError, match=path.name):
+            workload.evaluator("mini", data.path, copy)
 
 
 @every_workload
 def test_start_refuses_data_that_are_not_as_announced(name: str, prepared: Prepared, opened: Opened) -> None:
     """The network was built for other data."""
     metadata = {**config(name, prepared(name)).metadata, **ANNOUNCED[name]}
-    session = opened(name, metadata=metadata)
-    session.prepare()
+    session = sessions.initialised(opened(name, metadata=metadata))
 
     with pytest.raises(DataError, match=r"metadata\.json says|expected float64 of \(99, 4\)"):
         session.start(prepared(name).path)
@@ -377,7 +405,11 @@ def test_learning_rate_rises_falls_and_stays(name: str) -> None:
 
 @every_workload
 def test_only_the_seed_decides_a_run(
-    name: str, opened: Opened, started: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    opened: Opened,
+    started: Callable[..., Any],
+    quality_of: Callable[..., Quality],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """To the last bit, also with dropout: neither warm-up nor evaluation changes the losses, another seed does."""
     rules, batch = rules_of(name), batch_of(name)
@@ -392,8 +424,8 @@ def test_only_the_seed_decides_a_run(
             assert 0 < block.data_wait_s < math.inf
             losses.append(block.mean_loss)
             if is_evaluated:
-                assert session.evaluate() == session.evaluate()
-        return losses, session.evaluate()
+                assert quality_of(session) == quality_of(session)
+        return losses, quality_of(session)
 
     evaluated, other = run(3, is_evaluated=True), run(4, is_evaluated=False)
     monkeypatch.setattr(type(opened(name)), "_warm_up", lambda self: None)
@@ -429,14 +461,16 @@ def test_memory_format_changes_no_mathematics(name: str, started: Callable[..., 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns of itself
 @every_workload
-def test_compiling_changes_no_mathematics(name: str, started: Callable[..., Any]) -> None:
+def test_compiling_changes_no_mathematics(
+    name: str, started: Callable[..., Any], quality_of: Callable[..., Quality]
+) -> None:
     """The network in training is compiled, and the losses are the same but for rounding."""
     plain, compiled = started(name), started(name, execution={"compile": True})
 
     assert isinstance(compiled.model, torch._dynamo.OptimizedModule)
     assert compiled.network is not compiled.model
     assert first_losses(compiled, name) == pytest.approx(first_losses(plain, name), rel=1e-3)
-    assert compiled.evaluate().num_examples == rules_of(name).eval_examples
+    assert quality_of(compiled).num_examples == rules_of(name).eval_examples
 
 
 @every_workload
@@ -461,16 +495,18 @@ def test_samples_are_counted_in_whole_batches(name: str, started: Callable[..., 
 
 
 @every_workload
-def test_diverged_run_ends_in_numbers(name: str, started: Callable[..., Any]) -> None:
+def test_diverged_run_ends_in_numbers(
+    name: str, started: Callable[..., Any], quality_of: Callable[..., Quality]
+) -> None:
     """The session does not judge: it reports a loss that is not finite, and neither training nor evaluation fails."""
     session, rules = started(name, opt_base_learning_rate=1e8), rules_of(name)
 
     losses = sessions.losses(session, 4)
-    diverged = session.evaluate()
+    diverged = quality_of(session)
     with torch.no_grad():
         for parameter in session.network.parameters():
             parameter.fill_(math.nan)
-    loss, lost = session.train_block(1).mean_loss, session.evaluate()
+    loss, lost = session.train_block(1).mean_loss, quality_of(session)
 
     assert (
         max(map(abs, losses)) > 10
@@ -508,7 +544,7 @@ def test_parts_of_the_open_division_are_used(name: str, started: Callable[..., A
 
     session.train_block(2 * batch_of(name))
 
-    assert called == ["build_model", batch_of(name), 0, 1]
+    assert called == ["build_model", batch_of(name), "build_model", 0, 1]  # prepared, then drawn
     assert isinstance(session.optimizer, torch.optim.SGD)
     assert all(map(torch.equal, before, session.network.parameters()))
     assert set(parts) == set(workloads.workload(name).parts)
@@ -601,7 +637,7 @@ def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Prepar
     """`tta baseline` reproduces what the rules publish; the tolerance is for other versions of the libraries."""
     rules = rules_of(name)
 
-    found = workloads.workload(name).baselines("mini", prepared(name).path)
+    found = workloads.workload(name).baselines("mini", prepared(name).path, prepared(name).labels)
 
     assert found == pytest.approx(rules.baselines, rel=0.05, abs=0.01)
 

@@ -7,9 +7,12 @@ import functools
 import math
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.base.files import sha256_of
 from harness.errors import DataError, UsageError
@@ -25,7 +28,7 @@ import torch
 from workloads.recommendation import baselines, data, dataset, expert, mini, movielens
 from workloads.recommendation.model import GatedTower
 from workloads.recommendation.recipe import Recipe
-from workloads.recommendation.workload import TrainingSession, hits
+from workloads.recommendation.workload import TrainingSession, best_items
 
 MINI = sessions.rules_of(WORKLOAD.name).defaults()
 config = functools.partial(sessions.config, WORKLOAD.name)
@@ -53,16 +56,16 @@ def tiny_dir(folder: Path, suite: str = "mini") -> Path:
 
 
 def read_back(folder: Path) -> dataset.Interactions:
-    return data.read_interactions(folder, (4, 3), (6, 8))
+    return data.read_interactions(folder, folder)
 
 
 def test_mini_items_are_taken_once_and_no_test_item_is_trained_on(mini_dir: Path) -> None:
     """A user's training, validation and test items are disjoint: the target was never shown for this user."""
     made = read_back(mini_dir)
 
-    users = np.repeat(np.arange(len(made.held_items)), np.diff(made.train_offsets))
+    users = np.repeat(np.arange(12000), np.diff(made.train_offsets))
     pairs = np.concatenate([users, np.arange(12000), np.arange(12000)]) * 1000
-    pairs += np.concatenate([made.train_items, made.held_items[:, 0], made.held_items[:, 1]])
+    pairs += np.concatenate([made.train_items, made.validation_items, made.test_items])
     assert len(np.unique(pairs)) == len(pairs)
 
 
@@ -102,8 +105,8 @@ def test_split_holds_out_the_last_two() -> None:
 
     assert made.train_items[:6].tolist() == [0, 1, 2, 1, 2, 3]
     assert made.train_offsets[:3].tolist() == [0, 3, 7]
-    assert made.held_items[:2].tolist() == [[3, 4], [5, 6]]
-    assert made.held_contexts[1].tolist() == [[0, 1], [1, 1]]
+    assert [made.validation_items[:2].tolist(), made.test_items[:2].tolist()] == [[3, 5], [4, 6]]
+    assert [made.validation_contexts[1].tolist(), made.test_contexts[1].tolist()] == [[0, 1], [1, 1]]
 
 
 def test_history_shorter_than_what_the_network_reads_is_a_usage_error(tmp_path: Path) -> None:
@@ -112,13 +115,25 @@ def test_history_shorter_than_what_the_network_reads_is_a_usage_error(tmp_path: 
         WORKLOAD.open(config(tiny_dir(tmp_path), global_batch_size=12, history_length=2))
 
 
+def hits(scores: torch.Tensor, items: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+    """The metric as it is defined: at most ten untaken items, the one looked for included, do not score below it."""
+    scores = scores.masked_fill(taken, -math.inf)
+    wanted = scores.gather(1, items[:, None])
+    return (~(scores < wanted)).sum(1) <= 10
+
+
+def found(scores: torch.Tensor, items: torch.Tensor, taken: torch.Tensor) -> list[bool]:
+    """Whether the items are among the best."""
+    return (best_items(scores.clone(), taken) == items[:, None]).any(1).tolist()
+
+
 def test_item_is_a_hit_up_to_the_tenth_place() -> None:
     """With nine better items it is a hit, with ten it is not; items already taken do not count."""
     scores = torch.arange(20.0).repeat(3, 1)
     taken = torch.zeros(3, 20, dtype=torch.bool)
     taken[2, 19] = True
 
-    assert hits(scores, torch.tensor([10, 9, 9]), taken).tolist() == [True, False, True]
+    assert found(scores, torch.tensor([10, 9, 9]), taken) == [True, False, True]
 
 
 def test_ties_are_not_hits() -> None:
@@ -127,9 +142,9 @@ def test_ties_are_not_hits() -> None:
     scores[1, :10] = 1.0
     none = torch.zeros(2, 20, dtype=torch.bool)
 
-    assert hits(scores, torch.tensor([3, 3]), none).tolist() == [False, True]
+    assert found(scores, torch.tensor([3, 3]), none) == [False, True]
     scores[1, 10] = 1.0
-    assert hits(scores, torch.tensor([3, 3]), none).tolist() == [False, False]
+    assert found(scores, torch.tensor([3, 3]), none) == [False, False]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -138,10 +153,27 @@ def test_scores_that_are_not_finite_are_not_hits(value: float) -> None:
     scores = torch.full((1, 20), value)
     taken = torch.zeros(1, 20, dtype=torch.bool)
 
-    assert hits(scores, torch.tensor([0]), taken).tolist() == [False]
+    assert found(scores, torch.tensor([0]), taken) == [False]
     mixed = torch.arange(20.0)[None].clone()
     mixed[0, 19] = math.nan  # the target
-    assert hits(mixed, torch.tensor([19]), taken).tolist() == [False]
+    assert found(mixed, torch.tensor([19]), taken) == [False]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(11, 40), st.integers(1, 12))
+def test_best_items_are_exactly_those_that_would_be_hits(seed: int, num_items: int, num_levels: int) -> None:
+    """Of scores with many ties, infinities and NaN, for every untaken item; a taken item is never returned."""
+    random = np.random.RandomState(seed)
+    levels = np.array([*range(num_levels), np.nan, np.inf, -np.inf], np.float32)
+    shares = random.rand(len(levels)) ** 3
+    scores = torch.from_numpy(random.choice(levels, (30, num_items), p=shares / shares.sum()))
+    taken = torch.from_numpy(random.rand(30, num_items) < random.rand())
+
+    best = best_items(scores.clone(), taken).tolist()
+
+    for item in range(num_items):
+        is_hit = hits(scores, torch.full((30,), item), taken) & ~taken[:, item]
+        assert is_hit.tolist() == [item in row for row in best]
+    assert all(sum(item == -1 for item in row) + len(set(row) - {-1}) == 10 for row in best)
 
 
 def test_hit_rate_agrees_with_scikit_learn_and_with_a_sort(mini_dir: Path) -> None:
@@ -151,23 +183,69 @@ def test_hit_rate_agrees_with_scikit_learn_and_with_a_sort(mini_dir: Path) -> No
 
     session = started(mini_dir)
     session.train_block(40 * 512)
-    for name in ("test_users_U", "test_places_U", "test_contexts_UF", "test_items_U", "taken_UI"):
+
+    quality = sessions.quality(session, mini_dir)
+    for name in ("test_users_U", "test_places_U", "test_contexts_UF", "taken_UI"):
         setattr(session, name, getattr(session, name)[:1237])
     session.num_test = 1237
+    best = torch.from_numpy(session.predict({})["items"])
 
-    quality = session.evaluate()
-
-    users = session.test_users_U
     with torch.inference_mode():
         session.network.eval()
         history = session.line_P[session.test_places_U[:, None] + session.back_L]
-        inputs = (history, session.test_contexts_UF, session.sides_US[users], session.attributes_IA)
+        inputs = (history, session.test_contexts_UF, session.sides_US[session.test_users_U], session.attributes_IA)
         scores = session.network(*inputs).masked_fill(session.taken_UI, -1e9)
-    wanted = session.test_items_U
-    assert quality.num_examples == 1237
-    assert quality.value == top_k_accuracy_score(wanted, scores, k=10, labels=np.arange(1000))
-    assert quality.value == (scores.topk(10).indices == wanted[:, None]).any(1).double().mean().item()
+    wanted = torch.from_numpy(read_back(mini_dir).test_items[:1237].astype(np.int64))
+    rate = (best == wanted[:, None]).any(1).double().mean().item()
+    assert rate == top_k_accuracy_score(wanted, scores, k=10, labels=np.arange(1000))
+    assert rate == (scores.topk(10).indices == wanted[:, None]).any(1).double().mean().item()
+    assert rate == hits(scores, wanted, session.taken_UI).double().mean().item()
+    assert quality.num_examples == 12000
+    assert quality.value == pytest.approx(rate, abs=0.03)
     assert 0.02 < quality.value < 0.98
+
+
+PLACES = np.tile(np.arange(10, dtype=np.int32), (32, 1))
+
+
+@pytest.mark.parametrize(
+    ("predictions", "expected"),
+    [
+        ({}, "10 items for each of 32 users, as whole numbers"),
+        ({"items": PLACES[1:]}, "10 items for each of 32 users, as whole numbers"),
+        ({"items": PLACES[:, :9]}, "10 items for each of 32 users, as whole numbers"),
+        ({"items": PLACES.astype(float)}, "10 items for each of 32 users, as whole numbers"),
+        ({"items": PLACES + 31}, "items from 0 to 39, or -1 for none"),
+        ({"items": PLACES - 2}, "items from 0 to 39, or -1 for none"),
+        ({"items": np.where(PLACES == 9, 0, PLACES)}, "different items for each user"),
+    ],
+    ids=["missing", "one user too few", "nine items", "not whole numbers", "item 40", "item -2", "an item twice"],
+)
+def test_predictions_that_are_not_ten_items_a_user_are_refused(tmp_path: Path, predictions: Any, expected: str) -> None:
+    """What the training process sends is foreign input."""
+    folder = tiny_dir(tmp_path)
+
+    with pytest.raises(ValueError, match=expected):
+        WORKLOAD.evaluator("mini", folder, folder).quality(lambda _: predictions)
+
+
+def test_no_item_may_be_given_more_than_once_as_none(tmp_path: Path) -> None:
+    """A user whose ten best are unknown has -1 in their places, and no hit by them; the others count."""
+    folder = tiny_dir(tmp_path)
+    items = np.full((32, 10), -1)
+    items[:8, 3] = tiny().test_items[:8]
+
+    assert WORKLOAD.evaluator("mini", folder, folder).quality(lambda _: {"items": items}).value == 0.25
+
+
+def test_the_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Sessions start alike, whatever ran before their weights were drawn."""
+    first, second = (started(tiny_dir(tmp_path), global_batch_size=20) for _ in range(2))
+    second.train_block(60)
+    sessions.initialised(second)
+    second.start(tmp_path)
+
+    assert losses(first, 5) == losses(second, 5)
 
 
 def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
@@ -236,22 +314,21 @@ def test_test_item_is_predicted_after_the_validation_item(tmp_path: Path) -> Non
 
     shown = session.line_P[session.test_places_U[:, None] + session.back_L]
 
-    assert shown[:, -1].tolist() == made.held_items[:, 0].tolist()
+    assert shown[:, -1].tolist() == made.validation_items.tolist()
     assert shown[:, -2].tolist() == made.train_items[made.train_offsets[1:] - 1].tolist()
-    assert session.test_items_U.tolist() == made.held_items[:, 1].tolist()
-    assert session.test_contexts_UF.tolist() == made.held_contexts[:, 1].tolist()
+    assert session.test_contexts_UF.tolist() == made.test_contexts.tolist()
     assert session.taken_UI.sum(1).tolist() == [4 + u % 4 for u in range(32)]
-    assert not session.taken_UI[torch.arange(32), session.test_items_U].any()
+    assert not session.taken_UI[torch.arange(32), torch.from_numpy(made.test_items)].any()
 
 
-def test_test_items_do_not_reach_training(tmp_path: Path) -> None:
-    """With other test items the losses are the same to the last bit; with others to train on they are not."""
+def test_session_needs_no_labels(tmp_path: Path) -> None:
+    """It trains and predicts without the test items; with others to train on the losses differ."""
     plain = losses(started(tiny_dir(tmp_path), global_batch_size=20), 5)
-    held = np.load(tmp_path / "held_items.npy")
-    held[:, 1] = 39
-    np.save(tmp_path / "held_items.npy", held)
+    (tmp_path / "test_items.npy").unlink()
 
-    assert losses(started(tmp_path, global_batch_size=20), 5) == plain
+    session = started(tmp_path, global_batch_size=20)
+    assert losses(session, 5) == plain
+    assert session.predict({})["items"].shape == (32, 10)
     np.save(tmp_path / "train_items.npy", (np.load(tmp_path / "train_items.npy") + 1) % 40)
     assert losses(started(tmp_path, global_batch_size=20), 5) != plain
 
@@ -261,7 +338,7 @@ def test_network_learns_the_next_number(tmp_path: Path) -> None:
     session = started(tiny_dir(tmp_path), global_batch_size=50, opt_learning_rate_warmup_steps=0)
     session.train_block(100 * 50)
 
-    assert session.evaluate().value > 0.8
+    assert sessions.quality(session, tmp_path).value > 0.8
 
 
 def test_pool_ignores_what_is_not_there() -> None:
@@ -380,15 +457,14 @@ def test_baselines_hit_rate_is_the_metrics() -> None:
 
     taken = torch.from_numpy(test.recent(1.0) > 0)
     assert test.hit_rate(np.zeros((32, 40), np.float32)) == 0.0
-    assert (
-        test.hit_rate(random) == hits(torch.from_numpy(random), torch.from_numpy(test.target_U), taken).float().mean()
-    )
+    is_hit = hits(torch.from_numpy(random), torch.from_numpy(test.target_U), taken)
+    assert test.hit_rate(random) == is_hit.float().mean()
 
 
 def test_baselines_refuse_a_folder_without_data(tmp_path: Path) -> None:
     """One sentence."""
     with pytest.raises(DataError, match=r"metadata\.json cannot be read"):
-        WORKLOAD.baselines("mini", tmp_path)
+        WORKLOAD.baselines("mini", tmp_path, tmp_path)
 
 
 COUNTS = (1200, 40, 60)  # ratings, users, movies
@@ -465,10 +541,11 @@ def test_movielens_is_read_as_it_was_written(tmp_path: Path) -> None:
     times = {(u, int(np.searchsorted(rated, i))): t for u, i, _, t in ratings.tolist()}
 
     for user in range(40):
-        own = [*made.train_items[made.train_offsets[user] : made.train_offsets[user + 1]], *made.held_items[user]]
+        own = [*made.train_items[made.train_offsets[user] : made.train_offsets[user + 1]]]
+        own += [made.validation_items[user], made.test_items[user]]
         seconds = [times.pop((user + 1, int(item))) for item in own]
         assert seconds == sorted(seconds)
-        assert made.held_contexts[user, 1].tolist() == [seconds[-1] // 3600 % 24, seconds[-1] // 86400 % 7]
+        assert made.test_contexts[user].tolist() == [seconds[-1] // 3600 % 24, seconds[-1] // 86400 % 7]
         assert made.user_sides[user].tolist() == [user % 2, user % 7, user % 21]
     assert times == {}
     assert made.item_attributes.shape == (len(rated), 18)
@@ -486,7 +563,7 @@ def test_order_of_lines_does_not_matter_and_ties_are_mixed(tmp_path: Path) -> No
     again = read_small(tmp_path)
 
     assert np.array_equal(made.train_items, again.train_items)
-    assert np.array_equal(made.held_items, again.held_items)
+    assert np.array_equal(made.test_items, again.test_items)
     (tmp_path / "ratings.dat").write_bytes(
         b"".join(b"::".join([*line.split(b"::")[:3], b"978300000\n"]) for line in lines)
     )
@@ -612,11 +689,11 @@ def test_standard_session_trains_on_its_layout(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     data.write(tmp_path / "out", "standard", made, "ml-1m")
     session = started(tmp_path / "out", suite="standard", global_batch_size=64, opt_learning_rate_warmup_steps=5)
-    before = session.evaluate()
+    before = sessions.quality(session, tmp_path / "out")
 
     curve = losses(session, 80)
 
-    after = session.evaluate()
+    after = sessions.quality(session, tmp_path / "out")
     assert curve[0] == pytest.approx(math.log(len(made.item_attributes)), abs=1.5)
     assert np.mean(curve[-5:]) < curve[0] - 0.5
     assert before.num_examples == after.num_examples == 40
@@ -629,7 +706,7 @@ mini, tiny = folders
 session = started(tiny, num_devices=2, global_batch_size=20)
 batches = [session._next_batch()[1].tolist() for _ in range(6)]
 session = started(mini, num_devices=2)
-result = course(session, 20000) | dict(batches=batches, users=session.test_users_U.tolist())
+result = course(session, 20000, mini) | dict(batches=batches, users=session.test_users_U.tolist())
 """
 
 
@@ -648,4 +725,4 @@ def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
     single = started(mini_dir)
     assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(20000).mean_loss, rel=1e-3)
     single.network.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
-    assert ranks[0]["course"]["value"] == pytest.approx(single.evaluate().value, abs=2 / 12000)
+    assert ranks[0]["course"]["value"] == pytest.approx(sessions.quality(single, mini_dir).value, abs=2 / 12000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.recommendation.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class Recommendation:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class Recommendation:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.recommendation.evaluation import HitRate
+
+        return HitRate(data_dir, labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Hit rate of solutions that train no network."""
         from workloads.recommendation.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = Recommendation(
     name=NAME,
     metric=Metric("hit_rate_at_10", "fraction", "max"),
+    labels=("test_items.npy",),
     libraries=("sklearn",),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "ddp_bucket_mb"),

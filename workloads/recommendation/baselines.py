@@ -10,7 +10,6 @@ from __future__ import annotations
 # ruff: noqa: N803, N806, N815 (dimension letters)
 import dataclasses
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import DataError, printable
 from workloads.recommendation import expert
 from workloads.recommendation.data import read_interactions
 from workloads.recommendation.dataset import Interactions, Ints
+from workloads.recommendation.evaluation import NUM_BEST
 
 Floats = npt.NDArray[np.floating[Any]]
-NUM_BEST = 10
 MAX_CROSSED = 8000  # columns of one crossed feature; the Gram matrix over all of them is held in memory
 
 
@@ -66,16 +64,16 @@ class View:
 
 def view(data: Interactions, num_held: int) -> View:
     """The view for validation (`num_held` 2: two interactions are hidden) or for test (1)."""
-    num_users, num_items = len(data.held_items), len(data.item_attributes)
+    num_users, num_items = len(data.user_sides), len(data.item_attributes)
     lengths_U = np.diff(data.train_offsets) + 2 - num_held
     offsets = np.concatenate([[0], np.cumsum(lengths_U)])
     users_T = np.repeat(np.arange(num_users), lengths_U)
     ages_T = offsets[1:][users_T] - 1 - np.arange(len(users_T))
     items_T, contexts_TF = data.train_items.astype(np.int64), data.train_contexts.astype(np.int64)
     if num_held == 1:
-        items_T = np.insert(items_T, data.train_offsets[1:], data.held_items[:, 0])
-        contexts_TF = np.insert(contexts_TF, data.train_offsets[1:], data.held_contexts[:, 0], axis=0)
-    contexts_UF = data.held_contexts[:, 2 - num_held].astype(np.int64)
+        items_T = np.insert(items_T, data.train_offsets[1:], data.validation_items)
+        contexts_TF = np.insert(contexts_TF, data.train_offsets[1:], data.validation_contexts, axis=0)
+    target_U, contexts_UF = (held.astype(np.int64) for held in data.held(num_held))
     line = np.concatenate([[num_items, num_items], items_T])
     is_next = ages_T < lengths_U[users_T] - 1
     is_third = ages_T < lengths_U[users_T] - 2
@@ -115,7 +113,7 @@ def view(data: Interactions, num_held: int) -> View:
         },
         # An item with several attributes counts under its rarest one, which is the most informative.
         genre_I=np.argmax(data.item_attributes / (data.item_attributes.sum(0) + 1.0), axis=1),
-        target_U=data.held_items[:, 2 - num_held].astype(np.int64),
+        target_U=target_U,
     )
 
 
@@ -124,18 +122,13 @@ def _joint(values: Ints, sizes: Sequence[int]) -> Ints:
     return joint
 
 
-def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     """Hit rate at 10 by name.
 
     Raises:
         DataError: the data are missing or damaged.
     """
-    try:
-        metadata = json.loads((data_dir / "metadata.json").read_text(encoding="utf-8"))
-        sizes = [tuple(int(n) for n in metadata[name]) for name in ("context_sizes", "side_sizes")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{data_dir}/metadata.json cannot be read: {printable(error)}") from None
-    data = read_interactions(data_dir, *sizes)
+    data = read_interactions(data_dir, labels_dir)
     views = [view(data, num_held) for num_held in (2, 1)]
     scores = {}
     for name, (score, grid) in METHODS.items():

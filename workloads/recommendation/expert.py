@@ -56,7 +56,7 @@ class Course:
 
 def course(data: Interactions, num_held: int) -> Course:
     """The course up to the validation item (`num_held` 2: two interactions are hidden) or the test item (1)."""
-    num_users, num_items = len(data.held_items), len(data.item_attributes)
+    num_users, num_items = len(data.user_sides), len(data.item_attributes)
     trained_U = np.diff(data.train_offsets)
     items_UT = np.full((num_users, int(trained_U.max()) + 3 - num_held), num_items, np.int64)
     contexts_UTF = np.zeros((*items_UT.shape, len(data.context_sizes)), np.int64)
@@ -64,17 +64,18 @@ def course(data: Interactions, num_held: int) -> Course:
     step_N = np.arange(len(user_N)) - data.train_offsets[user_N]
     items_UT[user_N, step_N], contexts_UTF[user_N, step_N] = data.train_items, data.train_contexts
     everyone = np.arange(num_users)
-    for k in range(3 - num_held):
-        contexts_UTF[everyone, trained_U + k] = data.held_contexts[:, k]
+    target_U, asked_UF = data.held(num_held)
+    contexts_UTF[everyone, trained_U + 2 - num_held] = asked_UF
     if num_held == 1:
-        items_UT[everyone, trained_U] = data.held_items[:, 0]
+        items_UT[everyone, trained_U] = data.validation_items
+        contexts_UTF[everyone, trained_U] = data.validation_contexts
     contexts_UT: Ints = np.asarray(np.ravel_multi_index(tuple(np.moveaxis(contexts_UTF, 2, 0)), data.context_sizes))
     return Course(
         items_UT,
         contexts_UT,
         np.ravel_multi_index(tuple(data.user_sides.T.astype(np.int64)), data.side_sizes).astype(np.int64),
         trained_U + 2 - num_held,
-        data.held_items[:, 2 - num_held].astype(np.int64),
+        target_U.astype(np.int64),
         num_items,
         int(np.prod(data.context_sizes)),
         int(np.prod(data.side_sizes)),

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig
+from workloads.recommendation.evaluation import NUM_BEST
 from workloads.recommendation.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 SUITES = ("mini", "standard")
 PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = 1000  # users at once
-NUM_BEST = 10
 NUM_WARM_UP_STEPS = 3
 SIZES = ("num_users", "num_items", "num_attributes", "context_sizes", "side_sizes", "num_train", "num_test")
 
@@ -56,7 +57,7 @@ class TrainingSession:
             raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
 
     def prepare(self) -> None:
-        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -78,11 +79,11 @@ class TrainingSession:
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
-        torch.manual_seed(self.config.seed)
         recipe = self.recipe
         parts = self.config.parts
         build: Callable[..., Any] = parts.get("build_model", build_model)
-        network = build(self.config.suite, self.sizes, recipe)
+        self.build_model = partial(build, self.config.suite, self.sizes, recipe)
+        network = self.build_model()
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
@@ -92,46 +93,53 @@ class TrainingSession:
         self.network = self.accelerator.unwrap_model(self.model)
         if options["compile"]:
             self.model = torch.compile(self.model)
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Run the kernels of training and evaluation on noise."""
+        import torch
+
+        sizes, length = self.sizes, self.recipe.history_length
+
+        def noise(high: int, *shape: int) -> Tensor:
+            return torch.randint(0, high, shape).to(self.device)
+
+        def inputs(n: int) -> tuple[Tensor, ...]:
+            fields = [[noise(size, n) for size in sizes[name]] for name in ("context_sizes", "side_sizes")]
+            return noise(sizes["num_items"] + 1, n, length), *(torch.stack(field, 1) for field in fields)
+
+        self.attributes_IA = noise(2, sizes["num_items"], sizes["num_attributes"]).float()
+        share = self.recipe.global_batch_size // self.num_ranks
+        for _ in range(NUM_WARM_UP_STEPS):
+            self._train_step(inputs(share), noise(sizes["num_items"], share), learning_rate=0.0)
+        n = min(EVAL_BATCH, int(sizes["num_test"]))
+        taken_NI = noise(2, n, sizes["num_items"]) == 1
+        self.network.eval()
+        with torch.inference_mode():
+            best_items(self.network(*inputs(n), self.attributes_IA), taken_NI)
+        self.network.train()
+
+    def initialise(self) -> None:
+        """Draw the weights, and return optimizer, scaler and generators to where they begin."""
+        import torch
+
+        self.network.load_state_dict(self.build_model().state_dict())
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
         # The order of each epoch comes from this generator alone, so every rank draws the same one.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
-        self._warm_up()
         if self.num_ranks > 1:
             torch.manual_seed(self.config.seed + self.rank)  # else every rank would drop the same hidden units
 
-    def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then restore weights and random states."""
-        import torch
-
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
-        sizes, length = self.sizes, self.recipe.history_length
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-
-            def noise(high: int, *shape: int) -> Tensor:
-                return torch.randint(0, high, shape).to(self.device)
-
-            def inputs(n: int) -> tuple[Tensor, ...]:
-                fields = [[noise(size, n) for size in sizes[name]] for name in ("context_sizes", "side_sizes")]
-                return noise(sizes["num_items"] + 1, n, length), *(torch.stack(field, 1) for field in fields)
-
-            self.attributes_IA = noise(2, sizes["num_items"], sizes["num_attributes"]).float()
-            share = self.recipe.global_batch_size // self.num_ranks
-            for _ in range(NUM_WARM_UP_STEPS):
-                self._train_step(inputs(share), noise(sizes["num_items"], share), learning_rate=0.0)
-            n = min(EVAL_BATCH, int(sizes["num_test"]))
-            taken_NI = noise(2, n, sizes["num_items"]) == 1
-            self.network.eval()
-            with torch.inference_mode():
-                hits(self.network(*inputs(n), self.attributes_IA), noise(sizes["num_items"], n), taken_NI)
-            self.network.train()
-        self.network.load_state_dict(weights)
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
         """Read the interactions and lay them out on the device.
@@ -143,12 +151,12 @@ class TrainingSession:
         import numpy as np
         import torch
 
-        from workloads.recommendation.data import read_interactions
+        from workloads.recommendation.data import read_known
 
         fields = [tuple(int(size) for size in self.sizes[name]) for name in ("context_sizes", "side_sizes")]
-        data = read_interactions(data_dir, *fields)
+        data = read_known(data_dir, *fields)
         num_items, num_attributes = data.item_attributes.shape
-        found = {"num_users": len(data.held_items), "num_items": num_items, "num_attributes": num_attributes}
+        found = {"num_users": len(data.user_sides), "num_items": num_items, "num_attributes": num_attributes}
         for name, count in found.items():
             if count != self.sizes[name]:
                 raise DataError(f"{data_dir}: {name} is {count}; metadata.json says {self.sizes[name]}")
@@ -161,7 +169,7 @@ class TrainingSession:
         line_P = np.full(ends_U[-1] + 1, num_items, np.int64)
         contexts_PF = np.zeros((len(line_P), len(fields[0])), np.int64)
         line_P[place_T], contexts_PF[place_T] = data.train_items, data.train_contexts
-        line_P[ends_U] = data.held_items[:, 0]
+        line_P[ends_U] = data.validation_items
         owner_P = np.zeros(len(line_P), np.int64)
         owner_P[place_T] = owner_T
         is_predicted_T = np.ones(len(owner_T), bool)
@@ -182,11 +190,10 @@ class TrainingSession:
         users = np.arange(self.rank, self.num_test, self.num_ranks)
         taken_UI = np.zeros((self.num_test, num_items), bool)
         taken_UI[owner_T, data.train_items] = True
-        taken_UI[np.arange(self.num_test), data.held_items[:, 0]] = True
+        taken_UI[np.arange(self.num_test), data.validation_items] = True
         self.taken_UI = put(taken_UI[users])
         self.test_users_U, self.test_places_U = put(users), put(ends_U[users] + 1)
-        self.test_contexts_UF = put(data.held_contexts[users, 1].astype(np.int64))
-        self.test_items_U = put(data.held_items[users, 1].astype(np.int64))
+        self.test_contexts_UF = put(data.test_contexts[users].astype(np.int64))
         self.epoch = -1
         self._new_epoch()
 
@@ -243,22 +250,26 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """Share of users whose last item is among the ten best of all items not yet taken, exact over all ranks."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`items` (U, 10) int32: for every user the items that rank among the ten best, gathered from all ranks."""
+        import numpy as np
         import torch
+        from accelerate.utils import gather_object
 
-        count = torch.zeros((), dtype=torch.int64, device=self.device)
+        parts = []
         self.network.eval()
         with torch.inference_mode():
             for first in range(0, len(self.test_users_U), EVAL_BATCH):
                 chunk = slice(first, first + EVAL_BATCH)
                 history_NL = self.line_P[self.test_places_U[chunk, None] + self.back_L]
-                inputs = (history_NL, self.test_contexts_UF[chunk], self.sides_US[self.test_users_U[chunk]])
-                scores_NI = self.network(*inputs, self.attributes_IA)
-                count += hits(scores_NI, self.test_items_U[chunk], self.taken_UI[chunk]).sum()
+                known = (history_NL, self.test_contexts_UF[chunk], self.sides_US[self.test_users_U[chunk]])
+                parts.append(best_items(self.network(*known, self.attributes_IA), self.taken_UI[chunk]))
+            own_UB = torch.cat(parts).to(torch.int32).cpu().numpy()
         self.network.train()
-        count = self.accelerator.reduce(count.clone(), reduction="sum")
-        return Quality(count.item() / self.num_test, self.num_test)
+        items_UB = np.empty((self.num_test, NUM_BEST), np.int32)
+        for rank, its_UB in enumerate(gather_object([own_UB])):
+            items_UB[rank :: self.num_ranks] = its_UB
+        return {"items": items_UB}
 
     def close(self) -> None:
         """Leave the process group and release the data."""
@@ -268,11 +279,13 @@ class TrainingSession:
         self.__dict__.clear()
 
 
-def hits(scores_NI: Tensor, items_N: Tensor, taken_NI: Tensor) -> Tensor:
-    """Whether fewer than ten other untaken items score at least as high as the target item: bool (N,).
+def best_items(scores_NI: Tensor, taken_NI: Tensor) -> Tensor:
+    """The items that at most ten untaken items, themselves included, score at least as high as: (N, 10), -1 for none.
 
-    Ties and scores that are not a number count against the item: a constant score hits nothing.
+    Of items tied around the tenth place none is returned, so a constant score returns nothing. A score that is not a
+    number is at least as high as any, and is not returned. The taken items' scores are overwritten.
     """
-    scores_NI = scores_NI.masked_fill(taken_NI, float("-inf"))
-    # "Not below" rather than "at least": NaN compares false, so it is not below.
-    return (~(scores_NI < scores_NI.gather(1, items_N[:, None]))).sum(1) <= NUM_BEST
+    # NaN is torch's largest value, and here equal to infinity.
+    best_NB, items_NB = scores_NI.masked_fill_(taken_NI, float("-inf")).topk(NUM_BEST + 1, dim=1)
+    limit_N1 = best_NB[:, NUM_BEST:].nan_to_num(float("inf"), float("inf"), float("-inf"))
+    return items_NB[:, :NUM_BEST].masked_fill(~(best_NB[:, :NUM_BEST] > limit_N1), -1)  # NaN exceeds nothing
