@@ -59,6 +59,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from harness.errors import DataError, UsageError
 from harness.workload import Block, Metric, Quality
 
@@ -100,37 +102,63 @@ class Session:
 
     def prepare(self):
         self.go("prepare")
+        self.weights_of_seed = np.random.rand(3)
+
+    def initialise(self):
+        self.go("initialise")
+        self.weights_of_seed = np.random.rand(3)
+        self.is_trained = False
+
+    def weights(self):
+        import torch
+
+        return {"weights": torch.from_numpy(self.weights_of_seed)}
 
     def start(self, data_dir):
         self.go("start")
 
     def train_block(self, num_samples):
         self.go("train")
+        self.is_trained = True
         count = {"train:huge": 10**400, "train:text": "many", "train:few": 1}.get(self.fault, num_samples)
         return Block(count, 0.5, 0.0)
 
-    def evaluate(self):
+    def predict(self, inputs):
+        if not self.is_trained:  # in the rehearsal
+            return {"quality": np.array(0.0)}
         self.go("evaluate")
-        return Quality({"evaluate:nan": float("nan"), "evaluate:huge": 10**400}.get(self.fault, self.quality()), 10)
+        faults = {"evaluate:nan": np.nan, "evaluate:huge": np.inf, "evaluate:text": np.array(["good"])}
+        return {"quality": np.asarray(faults.get(self.fault, self.quality()))}
 
     def close(self):
         self.go("close")
 
 
+class Evaluator:
+    def quality(self, predict):
+        return Quality(float(predict({})["quality"]), 10)
+
+
 class Toy:
     name = "toy"
     metric = Metric("accuracy", "fraction", "max")
+    labels = ("labels.txt",)
     libraries = ()
     parts = ("quality",)
     execution = ("compile", "ddp_bucket_mb")
 
     def prepare_data(self, suite, data_dir, source):
         (Path(data_dir) / "metadata.json").write_text("{}")
+        (Path(data_dir) / "labels.txt").write_text("secret")
 
     def open(self, config):
         return Session(config)
 
-    def baselines(self, suite, data_dir):
+    def evaluator(self, suite, data_dir, labels_dir):
+        assert (labels_dir / "labels.txt").read_text() == "secret"
+        return Evaluator()
+
+    def baselines(self, suite, data_dir, labels_dir):
         return {}
 
 
