@@ -30,8 +30,8 @@ from harness.run.progress import open_view
 from harness.run.referee import Referee
 from harness.scoring.convergence import reference_at
 from harness.submission import module as open_module
-from harness.submission.predictions import predictions_name
 from harness.submission.layout import SYSTEM_NAME
+from harness.submission.predictions import predictions_name
 from harness.submission.system import system_description
 from harness.workload import read_execution
 
