@@ -52,6 +52,8 @@ class LaunchedEvaluator:
                         preexec_fn=die_with_parent,
                     )
             except OSError as error:
+                for end in ours:
+                    end.close()
                 raise OutputError(f"{self._output}: the evaluator cannot be started: {error.strerror}") from None
         self._channel = JsonSocket(control)
         plan = self._plan

@@ -16,7 +16,7 @@ from harness.log.writer import LogWriter
 from harness.metering.session import NotMetered, Power
 from harness.run.plan import Outcome, WorkerLost
 from harness.run.referee import Referee
-from tests.fabricate import benchmark_rules, events, find
+from tests.fabricate import PREDICTIONS_DIGEST, WEIGHTS_DIGEST, benchmark_rules, events, find
 from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView, plan
 
 
@@ -144,6 +144,61 @@ def test_worker_that_does_not_report_its_numerics_is_refused(tmp_path: Path) -> 
 
     assert (outcome.reason, outcome.evidence) == ("crashed", "the worker did not report its numerics")
     assert log.first("run_start") is None
+
+
+def test_rehearsal_is_over_before_the_run_starts_and_trains_nothing(tmp_path: Path) -> None:
+    """The quality without training is logged; the time that it takes is not on the clock."""
+    clock = FakeClock()
+    rehearsal = ScriptedWorker(clock, [0.1])
+    _, log, worker = play(tmp_path / "log", [0.95], clock=clock, rehearsal=rehearsal)
+
+    initial = {"weights_digest": WEIGHTS_DIGEST, "quality": 0.1, "num_examples": 500}
+    assert log.value("tta_initial") == initial
+    assert log.one("run_start").metadata["weights_digest"] == WEIGHTS_DIGEST
+    assert [command["do"] for command in rehearsal.asked] == ["open", "prepare", "start", "evaluate"]
+    assert rehearsal.num_stops > 0
+    assert log.one("tta_initial").elapsed_ns == 1.7e9
+    assert log.seconds(log.one("run_start"), log.one("run_stop")) == pytest.approx(0.2 + 2.5)
+    assert "keep" in [command["do"] for command in worker.asked]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "evidence"),
+    [
+        ("prepare", {"ok": False, "kind": "crashed", "message": "boom"}, "boom"),
+        ("prepare", {"ok": True}, "the worker did not report the digest of its initial weights"),
+        ("prepare", {"ok": True, "weights_digest": 5}, "the worker did not report the digest of its initial weights"),
+        ("evaluate", {"ok": True}, "the answer of the worker has no number value"),
+    ],
+)
+def test_rehearsal_that_fails_ends_the_run_before_its_clock(
+    tmp_path: Path, command: str, answer: dict[str, Any], evidence: str
+) -> None:
+    """What fails without a clock would fail with it; the second worker is not started."""
+    clock = FakeClock()
+    rehearsal = ScriptedWorker(clock, [0.1], answers={(command, 0): answer})
+    outcome, log, worker = play(tmp_path / "log", [0.95], clock=clock, rehearsal=rehearsal)
+
+    assert (outcome.status, outcome.evidence, outcome.run_s) == ("aborted", evidence, None)
+    assert log.first("tta_initial") is log.first("run_start") is None
+    assert worker.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ({"ok": True, "is_kept": True, "num_bytes": 1234}, {"file": "predictions_0.npz", "num_bytes": 1234}),
+        ({"ok": True, "is_kept": False, "num_bytes": 10**9}, {"file": None, "num_bytes": 10**9}),
+        (WorkerLost("gone"), {"file": None, "num_bytes": 0}),
+    ],
+)
+def test_predictions_that_were_kept_are_named_after_the_run(tmp_path: Path, answer: Any, value: Any) -> None:
+    """The digest stands with the quality; whether the file is there does not change the outcome."""
+    outcome, log, _ = play(tmp_path / "log", [0.95], answers={("keep", 0): answer})
+
+    assert outcome.is_reached
+    assert log.value("tta_predictions") == value
+    assert log.one("eval_accuracy").metadata["predictions"] == PREDICTIONS_DIGEST
 
 
 def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:
