@@ -2,16 +2,18 @@
 """The overhead of the harness: the timed region of a run against a bare PyTorch loop that does the same work.
 
 Each round trains the same network on the same data with the same seed, steps and evaluations, in new processes one
-after the other, in alternating order: the bare loop below, which has no harness code; a run (`tta run`, timed by its
-log); and a run with the MLflow mirror. Prints the median of the ratios and their range, which a busy machine widens.
+after the other, in rotating order: the bare loop below, which has no harness code; a run (`tta run`, timed by its log);
+a run without isolation; and a run with the MLflow mirror. All runs have the evaluator. Prints, for each, the median of
+the ratios with its 95 % interval (of order statistics), and what a run takes outside its clock.
 
-    python scripts/bench_overhead.py [--pairs 10] [--samples 61440]
+    python scripts/bench_overhead.py [--pairs 30] [--samples 61440] [--kinds run,unconfined,mirrored]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -93,7 +95,8 @@ def bare(config: dict[str, Any]) -> float:
     # A run reads its data from the disk, not from memory; so does this loop.
     data_cache.drop_caches(Path(config["data_dir"]))
     start = time.perf_counter()
-    data = {name: torch.from_numpy(np.load(f"{config['data_dir']}/{name}.npy")) for name in config["files"]}
+    places = dict.fromkeys(("train_images", "train_labels", "test_images"), "data_dir") | {"test_labels": "labels_dir"}
+    data = {name: torch.from_numpy(np.load(f"{config[place]}/{name}.npy")) for name, place in places.items()}
     images, labels = data["train_images"], data["train_labels"]
     samples = step = 0
     cursor = len(labels)
@@ -119,15 +122,34 @@ def bare(config: dict[str, Any]) -> float:
     return time.perf_counter() - start
 
 
-def harnessed(rules_folder: Path, out: Path, seed: int, cache: Path, is_mirrored: bool) -> float:
-    """Return the seconds from `run_start` to `run_stop` of one run."""
+KINDS = {"run": "run", "unconfined": "run without isolation", "mirrored": "run with mirror"}
+
+
+def harnessed(rules_folder: Path, out: Path, seed: int, cache: Path, kind: str) -> tuple[float, float]:
+    """Return the seconds from `run_start` to `run_stop` of one run, and those of the command outside of them."""
     command = [sys.executable, "-m", "harness.cli", "run", *BENCHMARK[:1], "--suite", BENCHMARK[1], "--full-curve"]
     command += ["--ruleset", str(rules_folder), "--runs", "1", "--seed", str(seed), "--quiet", "--out", str(out)]
     command += ["--data", str(cache)]
-    command += ["--mlflow", f"sqlite:///{out.parent}/mlflow.db"] if is_mirrored else ["--no-mlflow"]
+    command += ["--mlflow", f"sqlite:///{out.parent}/mlflow.db"] if kind == "mirrored" else ["--no-mlflow"]
+    command += ["--isolation", "none"] if kind == "unconfined" else []
+    begin = time.perf_counter()
     subprocess.run(command, check=True, cwd=ROOT)
+    all_s = time.perf_counter() - begin
     log = run_log.read(out / "result_0.txt")
-    return log.seconds(log.one("run_start"), log.one("run_stop"))
+    run_s = log.seconds(log.one("run_start"), log.one("run_stop"))
+    return run_s, all_s - run_s
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the median: the order statistics that no distribution makes narrower."""
+    ordered, n = sorted(values), len(values)
+    # The number of values below the median is binomial; all of them are taken where they are too few to leave any out.
+    tail, left_out = 0.5**n, 0
+    while tail + math.comb(n, left_out + 1) * 0.5**n <= 0.025:
+        left_out += 1
+        tail += math.comb(n, left_out) * 0.5**n
+    place = left_out if tail <= 0.025 else 0
+    return ordered[place], ordered[-1 - place]
 
 
 def bare_in_process(config: dict[str, Any], place: Path) -> float:
@@ -150,13 +172,15 @@ def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
     return load.load_ruleset(folder, "v1").benchmark(*BENCHMARK)
 
 
-def measure(num_pairs: int, num_samples: int) -> None:
+def measure(num_pairs: int, num_samples: int, kinds: list[str]) -> None:
     from workloads.image_classification.workload import EVAL_BATCH
 
     workload = workloads.workload(BENCHMARK[0])
     cache = data_cache.default_cache()
     data = data_cache.prepare(workload, BENCHMARK[1], cache)
-    seconds: dict[str, list[float]] = {"bare": [], "run": [], "mirrored": []}
+    names = ["bare", *kinds]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    outside: dict[str, list[float]] = {name: [] for name in kinds}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "rules")
         folder.mkdir()
@@ -165,39 +189,43 @@ def measure(num_pairs: int, num_samples: int) -> None:
             "hyperparameters": rules.defaults(),
             "metadata": data.metadata,
             "data_dir": str(data.path),
-            "files": ["train_images", "train_labels", "test_images", "test_labels"],
+            "labels_dir": str(data.labels),
             "eval_batch": EVAL_BATCH[BENCHMARK[1]],
             "eval_every_samples": rules.eval_every_samples,
             "max_samples": rules.max_samples,
         }
-        print(f"{'pair':>4}  {'bare s':>8}  {'run s':>8}  {'mirrored s':>10}  {'run/bare':>8}  {'mirrored/bare':>13}")
+        print("pair  " + "  ".join(f"{name + ' s':>10}" for name in names))
         for pair in range(num_pairs):
-            # The order rotates, so that a drift of the machine affects all three equally.
-            for name in [*seconds][pair % 3 :] + [*seconds][: pair % 3]:
+            # The order rotates, so that a drift of the machine affects all of them equally.
+            first = pair % len(names)
+            for name in names[first:] + names[:first]:
                 if name == "bare":
-                    taken = bare_in_process({**config, "seed": pair}, Path(scratch, "bare.json"))
+                    seconds[name].append(bare_in_process({**config, "seed": pair}, Path(scratch, "bare.json")))
                 else:
-                    taken = harnessed(folder, Path(scratch, f"{name}_{pair}"), pair, cache, name == "mirrored")
-                seconds[name].append(taken)
-            bare_s, run_s, mirrored_s = (seconds[name][-1] for name in seconds)
-            ratios = f"{run_s / bare_s:>8.4f}  {mirrored_s / bare_s:>13.4f}"
-            print(f"{pair:>4}  {bare_s:>8.3f}  {run_s:>8.3f}  {mirrored_s:>10.3f}  {ratios}", flush=True)
-    for name, title in (("run", "run / bare loop"), ("mirrored", "run with mirror / bare loop")):
-        ratios_of = [one / other for one, other in zip(seconds[name], seconds["bare"], strict=True)]
-        spread = f"{min(ratios_of):.4f} to {max(ratios_of):.4f}"
-        print(f"{title}: median ratio {statistics.median(ratios_of):.4f} ({spread}, {num_pairs} pairs)")
+                    run_s, outside_s = harnessed(folder, Path(scratch, f"{name}_{pair}"), pair, cache, name)
+                    seconds[name].append(run_s)
+                    outside[name].append(outside_s)
+            print(f"{pair:>4}  " + "  ".join(f"{seconds[name][-1]:>10.3f}" for name in names), flush=True)
+    for name in kinds:
+        ratios = [one / other for one, other in zip(seconds[name], seconds["bare"], strict=True)]
+        low, high = interval(ratios)
+        print(
+            f"{KINDS[name]} / bare loop: median ratio {statistics.median(ratios):.4f} (95 % {low:.4f} to {high:.4f}, "
+            f"{num_pairs} pairs); outside its clock {statistics.median(outside[name]):.1f} s"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--samples", type=int, default=61_440, help="samples a run trains on (default: %(default)s)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="what is compared (default: %(default)s)")
     parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.bare is not None:
         print(bare(json.loads(arguments.bare.read_text())))
     else:
-        measure(arguments.pairs, arguments.samples)
+        measure(arguments.pairs, arguments.samples, arguments.kinds.split(","))
 
 
 if __name__ == "__main__":
