@@ -358,10 +358,10 @@ def test_quality_does_not_depend_on_the_evaluation_batch(mini_dir: Path, monkeyp
     """Batches that leave a remainder of 26 images give the same detections as batches without, and some are right."""
     session = started(mini_dir)
     session.train_block(1280)
-    whole = session.evaluate()
+    whole = sessions.quality(session, mini_dir)
     monkeypatch.setitem(sys.modules["workloads.detection.workload"].EVAL_BATCH, "mini", 42)
 
-    parts = session.evaluate()
+    parts = sessions.quality(session, mini_dir)
 
     assert whole.num_examples == parts.num_examples == 320
     assert whole.value == pytest.approx(parts.value, abs=1e-3)
@@ -375,7 +375,7 @@ def test_perfect_outputs_have_a_quality_of_one(tmp_path: Path, monkeypatch: pyte
     answers = iter([(torch.from_numpy(boxes), torch.from_numpy((labels >= 0) * 0.5), torch.from_numpy(labels))])
     monkeypatch.setattr(session.network, "detect", lambda outputs: next(answers))
 
-    quality = session.evaluate()
+    quality = sessions.quality(session, tmp_path)
 
     assert (quality.value, quality.num_examples) == (1.0, 13)
 
@@ -384,10 +384,70 @@ def test_no_detection_or_none_finite_scores_zero(tmp_path: Path) -> None:
     """A network that detects nothing, or nothing finite, has a quality of 0.0."""
     session = started(ramp_dir(tmp_path))
     torch.nn.init.constant_(session.network.head.classification_head.cls_logits.bias, -100.0)
-    silent = session.evaluate()
+    silent = sessions.quality(session, tmp_path)
     torch.nn.init.constant_(session.network.head.classification_head.cls_logits.bias, math.nan)
 
-    assert silent.value == session.evaluate().value == 0.0
+    assert silent.value == sessions.quality(session, tmp_path).value == 0.0
+
+
+ROW = (12, 2, 10, 20, 20, 0.5, 9)
+
+
+def test_detections_of_the_last_image_and_class_are_evaluated(tmp_path: Path) -> None:
+    """As many as COCO counts, with the largest index of an image and the largest of a class."""
+    evaluator = WORKLOAD.evaluator("mini", ramp_dir(tmp_path), tmp_path)
+
+    quality = evaluator.quality(lambda _: {"detections": rows(*[ROW] * 100).astype(np.float32)})
+
+    assert (quality.value, quality.num_examples) == (0.0, 13)
+
+
+@pytest.mark.parametrize(
+    ("detections", "expected"),
+    [
+        (None, "rows of 7 numbers"),
+        (rows(ROW)[:, :6], "rows of 7 numbers"),
+        (rows(ROW)[0], "rows of 7 numbers"),
+        (rows((12, math.nan, *ROW[2:])), "finite"),
+        (rows((12, -math.inf, *ROW[2:])), "finite"),
+        (rows((13, *ROW[1:])), "the image of a detection as a whole number from 0 to 12"),
+        (rows((-1, *ROW[1:])), "the image of a detection"),
+        (rows((0.5, *ROW[1:])), "the image of a detection"),
+        (rows((*ROW[:6], 10)), "the class of a detection as a whole number from 0 to 9"),
+        (rows((*ROW[:5], 0, 9)), "a score above 0"),
+        (rows(*[ROW] * 101), "at most 100 detections"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_detection_is_refused(tmp_path: Path, detections: np.ndarray | None, expected: str) -> None:
+    """What the training process sends is foreign input."""
+    evaluator = WORKLOAD.evaluator("mini", ramp_dir(tmp_path), tmp_path)
+
+    with pytest.raises(ValueError, match=expected):
+        evaluator.quality(lambda _: {} if detections is None else {"detections": detections.astype(np.float32)})
+
+
+def test_detections_of_another_type_are_refused(tmp_path: Path) -> None:
+    """Rows have one type, so that the same detections have the same digest."""
+    evaluator = WORKLOAD.evaluator("mini", ramp_dir(tmp_path), tmp_path)
+
+    with pytest.raises(ValueError, match="float32"):
+        evaluator.quality(lambda _: {"detections": rows(ROW)})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("metadata.json", b"{}", r"metadata\.json: cannot be used"),
+        ("metadata.json", b'{"image_shape": [64, 64, 1], "classes": ["0"]}', "labels -1 to 9; metadata.json says 1 "),
+        ("test_boxes.npy", b"", r"test_boxes\.npy is damaged"),
+    ],
+)
+def test_evaluator_names_what_is_damaged(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+    """Before the clock starts."""
+    (ramp_dir(tmp_path) / name).write_bytes(content)
+
+    with pytest.raises(DataError, match=expected):
+        WORKLOAD.evaluator("mini", tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("right", [65, 7], ids=["outside", "empty"])
@@ -410,7 +470,7 @@ def test_baselines_solve_what_is_easy(tmp_path: Path) -> None:
     split = images, boxes, np.zeros((30, 1), np.int64)
     data.write(tmp_path, "mini", {"train": split, "test": split}, ["0"], "squares")
 
-    scores = WORKLOAD.baselines("mini", tmp_path)
+    scores = WORKLOAD.baselines("mini", tmp_path, tmp_path)
 
     assert scores["constant_boxes"] == scores["nearest_scene"] == scores["nearest_scenes_5"] == pytest.approx(1.0)
     assert scores["blobs_and_neighbours"] > 0.6
@@ -608,20 +668,21 @@ def test_real_bccd_is_converted_and_learned_from(tmp_path: Path) -> None:
     session = started(tmp_path / "out", suite="standard", **recipe)
     curve = losses(session, 12)
     assert np.mean(curve[-3:]) < 0.8 * np.mean(curve[:3])
-    assert session.evaluate().num_examples == 72
+    assert sessions.quality(session, tmp_path / "out").num_examples == 72
 
 
 SCRIPT = """
+from tests.workloads.sessions import quality
 from tests.workloads.test_detection import data, indices, started
 from workloads.detection.coco import TruthSet
 mini, ramp = folders
 session = started(ramp, num_devices=2, global_batch_size=10)
 batches = [indices(session, session._next_batch()[0]) for _ in range(6)]
 session = started(mini, num_devices=2)
-result = course(session, 1280)
-again = session.evaluate().value
+result = course(session, 1280, mini)
+again = quality(session, mini).value
 images, boxes, labels = data.read_split(mini, "test")
-alone = TruthSet(boxes, labels, 10).mean_average_precision(session._detections(torch.from_numpy(images)))
+alone = TruthSet(boxes, labels, 10).mean_average_precision(session._detections(torch.from_numpy(images)).astype(float))
 result |= dict(batches=batches, again=again, alone=alone)
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.detection.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class Detection:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class Detection:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.detection.evaluation import MeanAveragePrecision
+
+        return MeanAveragePrecision(data_dir, labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Test mAP of solutions that train no network."""
         from workloads.detection.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = Detection(
     name=NAME,
     metric=Metric("map", "fraction", "max"),
+    labels=("test_boxes.npy", "test_labels.npy"),
     libraries=("sklearn", "torchvision", "faster_coco_eval", "PIL"),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "channels_last", "ddp_bucket_mb"),

@@ -34,13 +34,13 @@ NUM_TEMPLATES = 12  # per class: cluster means of its crops
 NMS_IOU = 0.5
 
 
-def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     """Test mAP by name: a fixed set of boxes, copied scenes, blobs classified by neighbours, templates.
 
     Raises:
         DataError: the data are missing or damaged.
     """
-    train, test = (read_split(data_dir, split) for split in ("train", "test"))
+    train, test = read_split(data_dir, "train"), read_split(data_dir, "test", labels_dir)
     num_classes = int(train[2].max()) + 1
     truth = TruthSet(test[1], test[2], num_classes)
 

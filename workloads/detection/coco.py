@@ -13,6 +13,7 @@ import numpy.typing as npt
 from faster_coco_eval import COCO, COCOeval_faster
 
 ANY_AREA = [[0.0, 1e10]]
+MAX_DETECTIONS = 100  # of an image; COCO counts as many per class
 
 
 class TruthSet:
@@ -50,7 +51,7 @@ class TruthSet:
         evaluation = COCOeval_faster(self.coco, self.coco.loadRes(rows_D7), "bbox", print_function=_quiet)
         # COCO's mAP is over objects of any size; its breakdown into small, medium and large is skipped.
         evaluation.params.areaRng, evaluation.params.areaRngLbl = ANY_AREA, ["all"]
-        evaluation.params.maxDets = [100]
+        evaluation.params.maxDets = [MAX_DETECTIONS]
         evaluation.evaluate()
         evaluation.accumulate()
         precisions = evaluation.eval["precision"]

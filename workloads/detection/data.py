@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
-from workloads.detection.dataset import Split
+from workloads.detection.dataset import Bytes, Floats, Ints, Split
 from workloads.detection.scenes import render
 from workloads.detection.voc import CLASSES, download, read
 
@@ -67,31 +69,53 @@ def write(data_dir: Path, suite: str, splits: Mapping[str, Split], classes: list
     (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_split(data_dir: Path, split: str) -> Split:
-    """Read one prepared split.
+def read_split(data_dir: Path, split: str, labels_dir: Path | None = None) -> Split:
+    """Read one prepared split. labels_dir: where its boxes and labels are; None for `data_dir`.
 
     Raises:
         DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
-    arrays = []
-    for kind, dtype, ndim in (("images", np.uint8, 4), ("boxes", np.float32, 3), ("labels", np.int64, 2)):
-        path = data_dir / f"{split}_{kind}.npy"
-        try:
-            array = np.load(path)
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing; prepare the data first") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path} is damaged: {printable(error)}") from None
-        if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
-            raise DataError(f"{path}: expected {ndim}-d {np.dtype(dtype)}, found {array.dtype} of shape {array.shape}")
-        arrays.append(array)
-    images, boxes, labels = arrays
-    if len(images) != len(labels) or boxes.shape != (*labels.shape, 4):
-        raise DataError(
-            f"{data_dir}: {len(images)} {split} images, boxes of shape {boxes.shape} and labels of shape {labels.shape}"
-        )
-    real = boxes[labels >= 0]
-    height, width = images.shape[1:3]
-    if not ((real[:, :2] >= 0) & (real[:, :2] < real[:, 2:]) & (real[:, 2:] <= (width, height))).all():
-        raise DataError(f"{data_dir}/{split}_boxes.npy: a box is empty or outside its image")
+    images = read_images(data_dir, split)
+    boxes, labels = read_objects(labels_dir or data_dir, split, images.shape[1:3])
+    if len(images) != len(labels):
+        raise DataError(f"{data_dir}: {len(images)} {split} images but labels of shape {labels.shape}")
     return images, boxes, labels
+
+
+def read_images(data_dir: Path, split: str) -> Bytes:
+    """Read the images_NHWC of one prepared split.
+
+    Raises:
+        DataError: the file is missing or damaged; the message names it.
+    """
+    images: Bytes = _read(data_dir / f"{split}_images.npy", np.dtype(np.uint8), 4)
+    return images
+
+
+def read_objects(folder: Path, split: str, image_size: tuple[int, ...]) -> tuple[Floats, Ints]:
+    """Read the boxes_NM4 and labels_NM of one prepared split, whose images are of `image_size` (H, W).
+
+    Raises:
+        DataError: a file is missing, damaged, or does not match the other; the message names it.
+    """
+    boxes: Floats = _read(folder / f"{split}_boxes.npy", np.dtype(np.float32), 3)
+    labels: Ints = _read(folder / f"{split}_labels.npy", np.dtype(np.int64), 2)
+    if boxes.shape != (*labels.shape, 4):
+        raise DataError(f"{folder}: {split} boxes of shape {boxes.shape} and labels of shape {labels.shape}")
+    real = boxes[labels >= 0]
+    height, width = image_size
+    if not ((real[:, :2] >= 0) & (real[:, :2] < real[:, 2:]) & (real[:, 2:] <= (width, height))).all():
+        raise DataError(f"{folder}/{split}_boxes.npy: a box is empty or outside its image")
+    return boxes, labels
+
+
+def _read(path: Path, dtype: np.dtype[Any], ndim: int) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
+        raise DataError(f"{path}: expected {ndim}-d {dtype}, found {array.dtype} of shape {array.shape}")
+    return array

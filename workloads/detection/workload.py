@@ -9,14 +9,14 @@ rank's share.
 from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
-import gc
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig
 from workloads.detection.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TrainingSession:
             raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
 
     def prepare(self) -> None:
-        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -67,7 +67,7 @@ class TrainingSession:
         import torch
         from accelerate import Accelerator, DistributedDataParallelKwargs
 
-        from workloads.detection import coco, data  # noqa: F401  (loaded before the clock starts)
+        from workloads.detection import data  # noqa: F401  (loaded before the clock starts)
         from workloads.detection.model import build_model
         from workloads.detection.muon import build_optimizer
 
@@ -84,11 +84,12 @@ class TrainingSession:
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
         torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
-        torch.manual_seed(self.config.seed)
         recipe = self.recipe
         parts = self.config.parts
-        build = parts.get("build_model", build_model)
-        network = build(self.config.suite, self.image_shape, self.num_classes, recipe)
+        self.build_model = partial(
+            parts.get("build_model", build_model), self.config.suite, self.image_shape, self.num_classes, recipe
+        )
+        network = self.build_model()
         self.is_channels_last = options["channels_last"]  # as the workload's network is built
         if not self.is_channels_last:
             network.to(memory_format=torch.contiguous_format)
@@ -103,38 +104,42 @@ class TrainingSession:
             self.model = torch.compile(self.model)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        # Permutations and coin flips come from this generator alone, so every rank draws the same ones.
-        self.draws = torch.Generator().manual_seed(self.config.seed)
-        self.step = 0
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
-        # Exempt the libraries from garbage collection: scanning them cost 0.16 s in every third evaluation.
-        gc.collect()
-        gc.freeze()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise, then restore weights, statistics and random states."""
+        """Run the kernels of training and evaluation on noise."""
         import torch
 
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
         share = self.recipe.global_batch_size // self.num_ranks
         places = int(str(self.config.metadata["max_objects_train"]))
         height, width, _ = self.image_shape
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            for size in [share] * NUM_WARM_UP_STEPS:
-                images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
-                labels_NM = torch.zeros(size, places, dtype=torch.int64, device=self.device)
-                boxes_NM4 = torch.tensor([0.0, 0.0, width, height], device=self.device).expand(size, places, 4)
-                self._train_step(self._normalised(images_NHWC), boxes_NM4, labels_NM, learning_rate=0.0)
-            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
-            self._detections(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
-        self.network.load_state_dict(weights)
+        for size in [share] * NUM_WARM_UP_STEPS:
+            images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
+            labels_NM = torch.zeros(size, places, dtype=torch.int64, device=self.device)
+            boxes_NM4 = torch.tensor([0.0, 0.0, width, height], device=self.device).expand(size, places, 4)
+            self._train_step(self._normalised(images_NHWC), boxes_NM4, labels_NM, learning_rate=0.0)
+        size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+        self._detections(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
+
+    def initialise(self) -> None:
+        """Draw the weights, and return optimizer, scaler and generator to where they begin."""
+        import torch
+
+        self.network.load_state_dict(self.build_model().state_dict())
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
+        # Permutations and coin flips come from this generator alone, so every rank draws the same ones.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
         """Read both splits onto the device.
@@ -145,24 +150,25 @@ class TrainingSession:
         """
         import torch
 
-        from workloads.detection.coco import TruthSet
-        from workloads.detection.data import read_split
+        from workloads.detection.data import read_images, read_split
 
-        held = {}
-        for split in ("train", "test"):
-            images, boxes, labels = read_split(data_dir, split)
-            if images.shape[1:] != self.image_shape or not -1 <= labels.min() <= labels.max() < self.num_classes:
+        (images, boxes, labels), test_images = read_split(data_dir, "train"), read_images(data_dir, "test")
+        if not -1 <= labels.min() <= labels.max() < self.num_classes:
+            raise DataError(
+                f"{data_dir}/train_labels.npy: labels {labels.min()} to {labels.max()}; metadata.json says "
+                f"{self.num_classes} classes"
+            )
+        for split, shape in (("train", images.shape[1:]), ("test", test_images.shape[1:])):
+            if shape != self.image_shape:
                 raise DataError(
-                    f"{data_dir}/{split}_images.npy: images of {images.shape[1:]} with labels {labels.min()} to "
-                    f"{labels.max()}; metadata.json says {self.image_shape} and {self.num_classes} classes"
+                    f"{data_dir}/{split}_images.npy: images of {shape}; metadata.json says {self.image_shape}"
                 )
-            held[split] = images, boxes, labels
-        self.images_NHWC, self.boxes_NM4, self.labels_NM = (torch.from_numpy(x).to(self.device) for x in held["train"])
-        images, boxes, labels = held["test"]
-        self.truth = TruthSet(boxes, labels, self.num_classes)
+        self.images_NHWC, self.boxes_NM4, self.labels_NM = (
+            torch.from_numpy(array).to(self.device) for array in (images, boxes, labels)
+        )
         # Each rank takes every num_ranks-th test image: no padding, so no image is counted twice.
-        self.test_images_NHWC = torch.from_numpy(images[self.rank :: self.num_ranks]).to(self.device)
-        self.num_train, self.num_test = len(self.labels_NM), len(labels)
+        self.test_images_NHWC = torch.from_numpy(test_images[self.rank :: self.num_ranks]).to(self.device)
+        self.num_train = len(labels)
         self._check_fits(self.num_train)
         self._new_epoch()
 
@@ -233,8 +239,8 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """COCO mAP on the whole test set; each rank detects on its own images and scores all ranks' detections."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`detections` (D, 7), float32: the rows of all test images, gathered from all ranks."""
         import numpy as np
         import torch
         from accelerate.utils import gather_object
@@ -245,12 +251,10 @@ class TrainingSession:
                 torch.distributed.broadcast(buffer, 0)
         rows_D7 = self._detections(self.test_images_NHWC)
         rows_D7[:, 0] = rows_D7[:, 0] * self.num_ranks + self.rank
-        if self.num_ranks > 1:
-            rows_D7 = np.concatenate(gather_object([rows_D7]))
-        return Quality(self.truth.mean_average_precision(rows_D7), self.num_test)
+        return {"detections": np.concatenate(gather_object([rows_D7]))}
 
     def _detections(self, images_NHWC: Tensor) -> npt.NDArray[Any]:
-        """Detections (D, 7), float64: image index, left, top, width, height, score, class; only finite rows."""
+        """Detections (D, 7), float32: image index, left, top, width, height, score, class; only finite rows."""
         import torch
 
         size = EVAL_BATCH[self.config.suite]
@@ -265,7 +269,7 @@ class TrainingSession:
                 )
                 sizes_ND2 = boxes_ND4[..., 2:] - boxes_ND4[..., :2]
                 rows = [images_ND[..., None], boxes_ND4[..., :2], sizes_ND2, scores_ND[..., None], labels_ND[..., None]]
-                parts.append(torch.cat([row.double() for row in rows], -1).flatten(0, 1))
+                parts.append(torch.cat([row.float() for row in rows], -1).flatten(0, 1))
         self.network.train()
         rows_D7 = torch.cat(parts).cpu().numpy()
         kept: npt.NDArray[Any] = rows_D7[(rows_D7[:, 5] > 0) & (abs(rows_D7) < float("inf")).all(1)]
@@ -277,4 +281,3 @@ class TrainingSession:
             self.accelerator.end_training()
             self.accelerator.free_memory()
         self.__dict__.clear()
-        gc.unfreeze()
