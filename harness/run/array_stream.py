@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from harness.errors import TtaError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from harness.workload import Arrays
 
 MAX_BYTES = 1 << 30  # of a message's arrays together
@@ -31,11 +33,17 @@ class BadArrays(TtaError):  # noqa: N818
 
 
 class ArrayStream:
-    """One end of the connection; every call waits until it is done."""
+    """One end of the connection; every call waits until it is done.
+
+    An evaluation in an environment is hundreds of small messages that differ in their values only, so the last header
+    is remembered in both directions: describing and checking it is half of what a round trip costs.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._file: BinaryIO = connection.makefile("rb")
+        self._sent: tuple[list[tuple[str, np.dtype[Any], tuple[int, ...]]], bytes] = [], b"[]\n"
+        self._received: tuple[bytes, list[tuple[str, np.dtype[Any], tuple[int, ...], int]]] = b"[]\n", []
 
     def send(self, arrays: Arrays) -> None:
         """Send one message.
@@ -43,16 +51,12 @@ class ArrayStream:
         Raises:
             StreamClosed: the other side is gone. BadArrays: an array has a type that has no place in a message.
         """
-        import numpy as np
-
-        header, pieces = [], []
-        for name, array in arrays.items():
-            kind = array.dtype.newbyteorder("<")
-            if kind.str not in _DTYPES:
-                raise BadArrays(f"{name} as an array of {array.dtype}, which is neither numbers nor booleans")
-            header.append([name, kind.str, list(array.shape)])
-            pieces.append(np.ascontiguousarray(array, dtype=kind).tobytes())
-        self._send(b"".join([json.dumps(header).encode(), b"\n", *pieces]))
+        described = [(name, array.dtype, array.shape) for name, array in arrays.items()]
+        if described != self._sent[0]:
+            self._sent = described, _header_line(described)
+        # tobytes copies in C order, whatever the order in memory; a dtype of the other byte order is converted first.
+        pieces = [array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes() for array in arrays.values()]
+        self._send(b"".join([self._sent[1], *pieces]))
 
     def dismiss(self) -> None:
         """Send that there are no more questions.
@@ -76,37 +80,22 @@ class ArrayStream:
         """
         import numpy as np
 
-        header = self._header()
-        if header is None:
-            return None
-        arrays: dict[str, Any] = {}
-        num_bytes = 0
-        for name, kind, shape in header:
-            size = math.prod(shape) * np.dtype(kind).itemsize
-            num_bytes += size
-            if num_bytes > MAX_BYTES:
-                raise BadArrays(f"arrays of more than {MAX_BYTES:,} bytes")
-            arrays[name] = np.frombuffer(self._read(size), dtype=kind).reshape(shape)
-        return arrays
-
-    def _header(self) -> list[tuple[str, str, list[int]]] | None:
         try:
             line = self._file.readline(_MAX_HEADER_BYTES)
         except OSError as error:
             raise StreamClosed(f"the connection broke: {error.strerror}") from None
         if not line:
             raise StreamClosed("the connection was closed")
-        try:
-            header = json.loads(line)
-        except (ValueError, RecursionError):
-            raise BadArrays("something that is not a message of arrays") from None
-        if header is None:
+        if line == b"null\n":
             return None
-        if not isinstance(header, list) or not all(map(_is_described, header)):
-            raise BadArrays("arrays that are not described as name, type and shape")
-        if len({name for name, _, _ in header}) < len(header):
-            raise BadArrays("two arrays of the same name")
-        return [(name, kind, shape) for name, kind, shape in header]
+        if line != self._received[0]:
+            if not line.endswith(b"\n") and len(line) < _MAX_HEADER_BYTES:
+                raise StreamClosed("the connection was closed in the middle of a header")
+            self._received = line, _parsed(line)
+        return {
+            name: np.frombuffer(self._read(size), dtype).reshape(shape)
+            for name, dtype, shape, size in self._received[1]
+        }
 
     def _read(self, size: int) -> bytes:
         try:
@@ -122,10 +111,44 @@ class ArrayStream:
         self._socket.close()
 
 
+def _header_line(described: list[tuple[str, np.dtype[Any], tuple[int, ...]]]) -> bytes:
+    header = []
+    for name, dtype, shape in described:
+        kind = dtype.newbyteorder("<").str
+        if kind not in _DTYPES:
+            raise BadArrays(f"{name} as an array of {dtype}, which is neither numbers nor booleans")
+        header.append([name, kind, shape])
+    return json.dumps(header).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> list[tuple[str, np.dtype[Any], tuple[int, ...], int]]:
+    """Return the name, type, shape and size in bytes of every array that a header announces."""
+    import numpy as np
+
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadArrays("something that is not a message of arrays") from None
+    if not isinstance(header, list) or not all(map(_is_described, header)):
+        raise BadArrays("arrays that are not described as name, type and shape")
+    if len({name for name, _, _ in header}) < len(header):
+        raise BadArrays("two arrays of the same name")
+    # A length of 0 counts as 1, so that no array without elements has lengths that numpy cannot multiply.
+    if (
+        sum(math.prod(length or 1 for length in shape) * np.dtype(kind).itemsize for _, kind, shape in header)
+        > MAX_BYTES
+    ):
+        raise BadArrays(f"arrays of more than {MAX_BYTES:,} bytes")
+    return [
+        (name, np.dtype(kind), tuple(shape), math.prod(shape) * np.dtype(kind).itemsize) for name, kind, shape in header
+    ]
+
+
 def _is_described(entry: object) -> bool:
     """Whether an entry of the header is the name, type and shape of an array."""
     match entry:
-        case [str(), str(kind), list(shape)]:
+        case [str(name), str(kind), list(shape)]:
             is_shape = all(type(length) is int and 0 <= length <= MAX_BYTES for length in shape)
-            return kind in _DTYPES and is_shape and len(shape) <= _MAX_DIMENSIONS
+            is_name = name.isascii() and name.isidentifier()  # names are part of file names in an archive
+            return kind in _DTYPES and is_shape and is_name and len(shape) <= _MAX_DIMENSIONS
     return False
