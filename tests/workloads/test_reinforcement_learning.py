@@ -188,7 +188,7 @@ def test_impossible_start_is_refused(tmp_path: Path, suite: str, starts: np.ndar
     np.save(tmp_path / "test_starts.npy", starts)
 
     with pytest.raises(DataError, match=r"test_starts\.npy: a start that is not"):
-        data.read_starts(tmp_path, suite, "test", 100)
+        data.read_starts(tmp_path, suite, "test")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_metric_is_the_mean_of_episodes_played_one_by_one(mini_dir: Path) -> Non
     session = started(mini_dir)
     session.train_block(512 * 10)
 
-    quality = session.evaluate()
+    quality = sessions.quality(session, mini_dir)
 
     returns = []
     for start in np.load(mini_dir / "test_starts.npy"):
@@ -373,6 +373,61 @@ def test_metric_is_the_mean_of_episodes_played_one_by_one(mini_dir: Path) -> Non
     assert quality.num_examples == 100
     assert 5 < quality.value < 495
     assert quality.value == pytest.approx(np.mean(returns), rel=0.02)
+
+
+@pytest.mark.parametrize("suite", ["mini", "standard"])
+def test_logits_alone_are_those_with_the_values(suite: str) -> None:
+    """To the last bit: what is evaluated is the policy that acts in training."""
+    torch.manual_seed(0)
+    network = build_model(suite, *((5, 2) if suite == "mini" else (8, 4)))
+    observations = torch.randn(100, 5 if suite == "mini" else 8)
+
+    assert torch.equal(network.logits(observations), network(observations)[0])
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        None,
+        np.zeros(99, np.int64),
+        np.zeros((100, 1), np.int64),
+        np.zeros(100),
+        np.zeros(100, np.bool_),
+        np.full(100, 2),
+        np.r_[np.zeros(99, np.int8), np.int8(-1)],
+    ],
+    ids=["missing", "one too few", "another shape", "not whole numbers", "booleans", "too large", "negative"],
+)
+def test_what_is_not_an_action_for_each_episode_is_refused(mini_dir: Path, actions: np.ndarray | None) -> None:
+    """What the training process sends is foreign input, also in the middle of the episodes."""
+    answers = iter([{"actions": np.ones(100, np.uint8)}, {} if actions is None else {"actions": actions}])
+
+    with pytest.raises(ValueError, match="an action for each of 100 observations, whole numbers from 0 to 1"):
+        WORKLOAD.evaluator("mini", mini_dir, mini_dir).quality(lambda _: next(answers))
+
+
+def test_evaluator_starts_afresh_every_time(mini_dir: Path) -> None:
+    """The same answers have the same quality, to the last bit, and the last action is a valid one."""
+    evaluator = WORKLOAD.evaluator("mini", mini_dir, mini_dir)
+
+    def right(asked: Any) -> dict[str, np.ndarray]:
+        assert asked["observations"].dtype == np.float32
+        return {"actions": np.ones(len(asked["observations"]), np.uint8)}
+
+    first = evaluator.quality(right)
+
+    assert first == evaluator.quality(right)
+    assert first.num_examples == 100
+    assert first.value == pytest.approx(sessions.rules_of(WORKLOAD.name).baselines["always_1"], abs=0.05)
+
+
+def test_evaluator_names_what_is_damaged(mini_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts that are missing, and a Gymnasium that moves differently: before the clock starts."""
+    with pytest.raises(DataError, match=r"test_starts\.npy is missing"):
+        WORKLOAD.evaluator("mini", mini_dir, tmp_path)
+    monkeypatch.setattr(environments, "SWING_UP_AFTER", (0.0, 0.0, 0.0, 0.0))
+    with pytest.raises(DataError, match="this version would be another benchmark"):
+        WORKLOAD.evaluator("mini", mini_dir, mini_dir)
 
 
 def test_evaluated_weights_are_the_running_mean(mini_dir: Path) -> None:
@@ -452,7 +507,7 @@ def test_standard_session_trains_and_evaluates(standard_dir: Path) -> None:
     session = started(standard_dir, suite="standard", global_batch_size=256, minibatch_size=64)
 
     evaluated = losses(session, 2)
-    quality = session.evaluate()
+    quality = sessions.quality(session, standard_dir)
     evaluated += losses(session, 1)
 
     assert evaluated == plain
@@ -469,7 +524,7 @@ first = session.observations_ND.tolist()
 rows, _ = session._collect()
 parts = [[p.tolist() for p in part[:4]] for part in session._minibatches(rows)]
 session = started(mini, num_devices=2)
-result = course(session, 2000) | dict(first=first, parts=parts)
+result = course(session, 2000, mini) | dict(first=first, parts=parts)
 """
 
 
@@ -491,4 +546,4 @@ def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
     assert ranks[0]["counts"] == [2048, 100]
     single = started(mini_dir)
     assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(2000).mean_loss, abs=0.01)
-    assert ranks[0]["course"]["value"] == pytest.approx(single.evaluate().value, rel=0.2)
+    assert ranks[0]["course"]["value"] == pytest.approx(sessions.quality(single, mini_dir).value, rel=0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.reinforcement_learning.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class ReinforcementLearning:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class ReinforcementLearning:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.reinforcement_learning.evaluation import MeanReturn
+
+        return MeanReturn(suite, labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Mean return over the test episodes of policies that are not trained."""
         from workloads.reinforcement_learning.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = ReinforcementLearning(
     name=NAME,
     metric=Metric("mean_return", "return", "max"),
+    labels=("test_starts.npy",),
     libraries=("gymnasium",),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "ddp_bucket_mb"),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.reinforcement_learning.data import NUM_EPISODES, read_starts
+from workloads.reinforcement_learning.data import NUM_ACTIONS, NUM_EPISODES, read_starts
 from workloads.reinforcement_learning.environments import Actions, Evaluation, Observations, Policy, make_lander
 from workloads.reinforcement_learning.planning import planner
 
@@ -23,21 +23,21 @@ GRAVITY, HALF_LENGTH_M = 9.8, 0.5  # CartPole-v1's
 NUM_TRIED = 300  # sets of gains; the best one on the validation episodes is reported
 
 
-def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     """Mean return by name: chance, constants, hand-written rules, and the best of 300 draws of a rule's gains.
 
     Raises:
         DataError: the data are missing or damaged.
     """
-    test = read_starts(data_dir, suite, "test", NUM_EPISODES)
+    test = read_starts(labels_dir, suite, "test")
     evaluation = Evaluation(suite, NUM_EPISODES)
     random = np.random.RandomState(0)
-    num_actions = 2 if suite == "mini" else 4
+    num_actions = NUM_ACTIONS[suite]
     policies: dict[str, Policy] = {"random": lambda seen_ND: random.randint(0, num_actions, len(seen_ND))}
     for action in range(num_actions):
         policies[f"always_{action}"] = _constant(action)
     if suite == "mini":
-        validation = read_starts(data_dir, suite, "validation", NUM_EPISODES)
+        validation = read_starts(data_dir, suite, "validation")
         policies |= {
             "push_where_the_pole_leans": lambda seen_ND: _pushed(seen_ND[:, 3]),
             "push_where_the_pole_leans_and_turns": lambda seen_ND: _pushed(seen_ND[:, 3] + seen_ND[:, 4]),

@@ -19,6 +19,7 @@ from workloads.reinforcement_learning.recipe import NAME
 
 SUITES = ("mini", "standard")
 NUM_EPISODES = 100
+NUM_ACTIONS = {"mini": 2, "standard": 4}
 FIRST_SEED = {"test": 0, "validation": 1000}  # training seeds begin at FIRST_TRAINING_SEED
 # Every run has 2**20 seeds of its own, one per environment; the first 2**20 belong to no run.
 FIRST_TRAINING_SEED = 2**20
@@ -49,7 +50,7 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
         "suite": suite,
         "source": "CartPole-v1 of gymnasium, swung up on a short track" if suite == "mini" else LANDER,
         "num_observations": 5 if suite == "mini" else 8,
-        "num_actions": 2 if suite == "mini" else 4,
+        "num_actions": NUM_ACTIONS[suite],
         "max_episode_steps": EPISODE_STEPS[suite],
     }
     if suite == "mini":
@@ -63,14 +64,14 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
     (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_starts(data_dir: Path, suite: str, split: str, num_expected: int) -> npt.NDArray[Any]:
+def read_starts(folder: Path, suite: str, split: str) -> npt.NDArray[Any]:
     """Read the prepared starts of a split.
 
     Raises:
-        DataError: the file is missing, damaged, or not what `metadata.json` says; the message names it.
+        DataError: the file is missing, damaged, or not as prepared; the message names it.
     """
-    path = data_dir / f"{split}_starts.npy"
-    dtype, shape = (np.float64, (num_expected, 4)) if suite == "mini" else (np.int64, (num_expected,))
+    path = folder / f"{split}_starts.npy"
+    dtype, shape = (np.float64, (NUM_EPISODES, 4)) if suite == "mini" else (np.int64, (NUM_EPISODES,))
     try:
         starts: npt.NDArray[Any] = np.load(path)
     except FileNotFoundError:

@@ -24,7 +24,8 @@ SWING_UP_MIRROR = (-1.0, -1.0, 1.0, -1.0, -1.0)
 def build_model(suite: str, num_observations: int, num_actions: int) -> nn.Module:
     """Build a freshly initialised network from observations_BD to (logits_BA, values_B).
 
-    The weights are drawn from torch's global generator.
+    Its method `logits` leaves the values out, which evaluation has no use for. The weights are drawn from torch's
+    global generator.
     """
     if suite == "mini":
         return MirroredActorCritic(SWING_UP_SCALES, SWING_UP_MIRROR, WIDTHS[suite])
@@ -49,7 +50,11 @@ class ActorCritic(nn.Module):
         self.critic = _perceptron(num_observations, width, 1, gain=1.0)
 
     def forward(self, observations_BD: Tensor) -> tuple[Tensor, Tensor]:
-        return self.actor(observations_BD), self.critic(observations_BD).squeeze(-1)
+        return self.logits(observations_BD), self.critic(observations_BD).squeeze(-1)
+
+    def logits(self, observations_BD: Tensor) -> Tensor:
+        logits_BA: Tensor = self.actor(observations_BD)
+        return logits_BA
 
 
 class MirroredActorCritic(nn.Module):
@@ -70,10 +75,20 @@ class MirroredActorCritic(nn.Module):
         self.register_buffer("mirror", torch.tensor(mirror), persistent=False)
 
     def forward(self, observations_BD: Tensor) -> tuple[Tensor, Tensor]:
+        both_RD = self._both(observations_BD)
+        return self._rated(both_RD), self.critic(both_RD).view(2, -1).mean(0)
+
+    def logits(self, observations_BD: Tensor) -> Tensor:
+        return self._rated(self._both(observations_BD))
+
+    def _both(self, observations_BD: Tensor) -> Tensor:
+        """The observations in the network's units, mirrored and as they are: R = 2B rows."""
         seen_BD = observations_BD * self.scales
-        both_RD = torch.cat((seen_BD * self.mirror, seen_BD))  # R = 2B
-        logits_AB = self.actor(both_RD).view(2, -1)
-        return logits_AB.t(), self.critic(both_RD).view(2, -1).mean(0)
+        return torch.cat((seen_BD * self.mirror, seen_BD))
+
+    def _rated(self, both_RD: Tensor) -> Tensor:
+        logits_AB: Tensor = self.actor(both_RD).view(2, -1)
+        return logits_AB.t()
 
 
 def _perceptron(num_inputs: int, width: int, num_outputs: int, gain: float) -> nn.Sequential:

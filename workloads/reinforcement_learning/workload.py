@@ -10,17 +10,16 @@ from __future__ import annotations
 # ruff: noqa: N803, N806 (dimension letters)
 import copy
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig
 from workloads.reinforcement_learning.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor, nn
 
 SUITES = ("mini", "standard")
@@ -46,14 +45,13 @@ class TrainingSession:
                 f"{NAME}: {self.recipe.num_envs} environments cannot be shared by {config.num_devices} devices"
             )
         metadata: Mapping[str, Any] = config.metadata
-        for key in ("num_observations", "num_actions", "num_test"):
+        for key in ("num_observations", "num_actions"):
             if key not in metadata:
                 raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
         self.num_observations, self.num_actions = int(metadata["num_observations"]), int(metadata["num_actions"])
-        self.num_test = int(metadata["num_test"])
 
     def prepare(self) -> None:
-        """Build network and environments, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build network and environments, and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -62,7 +60,7 @@ class TrainingSession:
         import torch
         from accelerate import Accelerator, DistributedDataParallelKwargs
 
-        from workloads.reinforcement_learning.environments import Evaluation, check_dynamics, make_training
+        from workloads.reinforcement_learning.environments import check_dynamics, make_training
         from workloads.reinforcement_learning.model import build_model, build_optimizer
 
         # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
@@ -78,9 +76,11 @@ class TrainingSession:
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
         check_dynamics(self.config.suite)
-        torch.manual_seed(self.config.seed)
         recipe, suite, parts = self.recipe, self.config.suite, self.config.parts
-        network = parts.get("build_model", build_model)(suite, self.num_observations, self.num_actions)
+        self.build_model = partial(
+            parts.get("build_model", build_model), suite, self.num_observations, self.num_actions
+        )
+        network = self.build_model()
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
@@ -93,51 +93,54 @@ class TrainingSession:
         self.share = recipe.num_envs // self.num_ranks
         self.first_env = self.rank * self.share
         self.envs = make_training(suite, self.share)
-        self.evaluation = Evaluation(suite, len(range(self.rank, self.num_test, self.num_ranks)))
-        # Action sampling and the order of rows use this generator alone, so every rank draws the same numbers.
-        self.draws = torch.Generator().manual_seed(self.config.seed)
-        self.step = 0
-        self._warm_up()
         # Evaluate a running mean of the weights: the policies themselves fall and rise by a fifth between two
         # evaluations, while their mean hardly ever falls.
         self.averaged = copy.deepcopy(self.network).requires_grad_(False)
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
+        self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of acting and learning on noise, then restore weights, statistics and random states."""
+        """Run the kernels of acting and learning on noise."""
+        import numpy as np
         import torch
 
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            self._act(self.network, torch.zeros(self.share, self.num_observations).to(self.device))
-            size = self.recipe.minibatch_size // self.num_ranks
-            noise_R = torch.rand(size).to(self.device)
-            observations_RD = torch.rand(size, self.num_observations).to(self.device)
-            actions_R = torch.zeros(size, dtype=torch.int64, device=self.device)
-            self._set_learning_rate(0.0)
-            for _ in range(NUM_WARM_UP_MINIBATCHES):
-                self._learn((observations_RD, actions_R, -noise_R, noise_R, noise_R, noise_R))
+        self._act(self.network, torch.zeros(self.share, self.num_observations).to(self.device))
+        self.predict({"observations": np.zeros((self.share, self.num_observations), np.float32)})
+        size = self.recipe.minibatch_size // self.num_ranks
+        noise_R = torch.rand(size).to(self.device)
+        observations_RD = torch.rand(size, self.num_observations).to(self.device)
+        actions_R = torch.zeros(size, dtype=torch.int64, device=self.device)
+        self._set_learning_rate(0.0)
+        for _ in range(NUM_WARM_UP_MINIBATCHES):
+            self._learn((observations_RD, actions_R, -noise_R, noise_R, noise_R, noise_R))
+
+    def initialise(self) -> None:
+        """Draw the weights, and return their mean, optimizer, scaler and generator to where they begin."""
+        import torch
+
+        weights = self.build_model().state_dict()
         self.network.load_state_dict(weights)
+        self.averaged.load_state_dict(weights)
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
+        # Action sampling and the order of rows use this generator alone, so every rank draws the same numbers.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
-        """Read where the test episodes start, and start the training environments, each from its own seed.
-
-        Raises:
-            DataError: a file is missing, damaged, or not what `metadata.json` says.
-        """
+        """Start the training environments, each from its own seed; there is nothing to read."""
         import numpy as np
 
-        from workloads.reinforcement_learning.data import read_starts, training_seeds
+        from workloads.reinforcement_learning.data import training_seeds
 
-        starts = read_starts(data_dir, self.config.suite, "test", self.num_test)
-        # Each rank takes every num_ranks-th episode: no padding, so none is counted twice.
-        self.own_starts = starts[self.rank :: self.num_ranks]
         seeds = training_seeds(self.config.seed, self.recipe.num_envs)[self.first_env : self.first_env + self.share]
         options = {"is_staggered": True} if self.config.suite == "mini" else None
         # Gymnasium's vector environments take a seed per environment; the type says one for all.
@@ -281,32 +284,20 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="sum").item() / max(num_minibatches, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """Mean undiscounted return of one greedy episode of the averaged network from each test start, exact over all
-        ranks."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`actions` (N,), uint8: the likeliest under the averaged network for each of the `observations` (N, D)."""
+        import numpy as np
         import torch
 
-        # Each return in its own place and zeros elsewhere, so the sum gathers them in the order of a single process.
-        returns = torch.zeros(self.num_test, device=self.device)
-        own = self.evaluation.returns(self.own_starts, self._greedy)
-        returns[self.rank :: self.num_ranks] = torch.from_numpy(own).to(returns)
-        returns = self.accelerator.reduce(returns, reduction="sum").cpu().double()
-        return Quality(returns.mean().item(), self.num_test)
-
-    def _greedy(self, observations_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-        """The likeliest action for each observation."""
-        import torch
-
-        logits_NA, _ = self._act(self.averaged, torch.from_numpy(observations_ND).to(self.device))
-        actions_N: npt.NDArray[np.int64] = logits_NA.argmax(-1).cpu().numpy()
-        return actions_N
+        observations_ND = torch.tensor(inputs["observations"], device=self.device)
+        with torch.no_grad(), self.accelerator.autocast():
+            logits_NA = self.averaged.logits(observations_ND).float().cpu().numpy()
+        return {"actions": np.argmax(logits_NA, -1).astype(np.uint8)}  # 2 us in numpy, 10 in torch
 
     def close(self) -> None:
         """Close the environments and leave the process group."""
         if "envs" in self.__dict__:
             self.envs.close()
-        if "evaluation" in self.__dict__:
-            self.evaluation.close()
         if "accelerator" in self.__dict__:
             self.accelerator.end_training()
             self.accelerator.free_memory()
