@@ -82,7 +82,7 @@ def started(prepared: Prepared, opened: Opened) -> Callable[..., Any]:
     """Sessions that have been prepared, initialised and started."""
 
     def start_session(name: str, **changed: Any) -> Session:
-        session = sessions.initialised(opened(name, **changed))
+        session: Session = sessions.initialised(opened(name, **changed))
         session.start(prepared(name).path)
         return session
 

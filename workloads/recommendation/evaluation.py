@@ -32,10 +32,11 @@ class HitRate:
         Raises:
             ValueError: the predictions are not up to ten different items for each user.
         """
-        items_UB = predict({}).get("items")
+        items = predict({}).get("items")
         num_users = len(self._items_U)
-        if items_UB is None or items_UB.shape != (num_users, NUM_BEST) or items_UB.dtype.kind not in "iu":
+        if items is None or items.shape != (num_users, NUM_BEST) or items.dtype.kind not in "iu":
             raise ValueError(f"expected {NUM_BEST} items for each of {num_users:,} users, as whole numbers")
+        items_UB = items.astype(np.int64)
         if not -1 <= items_UB.min() <= items_UB.max() < self._num_items:
             raise ValueError(f"expected items from 0 to {self._num_items - 1}, or -1 for none")
         sorted_UB = np.sort(items_UB, axis=1)
