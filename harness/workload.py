@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -156,6 +156,31 @@ def read_execution(
         elif not is_whole(value) or not 1 <= value <= MAX_BUCKET_MB:
             raise UsageError(f"{name} is {printable(value)!r}, expected a whole number from 1 to {MAX_BUCKET_MB}")
     return {name: chosen.get(name, EXECUTION[name]) for name in offered}  # type: ignore[misc]
+
+
+def texts_to_bytes(texts: Iterable[str]) -> npt.NDArray[np.uint8]:
+    """Return texts as one array: UTF-8, separated by newlines. A newline within a text becomes a space."""
+    import numpy as np
+
+    return np.frombuffer("\n".join(text.replace("\n", " ") for text in texts).encode(), np.uint8)
+
+
+def texts_from_bytes(array: npt.NDArray[np.generic] | None, num_texts: int, what: str) -> list[str]:
+    """Return the texts that `texts_to_bytes` made an array of, `what` in plural.
+
+    Raises:
+        ValueError: the array is missing or not `num_texts` texts.
+    """
+    expected = f"expected {num_texts:,} {what} as bytes of UTF-8, separated by newlines"
+    if array is None or array.dtype != "u1" or array.ndim != 1:
+        raise ValueError(expected)
+    try:
+        texts = array.tobytes().decode().split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(expected) from None
+    if len(texts) != num_texts:
+        raise ValueError(f"{expected}; found {len(texts):,}")
+    return texts
 
 
 class Session(Protocol):

@@ -7,10 +7,19 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.workload import EXECUTION, Metric, Quality, read_execution, read_recipe
+from harness.workload import (
+    EXECUTION,
+    Metric,
+    Quality,
+    read_execution,
+    read_recipe,
+    texts_from_bytes,
+    texts_to_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -120,3 +129,28 @@ def test_equal_to_the_target_is_reached(direction: Any, values: tuple[float, ...
 
     assert tuple(metric.is_reached(value, 0.9) for value in values) == reached
     assert not metric.is_reached(math.nan, 0.9)
+
+
+@pytest.mark.parametrize("texts", [[""], ["one"], ["", ""], ["grün und blau", "", "\r ja "]])
+def test_texts_come_back_from_their_bytes(texts: list[str]) -> None:
+    """Also empty ones; only a newline within a text is lost."""
+    assert texts_from_bytes(texts_to_bytes(texts), len(texts), "texts") == texts
+    assert texts_from_bytes(texts_to_bytes(["a\nb", "c"]), 2, "texts") == ["a b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (None, ""),
+        (np.zeros(3, np.int8), ""),
+        (np.zeros((1, 3), np.uint8), ""),
+        (np.frombuffer(b"\xff\n", np.uint8), ""),
+        (texts_to_bytes(["one", "two", "three"]), "; found 3"),
+    ],
+)
+def test_bytes_that_are_not_that_many_texts_are_refused(array: Any, found: str) -> None:
+    """Missing, another type or shape, not UTF-8, another number."""
+    expected = f"expected 2 answers as bytes of UTF-8, separated by newlines{found}"
+
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        texts_from_bytes(array, 2, "answers")

@@ -11,12 +11,14 @@ import math
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.base.files import sha256_of
 from harness.errors import DataError, UsageError
+from harness.workload import texts_to_bytes
 from tests.shared_files import shared
 from tests.workloads import sessions
 from tests.workloads.sessions import losses, on_two_processes
@@ -309,11 +311,13 @@ def test_loss_is_the_mean_over_the_pieces_of_the_batch(tmp_path: Path) -> None:
     assert loss == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_bleu_of_hand_made_cases() -> None:
+def test_bleu_of_hand_made_cases(tmp_path: Path) -> None:
     """The last word of five is wrong: 4/5, 3/4, 2/3 and 1/2 of the n-grams are right; their geometric mean."""
 
     def bleu(hypotheses: list[str], references: list[str]) -> float:
-        return TrainingSession._bleu(hypotheses, references)[0]
+        data.write(tmp_path, "mini", {"train": toy_pairs(range(9)), "test": [("x", r) for r in references]}, "toy")
+        said = {"translations": texts_to_bytes(hypotheses)}
+        return WORKLOAD.evaluator("mini", tmp_path, tmp_path).quality(lambda _: said).value
 
     assert bleu(["a b c d e"], ["a b c d f"]) == pytest.approx(100 * 0.2**0.25)
     assert bleu(["a b c d e"], ["a b c d e"]) == pytest.approx(100)
@@ -324,7 +328,7 @@ def test_bleu_of_hand_made_cases() -> None:
 
 def test_quality_is_sacrebleu_of_the_translations(trained: TrainingSession, mini_dir: Path) -> None:
     """The whole test set, in its own order, also with a partial last batch; and it is neither 0 nor 100."""
-    quality = trained.evaluate()
+    quality = sessions.quality(trained, mini_dir)
 
     translations = dict(zip(trained.test_order, trained.translate(), strict=True))
     hypotheses = [translations[i] for i in range(400)]
@@ -335,6 +339,27 @@ def test_quality_is_sacrebleu_of_the_translations(trained: TrainingSession, mini
     metadata = json.loads((mini_dir / "metadata.json").read_text("utf-8"))
     assert quality.signature == f"{metadata['bleu_signature']}|version:{sacrebleu.__version__}"
     assert 3 < quality.value < 60
+
+
+@pytest.mark.parametrize(
+    ("predictions", "found"),
+    [
+        ({}, ""),
+        ({"translations": np.zeros(36, np.int8)}, ""),
+        ({"translations": np.frombuffer(b"\n" * 35 + b"\xff\n", np.uint8)}, ""),
+        ({"translations": texts_to_bytes(["ja"] * 36)}, "; found 36"),
+        ({"translations": texts_to_bytes(["ja"] * 38)}, "; found 38"),
+    ],
+    ids=["missing", "not bytes", "not UTF-8", "one too few", "one too many"],
+)
+def test_predictions_that_are_not_a_text_for_each_sentence_are_refused(
+    tmp_path: Path, predictions: Any, found: str
+) -> None:
+    """What the training process sends is foreign input."""
+    folder = toy_dir(tmp_path)
+
+    with pytest.raises(ValueError, match="expected 37 translations as bytes of UTF-8, separated by newlines" + found):
+        WORKLOAD.evaluator("mini", folder, folder).quality(lambda _: predictions)
 
 
 def test_batched_translation_is_that_of_each_sentence_alone(trained: TrainingSession) -> None:
@@ -380,26 +405,25 @@ def test_network_sees_no_future_and_no_padding(trained: TrainingSession) -> None
     assert torch.allclose(logits, padded, atol=1e-5)
 
 
-def test_start_refuses_references_that_do_not_match(tmp_path: Path) -> None:
-    """One German sentence too few, or no file."""
+def test_references_that_do_not_match_are_refused(tmp_path: Path) -> None:
+    """One German sentence too few, or no file: the evaluator does not open; the session needs none."""
     toy_dir(tmp_path)
-    session = WORKLOAD.open(config(tmp_path))
-    session.prepare()
     lines = (tmp_path / "test.de").read_text("utf-8").splitlines()[:-1]
     (tmp_path / "test.de").write_text("\n".join(lines) + "\n", "utf-8")
 
     with pytest.raises(DataError, match=r"test\.de: 36 sentences for 37 sources"):
-        session.start(tmp_path)
-    (tmp_path / "test.de").unlink()
+        WORKLOAD.evaluator("mini", tmp_path, tmp_path)
+    for label in WORKLOAD.labels:
+        (tmp_path / label).unlink()
     with pytest.raises(DataError, match=r"test\.de is missing"):
-        session.start(tmp_path)
+        WORKLOAD.evaluator("mini", tmp_path, tmp_path)
+    assert set(started(tmp_path).predict({})) == {"translations"}
 
 
 def test_training_set_smaller_than_a_batch_is_refused_at_the_start(tmp_path: Path) -> None:
     """The metadata announced more than there is."""
     toy_dir(tmp_path)
-    session = WORKLOAD.open(config(tmp_path, global_batch_size=100))
-    session.prepare()
+    session = sessions.initialised(WORKLOAD.open(config(tmp_path, global_batch_size=100)))
     toy_dir(tmp_path, num_train=90)
 
     with pytest.raises(UsageError, match="100 is larger than the training set of 90"):
@@ -458,7 +482,7 @@ def test_baselines_are_between_nothing_and_all(tmp_path: Path) -> None:
     splits = {"train": toy_pairs(range(60)), "test": toy_pairs(range(50, 60))}
     data.write(tmp_path, "mini", splits, "toy")
 
-    scores = WORKLOAD.baselines("mini", tmp_path)
+    scores = WORKLOAD.baselines("mini", tmp_path, tmp_path)
 
     assert scores["nearest_sentence_edit_distance"] == pytest.approx(100)
     assert scores["template_words"] == pytest.approx(100)
@@ -615,7 +639,7 @@ def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
 
     assert curve[0] == pytest.approx(math.log(session.num_pieces), abs=1.0)
     assert curve[-1] < curve[0] - 0.8
-    assert session.evaluate().num_examples == 37
+    assert sessions.quality(session, tmp_path).num_examples == 37
 
 
 @pytest.mark.slow
@@ -644,7 +668,7 @@ mini, toy = folders
 session = started(toy, num_devices=2, global_batch_size=50)
 batches = [numbers(session, session._next_batch()[0]) for _ in range(6)]
 session = started(mini, num_devices=2)
-result = course(session, 4000) | dict(batches=batches, order=session.test_order)
+result = course(session, 4000, mini) | dict(batches=batches, order=session.test_order)
 """
 
 
@@ -666,4 +690,4 @@ def test_two_processes_train_as_one(tmp_path: Path, mini_dir: Path) -> None:
     assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(4000).mean_loss, rel=0.01)
     single.network.load_state_dict(torch.load(tmp_path / "weights.pt"))
     # Batches of other sentences round differently.
-    assert ranks[0]["course"]["value"] == pytest.approx(single.evaluate().value, abs=0.5)
+    assert ranks[0]["course"]["value"] == pytest.approx(sessions.quality(single, mini_dir).value, abs=0.5)

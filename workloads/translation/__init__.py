@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.translation.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class Translation:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class Translation:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.translation.evaluation import Bleu
+
+        return Bleu(data_dir, labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Test BLEU of solutions that train no network."""
         from workloads.translation.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = Translation(
     name=NAME,
     metric=Metric("bleu", "BLEU", "max"),
+    labels=("test.de", "test_targets.npy"),
     libraries=("transformers", "sacrebleu", "babel", "num2words"),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "ddp_bucket_mb"),

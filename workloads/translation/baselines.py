@@ -24,7 +24,7 @@ NUM_ALIGNED = 5000  # pairs from which the dictionary is made; more gain nothing
 PIECES = {"mini": (250, 400, 800), "standard": (8000,)}
 
 
-def baselines(suite: str, data_dir: Path) -> dict[str, float]:
+def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     """Test BLEU by name: copying, the nearest training sentence, a word-by-word dictionary, a template filled from it.
 
     Raises:
@@ -32,16 +32,12 @@ def baselines(suite: str, data_dir: Path) -> dict[str, float]:
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    train, test = (
-        list(zip(*(read_text(data_dir, split, language) for language in ("en", "de")), strict=True))
-        for split in ("train", "test")
-    )
-    references = [german for _, german in test]
+    train = list(zip(*(read_text(data_dir, "train", language) for language in ("en", "de")), strict=True))
+    sources, references = read_text(data_dir, "test", "en"), read_text(labels_dir, "test", "de")
 
     def score(translations: Sequence[str]) -> float:
         return round(float(BLEU().corpus_score(translations, [references]).score), 2)
 
-    sources = [english for english, _ in test]
     candidates = nearest([english for english, _ in train], sources)
     scores = {
         "copy_source": score(sources),

@@ -91,25 +91,31 @@ def read_split(data_dir: Path, split: str) -> tuple[Pieces, Pieces]:
     Raises:
         DataError: a file is missing, damaged, or does not match the other; the message names it.
     """
-    arrays = []
-    for kind in ("sources", "targets"):
-        path = data_dir / f"{split}_{kind}.npy"
-        try:
-            array = np.load(path)
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing; prepare the data first") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path} is damaged: {printable(error)}") from None
-        if array.dtype != np.int16 or array.ndim != 2 or array.size == 0:
-            raise DataError(f"{path}: expected 2-d int16, found {array.dtype} of shape {array.shape}")
-        ends = (array == END).sum(1)
-        if array.min() < 0 or ends.min() != 1 or ends.max() != 1:
-            raise DataError(f"{path} is damaged: a row is not a sentence with exactly one END")
-        arrays.append(array)
-    sources, targets = arrays
+    sources, targets = (read_pieces(data_dir, split, kind) for kind in ("sources", "targets"))
     if len(sources) != len(targets):
         raise DataError(f"{data_dir}: {len(sources)} {split} sources but {len(targets)} targets")
     return sources, targets
+
+
+def read_pieces(data_dir: Path, split: str, kind: str) -> Pieces:
+    """Read the `sources` or `targets` of one prepared split, (N, L).
+
+    Raises:
+        DataError: the file is missing or damaged; the message names it.
+    """
+    path = data_dir / f"{split}_{kind}.npy"
+    try:
+        array: Pieces = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if array.dtype != np.int16 or array.ndim != 2 or array.size == 0:
+        raise DataError(f"{path}: expected 2-d int16, found {array.dtype} of shape {array.shape}")
+    ends = (array == END).sum(1)
+    if array.min() < 0 or ends.min() != 1 or ends.max() != 1:
+        raise DataError(f"{path} is damaged: a row is not a sentence with exactly one END")
+    return array
 
 
 def read_text(data_dir: Path, split: str, language: str) -> list[str]:

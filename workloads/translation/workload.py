@@ -9,12 +9,13 @@ from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig, texts_to_bytes
 from workloads.translation.recipe import NAME, Recipe
 from workloads.translation.subwords import END, PAD, START, Subwords
 
@@ -59,7 +60,7 @@ class TrainingSession:
             raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
 
     def prepare(self) -> None:
-        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -81,11 +82,13 @@ class TrainingSession:
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
-        torch.manual_seed(self.config.seed)
         recipe, parts = self.recipe, self.config.parts
         # A translation may be longer than any sentence in the data, by the excess that decoding allows.
         num_positions = self.max_length + self.max_excess
-        network = parts.get("build_model", build_model)(self.config.suite, self.num_pieces, num_positions, recipe)
+        self.build_model = partial(
+            parts.get("build_model", build_model), self.config.suite, self.num_pieces, num_positions, recipe
+        )
+        network = self.build_model()
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
@@ -95,38 +98,44 @@ class TrainingSession:
         self.network: Any = self.accelerator.unwrap_model(self.model)
         if options["compile"]:
             self.model = torch.compile(self.model)
-        if self.rank:
-            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # so that ranks drop different units
-        # Epochs and batches come from this generator alone, so every rank draws the same ones.
-        self.draws = torch.Generator().manual_seed(self.config.seed)
-        self.step = 0
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run training and evaluation on noise, then restore weights and random states."""
+        """Run training and evaluation on noise."""
         import torch
 
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
         share = self.recipe.global_batch_size // self.num_ranks
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            for length in [self.max_length] + [min(4 * STEP, self.max_length)] * (NUM_WARM_UP_STEPS - 1):
-                noise = torch.randint(START, self.num_pieces, (share, length), dtype=torch.int64).to(self.device)
-                self._train_step(noise, noise, share * length * self.num_ranks, learning_rate=0.0)
-            size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
-            noise = torch.full((size, STEP), END, dtype=torch.int64, device=self.device)
-            self._bleu(["a b c d"], ["a b c d"])
-            self._translated(noise, torch.full((size,), STEP, device=self.device))
-        self.network.load_state_dict(weights)
+        for length in [self.max_length] + [min(4 * STEP, self.max_length)] * (NUM_WARM_UP_STEPS - 1):
+            noise = torch.randint(START, self.num_pieces, (share, length), dtype=torch.int64).to(self.device)
+            self._train_step(noise, noise, share * length * self.num_ranks, learning_rate=0.0)
+        size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
+        noise = torch.full((size, STEP), END, dtype=torch.int64, device=self.device)
+        self._translated(noise, torch.full((size,), STEP, device=self.device))
+
+    def initialise(self) -> None:
+        """Draw the weights, and return optimizer, scaler and generators to where they begin."""
+        import torch
+
+        self.network.load_state_dict(self.build_model().state_dict())
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
+        # Epochs and batches come from this generator alone, so every rank draws the same ones.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+        if self.rank:
+            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # so that ranks drop different units
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
-        """Read training pairs, test sources and references.
+        """Read training pairs and test sources.
 
         Raises:
             DataError: a file is missing, damaged, or not what `metadata.json` says.
@@ -135,22 +144,17 @@ class TrainingSession:
         import numpy as np
         import torch
 
-        from workloads.translation.data import read_split, read_text
+        from workloads.translation.data import read_pieces, read_split
 
-        held = {}
-        for split in ("train", "test"):
-            for kind, array in zip(("sources", "targets"), read_split(data_dir, split), strict=True):
-                if array.max() >= self.num_pieces or array.shape[1] > self.max_length:
-                    raise DataError(
-                        f"{data_dir}/{split}_{kind}.npy: pieces up to {array.max()}, sentences up to {array.shape[1]}; "
-                        f"metadata.json says {self.num_pieces} pieces and sentences up to {self.max_length}"
-                    )
-                held[split, kind] = array
-        self.references = read_text(data_dir, "test", "de")
-        self.num_test = len(held["test", "sources"])
-        if len(self.references) != self.num_test:
-            raise DataError(f"{data_dir}/test.de: {len(self.references)} sentences for {self.num_test} sources")
-        sources, targets = held["train", "sources"], held["train", "targets"]
+        sources, targets = read_split(data_dir, "train")
+        test_sources = read_pieces(data_dir, "test", "sources")
+        for name, array in (("train_sources", sources), ("train_targets", targets), ("test_sources", test_sources)):
+            if array.max() >= self.num_pieces or array.shape[1] > self.max_length:
+                raise DataError(
+                    f"{data_dir}/{name}.npy: pieces up to {array.max()}, sentences up to {array.shape[1]}; "
+                    f"metadata.json says {self.num_pieces} pieces and sentences up to {self.max_length}"
+                )
+        self.num_test = len(test_sources)
         self.num_train = len(sources)
         self._check_fits(self.num_train)
         # Lengths stay on the host: they determine shapes, and no step should have to read one from the device.
@@ -160,13 +164,13 @@ class TrainingSession:
             torch.from_numpy(_wide(array, _rounded(array.shape[1]) + extra)).to(self.device)
             for array, extra in ((sources, 0), (targets, 1))
         )
-        # Longest first, every num_ranks-th to this rank: no padding with duplicates, so no sentence is counted twice.
-        lengths_N = (held["test", "sources"] != PAD).sum(1)
+        # Longest first, every num_ranks-th to this rank: no padding with duplicates, so none is translated twice.
+        lengths_N = (test_sources != PAD).sum(1)
         order_N = np.argsort(-lengths_N, kind="stable")[self.rank :: self.num_ranks]
         self.test_order = order_N.tolist()
         self.test_lengths_N = torch.from_numpy(lengths_N[order_N]).to(self.device)
         self.test_widths = lengths_N[order_N].tolist()
-        self.test_sources_NS = torch.from_numpy(held["test", "sources"][order_N].astype(np.int64)).to(self.device)
+        self.test_sources_NS = torch.from_numpy(test_sources[order_N].astype(np.int64)).to(self.device)
         self._new_epoch()
 
     def _new_epoch(self) -> None:
@@ -247,14 +251,13 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """BLEU of greedy translations of the whole test set, exact over all ranks."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`translations`: greedy ones of the whole test set, in its order, as bytes, gathered from all ranks."""
         from accelerate.utils import gather_object
 
         mine = list(zip(self.test_order, self.translate(), strict=True))
         translations = dict(gather_object(mine))
-        value, signature = self._bleu([translations[i] for i in range(self.num_test)], self.references)
-        return Quality(value, self.num_test, signature)
+        return {"translations": texts_to_bytes(translations[i] for i in range(self.num_test))}
 
     def translate(self) -> list[str]:
         """This rank's test sentences in German, in the order of `test_order`."""
@@ -297,14 +300,6 @@ class TrainingSession:
                         rows_N, last_N = rows_N[unfinished_N], last_N[unfinished_N]
                         limits_N, done_N = limits_N[unfinished_N], done_N[unfinished_N]
             return pieces_NT.masked_fill_(too_late_NT, END)
-
-    @staticmethod
-    def _bleu(hypotheses: list[str], references: list[str]) -> tuple[float, str]:
-        """BLEU, and sacrebleu's signature for it."""
-        from sacrebleu.metrics.bleu import BLEU
-
-        metric = BLEU()
-        return float(metric.corpus_score(hypotheses, [references]).score), str(metric.get_signature())
 
     def close(self) -> None:
         """Leave the process group and release the data."""
