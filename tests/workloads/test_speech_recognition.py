@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from harness.errors import DataError, UsageError
+from harness.workload import texts_to_bytes
 from tests.shared_files import shared, unpack
 from tests.workloads import sessions
 from tests.workloads.sessions import losses, on_two_processes
@@ -27,7 +28,8 @@ import torch
 
 from workloads.speech_recognition import baselines, data, espeak, fsdd, mini
 from workloads.speech_recognition.dataset import HOP, LEVELS, SILENCE, Utterances, encoded
-from workloads.speech_recognition.model import LOST_SPECTRA, NUM_BANDS, LogMel, decoded, word_errors
+from workloads.speech_recognition.evaluation import word_errors
+from workloads.speech_recognition.model import LOST_SPECTRA, NUM_BANDS, LogMel, decoded
 
 config = functools.partial(sessions.config, WORKLOAD.name)
 started = functools.partial(sessions.started, WORKLOAD.name)
@@ -177,8 +179,8 @@ def test_downsampling_keeps_a_tone_and_drops_what_8_khz_cannot_hold() -> None:
 
 def test_word_errors_of_hand_made_cases() -> None:
     """Correct, substituted, missing, inserted, all wrong, nothing recognised."""
-    references = torch.tensor([[1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 0, 0], [1, 0, 0, 0], [4, 4, 4, 4]])
-    found = torch.tensor([[1, 2, 3, 0, 0], [1, 9, 3, 0, 0], [1, 3, 0, 0, 0], [7, 1, 2, 8, 0], [5, 6, 7, 0, 0], [0] * 5])
+    references = np.array([[1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 3, 0], [1, 2, 0, 0], [1, 0, 0, 0], [4, 4, 4, 4]])
+    found = np.array([[1, 2, 3, 0, 0], [1, 9, 3, 0, 0], [1, 3, 0, 0, 0], [7, 1, 2, 8, 0], [5, 6, 7, 0, 0], [0] * 5])
 
     assert word_errors(found, references).tolist() == [0, 1, 1, 2, 3, 4]
 
@@ -197,7 +199,7 @@ def test_word_errors_agree_with_torchmetrics() -> None:
     ]
     answers, references = (torch.nn.utils.rnn.pad_sequence(some, batch_first=True) for some in rows)
 
-    errors = int(word_errors(answers, references).sum())
+    errors = int(word_errors(answers.numpy(), references.numpy()).sum())
 
     texts = [[" ".join(map(str, row.tolist())) for row in some] for some in rows]
     expected = torchmetrics.functional.text.word_error_rate(*texts).item()
@@ -222,7 +224,7 @@ def test_quality_is_errors_by_words_over_all_test_utterances(toy: Path) -> None:
     session = started(toy)
     session.train_block(70 * 16)
 
-    quality = session.evaluate()
+    quality = sessions.quality(session, toy)
 
     split, errors = data.read_split(toy, "test"), 0
     session.network.eval()
@@ -239,6 +241,40 @@ def test_quality_is_errors_by_words_over_all_test_utterances(toy: Path) -> None:
     assert quality.num_examples == 23
     assert quality.value == errors / int((split.words > 0).sum())
     assert 0 < quality.value < 1
+
+
+@pytest.mark.parametrize(
+    ("predictions", "expected"),
+    [
+        ({}, "expected 23 transcripts as bytes"),
+        ({"transcripts": texts_to_bytes(["a b"] * 22)}, "expected 23 transcripts as bytes.*; found 22"),
+        ({"transcripts": texts_to_bytes(["a k"] * 23)}, "expected words of the vocabulary, found 'k'"),
+        ({"transcripts": texts_to_bytes(["a " * 101] * 23)}, "expected transcripts of at most 100 words"),
+    ],
+    ids=["missing", "one too few", "an unknown word", "longer than the speech"],
+)
+def test_predictions_that_are_not_words_of_each_utterance_are_refused(
+    toy: Path, predictions: Any, expected: str
+) -> None:
+    """What the training process sends is foreign input."""
+    with pytest.raises(ValueError, match=expected):
+        WORKLOAD.evaluator("mini", toy, toy).quality(lambda _: predictions)
+
+
+def test_transcripts_of_other_data_are_refused(tmp_path: Path) -> None:
+    """One transcript too few, and a token that the vocabulary does not have."""
+    words = np.load(toy_dir(tmp_path) / "test_words.npy")
+    for wrong in (words[1:], np.where(words == 5, 11, words).astype(np.uint8)):
+        np.save(tmp_path / "test_words.npy", wrong)
+        with pytest.raises(DataError, match=r"test_words\.npy: 2[23] transcripts .*; metadata\.json says 23 and 10"):
+            WORKLOAD.evaluator("mini", tmp_path, tmp_path)
+
+
+def test_session_needs_no_transcripts_of_the_test(tmp_path: Path) -> None:
+    """It hears the words without them."""
+    (toy_dir(tmp_path) / "test_words.npy").unlink()
+
+    assert set(started(tmp_path).predict({})) == {"transcripts"}
 
 
 def test_spectra_of_an_utterance_do_not_know_their_neighbours(toy: Path) -> None:
@@ -346,8 +382,7 @@ def test_too_many_words_for_the_frames_cost_nothing(tmp_path: Path) -> None:
 
 def test_start_refuses_fewer_utterances_than_announced(tmp_path: Path) -> None:
     """Less than a batch is left of the metadata's number."""
-    session = WORKLOAD.open(config(toy_dir(tmp_path)))
-    session.prepare()
+    session = sessions.initialised(WORKLOAD.open(config(toy_dir(tmp_path))))
     toy_dir(tmp_path, num_train=12)
 
     with pytest.raises(UsageError, match="training set of 12"):
@@ -368,7 +403,7 @@ def test_impossible_value_is_refused(tmp_path: Path, kind: str, place: Any, valu
 
 def test_baselines_of_the_toy(toy: Path) -> None:
     """Silence scores exactly 1; the others are error rates."""
-    scores = baselines.baselines("mini", toy)
+    scores = baselines.baselines("mini", toy, toy)
 
     assert scores["nothing_said"] == 1.0
     assert all(0 <= value < 2 for value in scores.values())
@@ -487,8 +522,8 @@ from tests.workloads.test_speech_recognition import indices, started
 session = started(toy, num_devices=2)
 batches = [indices(session._next_batch()) for _ in range(6)]
 session = started(toy, num_devices=2)
-result = course(session, 40 * 16)
-result |= dict(batches=batches, share=sum(len(words) for _, _, words in session.test_batches))
+result = course(session, 40 * 16, toy)
+result |= dict(batches=batches, share=sum(len(chosen) for _, _, chosen in session.test_batches))
 """
 
 
@@ -507,4 +542,4 @@ def test_two_processes_train_as_one(tmp_path: Path, toy: Path) -> None:
     single = started(toy)
     assert ranks[0]["course"]["loss"] == pytest.approx(single.train_block(40 * 16).mean_loss, rel=0.1)
     single.network.load_state_dict(torch.load(tmp_path / "weights.pt"))
-    assert ranks[0]["course"]["value"] == single.evaluate().value
+    assert ranks[0]["course"]["value"] == sessions.quality(single, toy).value

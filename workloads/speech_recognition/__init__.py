@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from harness.workload import Metric, RunConfig, Session
+from harness.workload import Evaluator, Metric, RunConfig, Session
 from workloads.speech_recognition.recipe import NAME
 
 
@@ -15,6 +15,7 @@ class SpeechRecognition:
 
     name: str
     metric: Metric
+    labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
     execution: tuple[str, ...]
@@ -29,16 +30,22 @@ class SpeechRecognition:
 
         return TrainingSession(config)
 
-    def baselines(self, suite: str, data_dir: Path) -> dict[str, float]:
+    def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        from workloads.speech_recognition.evaluation import WordErrorRate
+
+        return WordErrorRate(data_dir, labels_dir)
+
+    def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Word error rate on the test set of solutions that train no network."""
         from workloads.speech_recognition.baselines import baselines
 
-        return baselines(suite, data_dir)
+        return baselines(suite, data_dir, labels_dir)
 
 
 WORKLOAD = SpeechRecognition(
     name=NAME,
     metric=Metric("word_error_rate", "fraction", "min"),
+    labels=("test_words.npy",),
     libraries=("espeakng_loader", "sklearn", "torchaudio"),
     parts=("build_model", "build_optimizer", "learning_rate"),
     execution=("compile", "ddp_bucket_mb"),

@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
 from workloads.speech_recognition import fsdd
-from workloads.speech_recognition.dataset import HOP, LEVELS, SAMPLE_HZ, WINDOW_HOPS, Split, Utterances
+from workloads.speech_recognition.dataset import HOP, LEVELS, SAMPLE_HZ, WINDOW_HOPS, Bytes, Ints, Split, Utterances
 from workloads.speech_recognition.mini import VOCABULARY, render
 
 SUITES = ("mini", "standard")
@@ -70,31 +72,53 @@ def write(
     (data_dir / "metadata.json").write_text(json.dumps(metadata, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_split(data_dir: Path, split: str) -> Split:
-    """Read one prepared split.
+def read_split(data_dir: Path, split: str, labels_dir: Path | None = None) -> Split:
+    """Read one prepared split. labels_dir: where its transcripts are; None for `data_dir`.
 
     Raises:
         DataError: a file is missing, damaged, or does not match the others; the message names it.
     """
-    arrays = {}
-    for kind, dtype, ndim in (("audio", np.uint8, 1), ("hops", np.int32, 1), ("words", np.uint8, 2)):
-        path = data_dir / f"{split}_{kind}.npy"
-        try:
-            array = np.load(path)
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing; prepare the data first") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path} is damaged: {printable(error)}") from None
-        if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
-            raise DataError(f"{path}: expected {ndim}-d {np.dtype(dtype)}, found {array.dtype} of shape {array.shape}")
-        arrays[kind] = array
-    audio, hops, words = arrays.values()
+    audio, hops = read_audio(data_dir, split)
+    words = read_words(labels_dir or data_dir, split)
     if len(hops) != len(words):
         raise DataError(f"{data_dir}: {len(hops)} {split} lengths but {len(words)} transcripts")
+    return Split(audio, hops, words)
+
+
+def read_audio(data_dir: Path, split: str) -> tuple[Bytes, Ints]:
+    """Read the audio (S,) and the hops (N,) of one prepared split.
+
+    Raises:
+        DataError: a file is missing, damaged, or does not match the other; the message names it.
+    """
+    audio: Bytes = _load(data_dir / f"{split}_audio.npy", np.dtype(np.uint8), 1)
+    hops: Ints = _load(data_dir / f"{split}_hops.npy", np.dtype(np.int32), 1)
     if hops.min() <= WINDOW_HOPS or int(hops.sum(dtype=np.int64)) * HOP != len(audio):
         raise DataError(f"{data_dir}: {split}_hops.npy does not match the {len(audio):,} samples of {split}_audio.npy")
     if audio.max() >= len(LEVELS):
         raise DataError(f"{data_dir}/{split}_audio.npy: sample {audio.max()}, expected 0 to {len(LEVELS) - 1}")
+    return audio, hops
+
+
+def read_words(labels_dir: Path, split: str) -> Bytes:
+    """Read the transcripts of one prepared split, (N, W).
+
+    Raises:
+        DataError: the file is missing or damaged; the message names it.
+    """
+    words: Bytes = _load(labels_dir / f"{split}_words.npy", np.dtype(np.uint8), 2)
     if not (words[:, 0] > 0).all() or ((words[:, 1:] > 0) & (words[:, :-1] == 0)).any():
-        raise DataError(f"{data_dir}/{split}_words.npy: a transcript that is empty or has a gap")
-    return Split(audio, hops, words)
+        raise DataError(f"{labels_dir}/{split}_words.npy: a transcript that is empty or has a gap")
+    return words
+
+
+def _load(path: Path, dtype: np.dtype[Any], ndim: int) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; prepare the data first") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {printable(error)}") from None
+    if array.dtype != dtype or array.ndim != ndim or len(array) == 0:
+        raise DataError(f"{path}: expected {ndim}-d {dtype}, found {array.dtype} of shape {array.shape}")
+    return array

@@ -129,20 +129,3 @@ def decoded(logits_UNV: Tensor, frames_N: Tensor) -> Tensor:
     kept_NU = best_NU * ((best_NU != before_NU) & is_valid_NU)
     order_NU = torch.argsort((kept_NU == 0).int(), dim=1, stable=True)
     return kept_NU.gather(1, order_NU)
-
-
-def word_errors(hypothesis_NU: Tensor, reference_NW: Tensor) -> Tensor:
-    """Levenshtein distances (N,) over words, between rows of tokens (from 1) padded with zeros.
-
-    One pass per reference word: each row of the table follows from the previous one by minima, and insertions within
-    it by a running minimum, so there is no loop over utterances.
-    """
-    steps_U = torch.arange(hypothesis_NU.shape[1] + 1, device=hypothesis_NU.device)
-    row_NU = steps_U.expand(len(hypothesis_NU), -1)
-    for word_N in reference_NW.T:
-        is_other_NU = (hypothesis_NU != word_N[:, None]).long()
-        best_NU = torch.minimum(row_NU[:, 1:] + 1, row_NU[:, :-1] + is_other_NU)
-        best_NU = torch.cat([row_NU[:, :1] + 1, best_NU], 1)
-        following_NU = (best_NU - steps_U).cummin(1).values + steps_U
-        row_NU = torch.where(word_N[:, None] > 0, following_NU, row_NU)
-    return row_NU.gather(1, (hypothesis_NU > 0).sum(1, keepdim=True))[:, 0]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 # ruff: noqa: N803, N806 (dimension letters)
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Block, Quality, RunConfig
+from harness.workload import EXECUTION, Arrays, Block, RunConfig, texts_to_bytes
 from workloads.speech_recognition.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class TrainingSession:
             if key not in metadata:
                 raise DataError(f"metadata.json of {NAME}_{config.suite} lacks {key!r}; prepare the data again")
         self._check_fits(int(metadata["num_train"]))
-        self.num_tokens = len(metadata["vocabulary"]) + 1
+        self.vocabulary = [str(word) for word in metadata["vocabulary"]]
+        self.num_tokens = len(self.vocabulary) + 1
         self.max_words = int(metadata["max_words"])
         self.min_hops, self.max_hops = int(metadata["min_hops"]), int(metadata["max_hops"])
 
@@ -57,7 +59,7 @@ class TrainingSession:
             raise UsageError(f"{NAME}: global_batch_size {batch} is larger than the training set of {num_train}")
 
     def prepare(self) -> None:
-        """Build, seed and warm up; the warm-up leaves nothing behind but caches.
+        """Build and warm up.
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
@@ -79,10 +81,11 @@ class TrainingSession:
         self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
         if self.num_ranks != self.config.num_devices:
             raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
-        torch.manual_seed(self.config.seed)
         recipe, parts = self.recipe, self.config.parts
-        build = parts.get("build_model", build_model)
-        network = build(self.config.suite, NUM_BANDS, self.num_tokens, recipe.dropout)
+        self.build_model = partial(
+            parts.get("build_model", build_model), self.config.suite, NUM_BANDS, self.num_tokens, recipe.dropout
+        )
+        network = self.build_model()
         optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
         self.model, wrapped = self.accelerator.prepare(network, optimizer)
@@ -94,36 +97,43 @@ class TrainingSession:
             self.model = torch.compile(self.model)
         self.front_end = LogMel().to(self.device)
         self.bands_M = torch.arange(NUM_BANDS, device=self.device)
-        # Permutations, batch order and shifts come from this generator alone, so every rank draws the same ones.
-        self.draws = torch.Generator().manual_seed(self.config.seed)
-        self.step = 0
+        scaler = self.accelerator.scaler
+        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run every shape of training and evaluation on noise, then restore weights, statistics and random states."""
+        """Run every shape of training and evaluation on noise."""
         import torch
 
         from workloads.speech_recognition.dataset import HOP
 
-        weights = {key: value.clone() for key, value in self.network.state_dict().items()}
-        scaler = self.accelerator.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
         share = self.recipe.global_batch_size // self.num_ranks
-        lengths = range(_padded(self.min_hops), _padded(self.max_hops) + 1, GRID)
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            self.front_end(torch.zeros(8 * HOP, dtype=torch.uint8, device=self.device), [8])
-            words_NW = torch.ones(share, self.max_words, dtype=torch.int64, device=self.device)
-            spoken_N = torch.ones(share, dtype=torch.int64)
-            for length in lengths:
-                features_NTM = torch.randn(share, length, len(self.bands_M), device=self.device)
-                spectra_N = torch.full((share,), length)
-                self._train_step(features_NTM, spectra_N, words_NW, spoken_N, learning_rate=0.0)
-            self._errors(features_NTM, spectra_N, words_NW)
-        self.network.load_state_dict(weights)
+        self.front_end(torch.zeros(8 * HOP, dtype=torch.uint8, device=self.device), [8])
+        words_NW = torch.ones(share, self.max_words, dtype=torch.int64, device=self.device)
+        spoken_N = torch.ones(share, dtype=torch.int64)
+        for length in range(_padded(self.min_hops), _padded(self.max_hops) + 1, GRID):
+            features_NTM = torch.randn(share, length, len(self.bands_M), device=self.device)
+            spectra_N = torch.full((share,), length)
+            self._train_step(features_NTM, spectra_N, words_NW, spoken_N, learning_rate=0.0)
+        self._heard(features_NTM, spectra_N)
+
+    def initialise(self) -> None:
+        """Draw the weights, and return optimizer, scaler and generators to where they begin."""
+        import torch
+
+        self.network.load_state_dict(self.build_model().state_dict())
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.scale)
+        # Permutations, batch order and shifts come from this generator alone, so every rank draws the same ones.
+        self.draws = torch.Generator().manual_seed(self.config.seed)
+        self.step = 0
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The network's parameters and buffers."""
+        weights: Mapping[str, Tensor] = self.network.state_dict()
+        return weights
 
     def start(self, data_dir: Path) -> None:
         """Read both splits onto the device and compute their spectra once; no random draw changes them.
@@ -134,46 +144,48 @@ class TrainingSession:
         """
         import torch
 
-        from workloads.speech_recognition.data import read_split
+        from workloads.speech_recognition.data import read_audio, read_split
 
-        held: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
-        for name in ("train", "test"):
-            split = read_split(data_dir, name)
-            longest, most = int(split.hops.max()), int(split.words.max())
-            fits = self.min_hops <= split.hops.min() and longest <= self.max_hops and most < self.num_tokens
-            if not fits or split.words.shape[1] != self.max_words:
+        train, (test_audio, test_hops) = read_split(data_dir, "train"), read_audio(data_dir, "test")
+        for name, hops in (("train", train.hops), ("test", test_hops)):
+            if not self.min_hops <= hops.min() <= hops.max() <= self.max_hops:
                 raise DataError(
-                    f"{data_dir}/{name}_hops.npy, {name}_words.npy: up to {longest} hops, token {most} and "
-                    f"{split.words.shape[1]} words; metadata.json says {self.max_hops}, {self.num_tokens - 1} and "
-                    f"{self.max_words}"
+                    f"{data_dir}/{name}_hops.npy: {hops.min()} to {hops.max()} hops; metadata.json says "
+                    f"{self.min_hops} to {self.max_hops}"
                 )
-            features_TM = self.front_end(torch.from_numpy(split.audio).to(self.device), split.hops.tolist())
-            held[name] = (features_TM, torch.from_numpy(split.hops).long(), torch.from_numpy(split.words).long())
-        self.features_TM, self.hops_N, self.words_NW = held["train"]
+        if train.words.max() >= self.num_tokens or train.words.shape[1] != self.max_words:
+            raise DataError(
+                f"{data_dir}/train_words.npy: tokens up to {train.words.max()}, {train.words.shape[1]} words; "
+                f"metadata.json says {self.num_tokens - 1} and {self.max_words}"
+            )
+        self.features_TM, self.test_features_TM = (
+            self.front_end(torch.from_numpy(audio).to(self.device), hops.tolist())
+            for audio, hops in ((train.audio, train.hops), (test_audio, test_hops))
+        )
+        self.hops_N, self.words_NW = torch.from_numpy(train.hops).long(), torch.from_numpy(train.words).long()
         self.num_train = len(self.hops_N)
         self._check_fits(self.num_train)
         self.first_N = self.hops_N.cumsum(0) - self.hops_N
         self.spoken_N = (self.words_NW > 0).sum(1)
-        self._group_test(*held["test"])
+        self._group_test(torch.from_numpy(test_hops).long())
         self._new_epoch()
 
-    def _group_test(self, features_TM: Tensor, hops_N: Tensor, words_NW: Tensor) -> None:
-        """This rank's test utterances in batches of one padded length.
+    def _group_test(self, hops_N: Tensor) -> None:
+        """This rank's test utterances in batches of one padded length, with their numbers.
 
         Each is padded according to its own length only and belongs to one rank, so its words depend on neither the
-        batch nor the number of ranks, and none is counted twice.
+        batch nor the number of ranks, and none is heard twice.
         """
-        self.test_features_TM = features_TM
-        self.num_test, self.num_test_words = len(hops_N), int((words_NW > 0).sum())
+        self.num_test = len(hops_N)
         first_N = hops_N.cumsum(0) - hops_N
-        self.test_batches: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.test_batches: list[tuple[Tensor, Tensor, list[int]]] = []
         padded = [_padded(int(hops)) for hops in hops_N]
         for length in sorted(set(padded)):
             mine = [n for n in range(self.rank, self.num_test, self.num_ranks) if padded[n] == length]
             for begin in range(0, len(mine), EVAL_BATCH):
                 chosen = mine[begin : begin + EVAL_BATCH]
-                rows_NT = self._rows(first_N[chosen], hops_N[chosen], length, len(features_TM) - 1)
-                self.test_batches.append((rows_NT, _spectra(hops_N[chosen]), words_NW[chosen].to(self.device)))
+                rows_NT = self._rows(first_N[chosen], hops_N[chosen], length, len(self.test_features_TM) - 1)
+                self.test_batches.append((rows_NT, _spectra(hops_N[chosen]), chosen))
 
     def _rows(self, first_N: Tensor, hops_N: Tensor, length: int, nothing: int) -> Tensor:
         """Rows of the features that form a batch of `length` spectra: (N, T) on the device; row `nothing` is zeros."""
@@ -257,33 +269,36 @@ class TrainingSession:
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
-    def evaluate(self) -> Quality:
-        """Word error rate on the whole test set: errors of all ranks divided by the number of spoken words."""
+    def predict(self, inputs: Arrays) -> Arrays:
+        """`transcripts`: the words heard in every test utterance, as bytes, gathered from all ranks."""
         import torch
+        from accelerate.utils import gather_object
 
         if self.num_ranks > 1:
             # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
             for buffer in self.network.buffers():
                 torch.distributed.broadcast(buffer, 0)
-        errors = torch.zeros((), dtype=torch.int64, device=self.device)
-        for rows_NT, spectra_N, words_NW in self.test_batches:
-            errors += self._errors(self.test_features_TM[rows_NT], spectra_N, words_NW)
-        errors = self.accelerator.reduce(errors, reduction="sum")
-        return Quality(errors.item() / self.num_test_words, self.num_test)
+        heard = [self._heard(self.test_features_TM[rows_NT], spectra_N) for rows_NT, spectra_N, _ in self.test_batches]
+        mine = [
+            (n, " ".join(self.vocabulary[token - 1] for token in tokens if token))
+            for (_, _, chosen), heard_NU in zip(self.test_batches, heard, strict=True)
+            for n, tokens in zip(chosen, heard_NU.tolist(), strict=True)
+        ]
+        transcripts = dict(gather_object(mine))
+        return {"transcripts": texts_to_bytes(transcripts[n] for n in range(self.num_test))}
 
-    def _errors(self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor) -> Tensor:
-        """Substituted, missing and inserted words in these utterances: int64 scalar on the device."""
+    def _heard(self, features_NTM: Tensor, spectra_N: Tensor) -> Tensor:
+        """The tokens heard in these utterances: (N, U), on the device."""
         import torch
 
-        from workloads.speech_recognition.model import decoded, word_errors
+        from workloads.speech_recognition.model import decoded
 
         self.network.eval()
         with torch.inference_mode():
             logits_UNV = self.network(features_NTM, spectra_N.to(self.device))
-            frames_N = _frames(spectra_N, features_NTM.shape[1], len(logits_UNV)).to(self.device)
-            errors = word_errors(decoded(logits_UNV, frames_N), words_NW).sum()
+            heard_NU = decoded(logits_UNV, _frames(spectra_N, features_NTM.shape[1], len(logits_UNV)).to(self.device))
         self.network.train()
-        return errors.clone()
+        return heard_NU
 
     def close(self) -> None:
         """Leave the process group and release the data."""
