@@ -19,6 +19,7 @@ HOMES = {
     "markupsafe": {"board"},
     "mlflow": {"tracking.store"},
     "msgspec": {"log"},
+    "numpy": {"run.array_stream", "run.evaluator", "run.worker", "workload"},
     "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
