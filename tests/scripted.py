@@ -142,9 +142,6 @@ class ScriptedWorker:
             return {"is_kept": True, "num_bytes": 1234}
         return {}
 
-    def give_data(self, data_dir: Path) -> str:
-        return str(data_dir)
-
     def stop(self, grace_s: float) -> None:
         self.num_stops += 1
 

@@ -189,7 +189,7 @@ def isolate(request: Request, plan: Plan) -> Isolation:
 
 
 def _places(request: Request, plan: Plan, *results: Path) -> Places:
-    cache = plan.data_dir.parent.parent
+    cache = plan.data_dir.parents[2]
     hidden = (*results, cache, *([] if request.source is None else [request.source]))
     return Places(plan.data_dir, hidden, () if plan.module_path is None else (plan.module_path,))
 

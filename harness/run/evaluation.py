@@ -119,7 +119,8 @@ class EvaluatedWorker:
         self.start, self.give_data, self.stop = worker.start, worker.give_data, worker.stop
 
     @property
-    def isolation(self) -> dict[str, Any]:
+    def isolation(self) -> Mapping[str, Any]:
+        """What confines the worker."""
         return self._worker.isolation
 
     def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:

@@ -137,10 +137,6 @@ class LaunchedWorker:
             raise self._lost("the worker ended before it was told to") from None
         return self._wait(on_tick, timeout_s)
 
-    def give_data(self, data_dir: Path) -> str:
-        """Return the path of the data for the worker."""
-        return str(data_dir)
-
     def _wait(self, on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
         assert self._channel is not None
         deadline = time.monotonic() + timeout_s
