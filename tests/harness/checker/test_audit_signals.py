@@ -342,7 +342,7 @@ def initialising(*seconds: float) -> Callable[[int, list[Step]], list[Step]]:
     ],
 )
 def test_a_run_that_initialises_far_longer_is_named(seconds: tuple[float, ...], is_found: bool, tmp_path: Path) -> None:
-    """AUD037: by half of the others' median, and by a tenth of its own 7.76 s; two runs, and one that is shorter, are not."""
+    """AUD037: by half of the others' median, and by a tenth of its 7.76 s; two runs, and a shorter one, are not."""
     folder = fabricate.write_result(tmp_path / "result", len(seconds), initialising(*seconds))
 
     suspicions = found(folder, "AUD037", None)
