@@ -96,6 +96,8 @@ class Session:
                 os.write(2, b"ValueError: this is only printed\\n" * 10)
             if what in ("child", "orphan"):
                 subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            if what == "detached":
+                subprocess.Popen(["/usr/bin/env", "-i", "/usr/bin/setsid", "--fork", "/bin/sleep", "1000"])
             if what == "orphan":
                 os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(self.pause_s)
@@ -188,12 +190,14 @@ class Running:
     arguments: list[str]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    python: str = sys.executable
 
     def __post_init__(self) -> None:
         adopt_orphans()
         self.before = {process.pid for process in psutil.Process().children(recursive=True)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.cli", *self.arguments],
+            [*self.prefix, self.python, "-m", "harness.cli", *self.arguments],
             cwd=self.folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", **self.environment},
             stdin=subprocess.DEVNULL,

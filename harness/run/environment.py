@@ -71,6 +71,7 @@ def worker_environment(
         **passed_on(environment),
         **interfaces,
         "HOME": home,
+        "PWD": home,
         "TMPDIR": home,
         "XDG_CACHE_HOME": f"{home}/.cache",
         "TOKENIZERS_PARALLELISM": "false",

@@ -36,6 +36,7 @@ _CHARACTERS = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/sys", "/nix")
 _SHARED = ("/home", "/root", "/run", "/tmp", "/var/tmp")  # noqa: S108
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108
 _NAMESPACES = {"files": "confined", "processes": "confined", "network": "loopback", "data": "at start"}
 _OPEN = {"files": "open", "processes": "same user", "network": "open", "data": "from the beginning"}
 
@@ -128,6 +129,7 @@ def _bubblewrap(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
         return
     hidden = _hidden(places)
     covers = [word for folder in hidden for word in ("--tmpfs", str(folder))]
+    closed = [word for folder in hidden if str(folder) not in _TEMPORARY for word in ("--remount-ro", str(folder))]
     needed = [
         word
         for source, place in _needed(places)
@@ -140,7 +142,7 @@ def _bubblewrap(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
         spaces = [*users, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
         prefix = ["bwrap", *spaces, "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
         prefix += ["--dev", "/dev", *devices, "--proc", "/proc", *covers, *needed]
-        prefix += ["--ro-bind", data, data, "--tmpfs", data, "--dir", HOME, "--chdir", HOME, "--"]
+        prefix += ["--ro-bind", data, data, "--tmpfs", data, *closed, "--dir", HOME, "--chdir", HOME, "--"]
         facts = {**_NAMESPACES, "user": "own namespace" if users else "the referee's, without capabilities"}
         yield _form(
             "bubblewrap",
