@@ -28,7 +28,7 @@ HOMES = {
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
     "torch": {"run.numerics", "run.worker"},
-    "uvicorn": {"board.service"},
+    "uvicorn": {"board.connections", "board.service"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "mlperf.load", "submission.pack"},
 }

@@ -20,6 +20,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from harness.board.connections import BACKLOG, LimitedProtocol, descriptors
 from harness.board.pages.render import CONTENT_POLICY
 from harness.errors import OutputError, TtaError
 
@@ -134,5 +135,13 @@ def serve(tree: Path, host: str, port: int, build: Build) -> None:
         app = application(tree, Path(root), build, host)
         address = listener.getsockname()
         print(f"http://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}/", flush=True)
-        config = uvicorn.Config(app, log_level="warning", server_header=False, lifespan="off")
+        config = uvicorn.Config(
+            app,
+            http=type("SizedProtocol", (LimitedProtocol,), {"limit": descriptors()}),
+            ws="none",
+            backlog=BACKLOG,
+            log_level="error",  # uvicorn warns of every request that is not HTTP, which anyone can send without end
+            server_header=False,
+            lifespan="off",
+        )
         uvicorn.Server(config).run(sockets=[listener])

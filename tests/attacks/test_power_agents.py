@@ -622,7 +622,7 @@ def test_run_starts_while_its_port_is_besieged(tmp_path: Path, monkeypatch: pyte
         connection.close()
 
     assert other.wait(20) == 0
-    assert elapsed_s < 10.0
+    assert elapsed_s < 30.0
 
 
 def test_own_agent_imports_nothing_of_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
