@@ -14,6 +14,7 @@ from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).parents[2]  # the folder that has `harness` in it
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 # Runs a module by name as `__main__`, after setting what `-S` leaves unset. argv: ["-c", places, module, arguments...].
 _BOOTSTRAP = (
@@ -61,6 +62,12 @@ def die_with_parent() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def refuse_tracing() -> None:
+    """Keep other processes of this user from attaching to this one, from its memory and environment. Only on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def adopt_orphans() -> None:

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
+from harness.base.processes import refuse_tracing
 from harness.base.values import bounded_number, is_number, short_text
 from harness.errors import RulesError, TtaError, UsageError, WorkerError, printable
 from harness.log.power_format import TOKEN_VARIABLE, Sample
@@ -295,6 +296,7 @@ def main(
     Raises:
         TtaError: the referee cannot be reached, is not this run's, rejects this agent, or requests something odd.
     """
+    refuse_tracing()  # its environment may have passwords
     shown = printable(address)
     hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
     try:

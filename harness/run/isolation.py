@@ -11,7 +11,6 @@ no process of the same user can attach to it or write to its memory.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import shutil
@@ -30,7 +29,6 @@ from harness.run.confinement import Confinement
 
 MODES = ("auto", "full", "none")
 HOME = "/tmp/home"  # noqa: S108  (in a /tmp of the worker's own)
-_PR_SET_DUMPABLE = 4
 _DEVICES = ("nvidia*", "dri", "kfd", "infiniband", "dxg")  # of accelerators and their network, in /dev
 _CHARACTERS = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/sys", "/nix")
@@ -250,9 +248,3 @@ _FORMS: dict[str, Callable[[Places, int], Iterator[Isolation | str]]] = {
     "unshare": _unshare,
     "landlock": _landlock,
 }
-
-
-def refuse_tracing() -> None:
-    """Keep other processes of this user from attaching to this one, and from its memory. Only on Linux."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
-from harness.base.processes import adopt_orphans, children, end_children, isolated_python
+from harness.base.processes import adopt_orphans, children, end_children, isolated_python, refuse_tracing
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.environment import logged, worker_environment
-from harness.run.isolation import Isolation, Places, refuse_tracing
+from harness.run.isolation import Isolation, Places
 from harness.run.plan import WorkerLost, WorkerTimeout
 from harness.run.starter import Task
 

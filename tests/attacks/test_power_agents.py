@@ -636,3 +636,16 @@ def test_own_agent_imports_nothing_of_the_environments(tmp_path: Path, monkeypat
     with PowerRecorder.start(["estimate"], system) as recorder:
         assert recorder.meters == ["estimate:node"]
     assert not (tmp_path / "loaded").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is of Linux")
+def test_agent_shows_its_environment_to_no_one() -> None:
+    """It has passwords of controllers, and a worker may run as the same user."""
+    code = (
+        "import ctypes; from harness.errors import TtaError; from harness.metering import agent\n"
+        "try: agent.main('nowhere/socket', 1, b'', 0.0)\n"
+        "except TtaError: print(ctypes.CDLL(None).prctl(3))\n"  # PR_GET_DUMPABLE
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "0\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from harness.base.processes import (
     end_children,
     isolated_python,
     python_environment,
+    refuse_tracing,
 )
 
 
@@ -105,6 +107,16 @@ def test_children_are_ended_and_waited_for() -> None:
     process.wait()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is of Linux")
+def test_process_that_refuses_tracing_is_not_dumpable() -> None:
+    """Then its memory and environment in /proc belong to root."""
+    get_dumpable, set_dumpable = 3, 4  # <linux/prctl.h>
+    refuse_tracing()
+
+    assert ctypes.CDLL(None).prctl(get_dumpable) == 0
+    ctypes.CDLL(None).prctl(set_dumpable, 1, 0, 0, 0)
+
+
 def test_elsewhere_than_on_linux_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no `prctl` to call."""
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -112,3 +124,4 @@ def test_elsewhere_than_on_linux_nothing_is_asked(monkeypatch: pytest.MonkeyPatc
 
     die_with_parent()
     adopt_orphans()
+    refuse_tracing()
