@@ -210,6 +210,7 @@ def test_the_largest_results_are_left_out_of_too_many_bytes(tmp_path: Path, monk
         29: ["b", "c", "a"],
         0: ["b", "c", "a", "result_0.txt"],
     }
+    assert result.beyond_limit([]) == {}
     message = str(result.beyond_limit(found)[tmp_path / "a"])
     assert message.startswith(f"{tmp_path}/a: is not read: it is among the largest of results that have more than 0 ")
 
