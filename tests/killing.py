@@ -219,7 +219,7 @@ class Running:
         return found
 
     def find(self, what: str) -> psutil.Process | None:
-        """Return the living "starter" or "worker"."""
+        """Return the living "starter", "worker" or "evaluator"."""
         for process in self.relatives():
             with suppress(psutil.NoSuchProcess):
                 # Before exec, a new process still has the command line of its parent.

@@ -7,12 +7,14 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.base.files import write_new
 from harness.commands._arguments import Parser, add_format, as_path
 from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.metering.catalog import Survey, survey
 from harness.run import machine as node
+from harness.run.launcher import strongest_isolation
 from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description
 
@@ -58,11 +60,12 @@ def run(
     machine = node.look()
     description = system_description(machine, submitter, system_name, status)
     meters = survey(description)
-    report = examine(machine, meters, description)
+    isolation = strongest_isolation().facts
+    report = examine(machine, meters, description, isolation)
     if output is not None:
         write_description(output, description)
     if output_format == "json":
-        print(json.dumps(as_json(machine, meters, report, description, output), indent=2))
+        print(json.dumps(as_json(machine, meters, isolation, report, description, output), indent=2))
     else:
         print(as_text(report))
         if output is not None:
@@ -89,11 +92,12 @@ def as_text(report: Report) -> str:
 def as_json(
     machine: Machine,
     meters: Mapping[str, Survey],
+    isolation: Mapping[str, Any],
     report: Report,
     description: Mapping[str, str],
     output: Path | None,
 ) -> dict[str, object]:
-    """The same as one document: facts, meters with the reason why each is unavailable, and what needs attention."""
+    """The same as one document: facts, meters, how a worker is isolated, with reasons, and what needs attention."""
     return {
         "machine": dataclasses.asdict(machine),
         "meters": {
@@ -104,6 +108,7 @@ def as_json(
             }
             for name, found in meters.items()
         },
+        "isolation": dict(isolation),
         "looks": [
             {"section": section, "name": line.name, "value": line.value, "advice": line.advice}
             for section, lines in report.items()

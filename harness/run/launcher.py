@@ -21,7 +21,7 @@ from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
 from harness.base.processes import adopt_orphans, children, end_children, isolated_python, refuse_tracing
 from harness.errors import OutputError, WorkerError, printable
 from harness.run.environment import logged, worker_environment
-from harness.run.isolation import Isolation, Places
+from harness.run.isolation import Isolation, Places, choose
 from harness.run.plan import WorkerLost, WorkerTimeout
 from harness.run.starter import Task
 
@@ -273,6 +273,15 @@ def try_out(isolation: Isolation, places: Places) -> str | None:
         worker.stop(0.0)
         os.close(fd)
     return None
+
+
+def strongest_isolation() -> Isolation:
+    """Return the strongest form of confinement on this machine, tried on a folder made for that."""
+    with tempfile.TemporaryDirectory(prefix="tta-doctor-") as folder:
+        data = Path(folder) / "cache" / "data"
+        data.mkdir(parents=True)
+        (data / "metadata.json").write_text("{}")
+        return choose("auto", Places(data, (Path(folder),)), 1, try_out)
 
 
 def _private_folder() -> tuple[Path, int]:

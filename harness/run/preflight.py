@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import printable
+from harness.log.isolation import gaps
 from harness.metering.catalog import Survey
 from harness.submission.system import Machine, Processor, size, speed, unknown_fields
 
@@ -31,8 +33,13 @@ class Line:
 Report = dict[str, list[Line]]
 
 
-def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping[str, str]) -> Report:
-    """Return the report by section. meters: what each meter would measure here, or why it cannot."""
+def examine(
+    machine: Machine, meters: Mapping[str, Survey], description: Mapping[str, str], isolation: Mapping[str, Any]
+) -> Report:
+    """Return the report by section.
+
+    meters: what each meter would measure here, or why it cannot. isolation: the facts of the strongest form here.
+    """
     unknown = unknown_fields(description)
     return {
         "processor": _processor(machine.processor, machine.load_1min),
@@ -45,6 +52,7 @@ def examine(machine: Machine, meters: Mapping[str, Survey], description: Mapping
             Line("virtualisation", machine.virtualisation or "none detected"),
             Line("container", machine.container or "none detected"),
             _open_files(machine.max_open_files),
+            _isolation(isolation),
         ],
         "clock": [_clock(machine)],
         "software": [
@@ -160,6 +168,14 @@ def _accelerators(machine: Machine) -> list[Line]:
 def _open_files(limit: int | None) -> Line:
     advice = f"fewer than {MIN_OPEN_FILES:,} can stop a data loader; raise the limit: ulimit -n {MIN_OPEN_FILES}"
     return Line("open files allowed", _number(limit), advice if limit is not None and limit < MIN_OPEN_FILES else None)
+
+
+def _isolation(facts: Mapping[str, Any]) -> Line:
+    found = list(gaps(facts))
+    value = f"full, by {facts['means']}" if not found else f"by {facts['means']}: {', '.join(found)}"
+    reasons = "; ".join(f"{means}: {reason}" for means, reason in facts["reasons"].items())
+    advice = f"not every ruleset takes results from it; for full isolation install bubblewrap ({reasons})"
+    return Line("isolation of a worker", value, advice if found else None)
 
 
 def _clock(machine: Machine) -> Line:

@@ -28,7 +28,7 @@ from harness.submission.system import (
     Storage,
     system_description,
 )
-from tests.fabricate import SYSTEM
+from tests.fabricate import ISOLATION, SYSTEM
 
 HEALTHY = Machine(
     processor=Processor("Example 9000", 1, 4, 8, 8, None, 3000, ("L2 1 MiB x 4",), 1, "performance", True),
@@ -99,7 +99,7 @@ def machine(**changes: Any) -> Machine:
 )
 def test_disturbance_is_marked(changes: dict[str, Any], name: str | None) -> None:
     """One disturbance, one mark; exactly the limit is fine, and what cannot be seen is not a fault."""
-    report = preflight.examine(machine(**changes), METERS, SYSTEM)
+    report = preflight.examine(machine(**changes), METERS, SYSTEM, ISOLATION)
 
     assert [line.name for line in preflight.lines_with_advice(report)] == ([] if name is None else [name])
     assert doctor.as_text(report).endswith("nothing needs attention" if name is None else "1 item needs attention")
@@ -107,16 +107,31 @@ def test_disturbance_is_marked(changes: dict[str, Any], name: str | None) -> Non
 
 def test_placeholders_are_marked() -> None:
     """An unnamed submitter and unknown fields are listed by name."""
-    report = preflight.examine(HEALTHY, METERS, system_description(HEALTHY))
+    report = preflight.examine(HEALTHY, METERS, system_description(HEALTHY), ISOLATION)
     (line,) = preflight.lines_with_advice(report)
 
     assert line.name == "to fill in by hand"
     assert line.value.split(", ") == ["submitter", "host_memory_configuration", "cooling"]
 
 
+def test_isolation_that_is_not_full_says_why() -> None:
+    """What is weaker, and what stands in the way of the stronger forms."""
+    weaker = {
+        **ISOLATION,
+        "means": "landlock",
+        "data": "from the beginning",
+        "reasons": {"bubblewrap": "not installed"},
+    }
+    (line,) = preflight.lines_with_advice(preflight.examine(HEALTHY, METERS, SYSTEM, weaker))
+
+    assert line.value == "by landlock: data from the beginning"
+    assert line.advice is not None
+    assert "install bubblewrap (bubblewrap: not installed)" in line.advice
+
+
 def test_meter_that_is_unavailable_says_why() -> None:
     """Every meter is listed, with the reason of each that cannot be read."""
-    text = doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM))
+    text = doctor.as_text(preflight.examine(HEALTHY, METERS, SYSTEM, ISOLATION))
 
     assert "not available: no wattage" in text
     assert "measures cpu_package (package), class C, 2 of them; measures dram (package), class C" in text
@@ -124,7 +139,7 @@ def test_meter_that_is_unavailable_says_why() -> None:
 
 def test_text_is_aligned_and_printable() -> None:
     """One line per item, values in one column, advice below, no control characters."""
-    text = doctor.as_text(preflight.examine(machine(max_open_files=1), METERS, SYSTEM))
+    text = doctor.as_text(preflight.examine(machine(max_open_files=1), METERS, SYSTEM, ISOLATION))
     lines = text.splitlines()
     marked = [number for number, line in enumerate(lines) if line.startswith("  look  ")]
 
@@ -153,7 +168,7 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert doctor.run(output, "acme", "box1", "cloud", "json") == ExitStatus.OK
     document = json.loads(capsys.readouterr().out)
 
-    assert set(document) == {"machine", "meters", "looks", "system_description", "written"}
+    assert set(document) == {"machine", "meters", "isolation", "looks", "system_description", "written"}
     assert document["written"] == str(output)
     assert document["system_description"] == json.loads(output.read_text())
     assert list(document["meters"]) == ["powercap", "nvml", "ipmi", "zeus", "estimate", "redfish", "snmp"]

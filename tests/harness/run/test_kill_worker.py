@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.log import run_log
+from tests import kills
 from tests.killing import ROOT, RULESET, Running, kill, until
 
 LATEST_S = 8.0  # import, preparation and the first blocks
@@ -49,7 +50,7 @@ def training(rules: Path, out: Path) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("victim", ["worker", "starter", "referee"])
+@pytest.mark.parametrize("victim", ["worker", "starter", "evaluator", "referee"])
 def test_kill_leaves_a_sound_log_and_no_process(victim: str, seed: int, rules: Path, tmp_path: Path) -> None:
     """No line of the log is damaged, `run_stop` says "crashed" or is missing, and every process ends."""
     log_path = tmp_path / "out" / "result_0.txt"
@@ -72,3 +73,9 @@ def test_kill_leaves_a_sound_log_and_no_process(victim: str, seed: int, rules: P
         else:
             assert stop is not None
             assert (status, stop.metadata["reason"]) == (1, "crashed")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_detached_child_ends_with_its_run_in_every_form_of_isolation(seed: int) -> None:
+    """`python -m tests.kills 100` does more of them."""
+    kills.one(seed)
