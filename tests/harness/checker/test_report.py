@@ -120,7 +120,8 @@ def test_a_result_is_shown_with_its_owner_and_its_files(tmp_path: Path) -> None:
     alone = report_text.judged(read_result(folder / "result_0.txt"), [])
 
     assert whole.facts == (("Submitter", "acme"), ("System", "box1"), ("Division", "closed"), ("Logs", "5"))
-    assert [file.name for file in whole.files] == sorted(path.name for path in folder.iterdir())
+    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert [file.name for file in whole.files] == there
     assert (alone.facts, [file.name for file in alone.files]) == ((*whole.facts[:3], ("Logs", "1")), ["result_0.txt"])
     assert alone.files[0].sha256 == files.sha256_of(folder / "result_0.txt")
 

@@ -163,6 +163,7 @@ def test_changed_files_and_files_from_elsewhere_are_named(tmp_path: Path, monkey
     names = ("same", "edited", "longer", "gone", "unlisted")
     packages = site(tmp_path / "site", {f"torch/{name}.py": "x = 1\n" for name in names})
     installed(monkeypatch, packages)
+    (packages / "old-1.0.egg-info").mkdir()
     (packages / "torch" / "edited.py").write_text("x = 2\n")
     (packages / "torch" / "longer.py").write_text("x = 11\n")
     (packages / "torch" / "gone.py").unlink()
