@@ -309,7 +309,7 @@ def events(
     at(now, "tta_predictions", {"file": None, "num_bytes": 1 << 30})
     at(now, "tta_energy", {"energy_j": None, "source": "none", "meter": "none"})
     at(now, "tta_ledger", {name: round(value, 6) for name, value in ledger.items()})
-    at(now, "tta_loaded", {"referee": copy.deepcopy(LOADED), "worker": copy.deepcopy(LOADED)})
+    at(now, "tta_loaded", {process: copy.deepcopy(LOADED) for process in ("referee", "worker", "evaluator")})
     at(now, "tta_end", {"num_events": len(steps) + 1, "wall_drift_ms": 0})
     return steps
 

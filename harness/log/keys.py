@@ -28,8 +28,7 @@ BLOCK_STOP = "block_stop"  # end of a block, with the device synchronised; metad
 TRACKED_STATS = "tracked_stats"  # of the block: `train_loss`, `data_wait_s`, `throughput` in samples per second
 EVAL_START = "eval_start"  # start of an evaluation; metadata: `samples_count`
 EVAL_STOP = "eval_stop"  # end of an evaluation; metadata: `samples_count`
-# the quality, whatever the metric; metadata: `samples_count`, `num_examples`, `predictions` (their SHA-256)
-EVAL_ACCURACY = "eval_accuracy"
+EVAL_ACCURACY = "eval_accuracy"  # the quality; metadata: `samples_count`, `num_examples`, `predictions` (SHA-256)
 POWER_READING = "power_reading"  # in a node's power log: watts
 HYPERPARAMETER_PREFIX = "opt_"
 
@@ -55,7 +54,7 @@ TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened
 TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>", null if not kept, "num_bytes": n}
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
-TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}}: what they had loaded that neither list vouches for
+TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}, "evaluator": {...}}: what they had loaded
 TTA_END = "tta_end"  # last line of a log that was closed: {"num_events": n, "wall_drift_ms": n}
 
 # The keys in the order in which a run writes them; those of BODY_KEYS once per block or evaluation, the others once.

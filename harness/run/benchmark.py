@@ -239,7 +239,7 @@ def run_once(
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),
             drop_caches=lambda: data_cache.drop_caches(plan.data_dir),
-            judge_loaded=lambda worker: judged(Judge(plan.identity.code, known=known), worker),
+            judge_loaded=lambda listed: judged(Judge(plan.identity.code, known=known), listed),
         )
         outcome = referee.run()
         if seen:  # while the worker was closing; this run is complete, but no other may start

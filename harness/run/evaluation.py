@@ -127,7 +127,7 @@ class EvaluatedWorker:
         """Send a command to those whom it concerns and return the answer; see `Worker`."""
         deadline = time.monotonic() + timeout_s
         match command["do"]:
-            case "keep":
+            case "keep" | "loaded_by_evaluator":
                 self._evaluator.tell(command)
             case "evaluate":
                 self._evaluator.tell({**command, "stream": self._stream})

@@ -26,6 +26,7 @@ from harness.base.processes import die_with_parent
 from harness.errors import DataError, TtaError, UsageError, WorkerError, printable
 from harness.run import workloads
 from harness.run.array_stream import ArrayStream, BadArrays, StreamClosed
+from harness.run.loaded import loaded_files
 from harness.submission.predictions import MAX_BYTES
 from harness.workload import Arrays, Evaluator, Quality
 
@@ -109,6 +110,8 @@ class Service:
                 if is_kept := len(self._archive) <= MAX_BYTES:
                     Path(command["path"]).write_bytes(self._archive)
                 return {"num_bytes": len(self._archive), "is_kept": is_kept}
+            case "loaded_by_evaluator":
+                return {"files": loaded_files()}
             case other:
                 raise WorkerError(f"unknown command {other!r}")
 

@@ -1,7 +1,8 @@
 """The files that a process has loaded, and which of them neither the code, nor a package, nor Python accounts for.
 
-A process lists its files itself; the referee hashes and judges them, its own and the worker's. What is not seen: code
-that was compiled in memory, libraries that hide, and bytecode in `__pycache__` that does not fit its source.
+A process lists its files itself; the referee hashes and judges them, its own, the worker's and the evaluator's. What is
+not seen: code that was compiled in memory, libraries that hide, and bytecode in `__pycache__` that does not fit its
+source.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Judge:
         self._known = frozenset(known)
         self._code = {f"{place}/{path}": digest for place in _both(root) for path, digest in code.items()}
         self._records: dict[str, tuple[str, str]] = {}
+        self._kinds: dict[str, tuple[str, str | None]] = {}
         for folder in metadata_folders():
             self._read_record(folder)
         self._libraries = {path for name in ("stdlib", "platstdlib") for path in _both(Path(sysconfig.get_path(name)))}
@@ -118,31 +120,37 @@ class Judge:
         found = _Loaded()
         for path in paths:
             found.num_files += 1
-            try:
-                self._judge(path, found)
-            except ValueError:  # of a path that no file can have
-                found.outside[path] = None
+            if path not in self._kinds:  # processes share most of what they load
+                self._kinds[path] = self._kind(path)
+            kind, detail = self._kinds[path]
+            if kind == "outside":
+                found.outside[path] = detail
+            elif kind == "changed":
+                found.changed.append(path)
+            elif kind == "system":
+                found.system.add(os.path.basename(path))  # noqa: PTH119
+            found.num_compiled += kind == "compiled"
         return found.value
 
-    def _judge(self, path: str, found: _Loaded) -> None:
-        for place in dict.fromkeys((path, os.path.realpath(path))):
+    def _kind(self, path: str) -> tuple[str, str | None]:
+        """Return what a file is: known, changed, system, compiled, or outside, with its digest."""
+        try:
+            places = dict.fromkeys((path, os.path.realpath(path)))
+        except ValueError:  # a path that no file can have
+            return "outside", None
+        for place in places:
             if (digest := self._code.get(place)) is not None:
-                if _sha256(place) != digest:
-                    found.changed.append(path)
-                return
+                return ("known" if _sha256(place) == digest else "changed"), None
             if (record := self._records.get(place)) is not None:
-                if not _is_recorded(place, *record):
-                    found.changed.append(path)
-                return
+                return ("known" if _is_recorded(place, *record) else "changed"), None
             if self._is_python(place):
-                return
+                return "known", None
             if self._is_system(place):
-                found.system.add(os.path.basename(place))  # noqa: PTH119
-                return
+                return "system", None
         if _COMPILED.search(path):
-            found.num_compiled += 1
-        elif (digest := _sha256(path)) is None or digest not in self._known:
-            found.outside[path] = digest
+            return "compiled", None
+        digest = _sha256(path)
+        return ("known", None) if digest in self._known else ("outside", digest)
 
     def _is_system(self, path: str) -> bool:
         """Whether a file is where the distribution has its own, or a library in the interpreter's prefix."""
@@ -163,9 +171,13 @@ class Judge:
         return False
 
 
-def judged(judge: Judge, worker: Sequence[str] | None) -> dict[str, Any]:
-    """Return the value of `tta_loaded`. worker: the files that its rank 0 listed; None if it was not there to ask."""
-    return {"referee": judge.judge(loaded_files()), "worker": None if worker is None else judge.judge(worker)}
+def judged(judge: Judge, listed: Mapping[str, Sequence[str] | None]) -> dict[str, Any]:
+    """Return the value of `tta_loaded`.
+
+    listed: the files that each other process listed, by its name; None if it was not there to ask.
+    """
+    others = {name: None if files is None else judge.judge(files) for name, files in listed.items()}
+    return {"referee": judge.judge(loaded_files()), **others}
 
 
 def _both(folder: Path) -> list[str]:

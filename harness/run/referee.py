@@ -13,7 +13,7 @@ run_start                                       the clock starts, and never paus
 run_stop                                        success, or aborted with a reason; the meters stop
 tta_predictions                                 those of the last evaluation, kept next to the log
 tta_energy, tta_ledger                          totals of the referee, which judges compute again
-tta_loaded, tta_end                             what referee and worker had loaded; the number of events
+tta_loaded, tta_end                             what the processes had loaded; the number of events
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Referee:
     predictions: where the predictions of the last evaluation are kept.
     is_interrupted: called at every tick; true ends the run as aborted, interrupted.
     drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
-    judge_loaded: judges the files that this process has loaded, and those that the worker lists, for `tta_loaded`.
+    judge_loaded: judges the files that this process has loaded, and those that the others list, for `tta_loaded`.
     """
 
     plan: Plan
@@ -74,7 +74,7 @@ class Referee:
     view: View
     is_interrupted: Callable[[], bool]
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]]
-    judge_loaded: Callable[[list[str] | None], dict[str, Any]]
+    judge_loaded: Callable[[dict[str, list[str] | None]], dict[str, Any]]
     _progress: Progress = field(default_factory=Progress)
     _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("init", "data", "train", "eval"), 0))
     _next_watts_ns: int = 0
@@ -268,19 +268,21 @@ class Referee:
         other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
         ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
         self.log.event(keys.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
-        self.log.event(keys.TTA_LOADED, self.judge_loaded(self._loaded_by_worker(end)))
+        commands = {"worker": "loaded", "evaluator": "loaded_by_evaluator"}
+        listed = {name: self._listed(command, end) for name, command in commands.items()}
+        self.log.event(keys.TTA_LOADED, self.judge_loaded(listed))
         self.log.event(
             keys.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
         )
         run_s = None if start_ns is None else run_ns / 1e9
         return Outcome(end.status, end.reason, end.evidence, progress.samples, progress.quality, run_s)
 
-    def _loaded_by_worker(self, end: _End) -> list[str] | None:
-        """Return the paths of the files that the worker lists; None if it does not, or cannot be asked any more."""
+    def _listed(self, command: str, end: _End) -> list[str] | None:
+        """Return the paths of the files that a process lists; None if it does not, or cannot be asked any more."""
         if end.reason not in _ENDS_OF_A_HEALTHY_WORKER:
             return None
         try:
-            files = self.worker.ask({"do": "loaded"}, lambda: None, CLOSE_LIMIT_S).get("files")
+            files = self.worker.ask({"do": command}, lambda: None, CLOSE_LIMIT_S).get("files")
         except WorkerError:
             return None
         return files if isinstance(files, list) and all(isinstance(path, str) for path in files) else None

@@ -11,6 +11,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.scoring import timeline
 
+_OTHERS = ("worker", "evaluator")
 _MOST = 3  # files that a sentence names
 _WORDS = {
     "outside": "from elsewhere than the code, its packages and Python",
@@ -25,10 +26,11 @@ def faults(log: RunLog) -> Iterator[Fault]:
     if not isinstance(loaded, dict):  # LOG011 or LOG021 reports that
         return
     line, path = log.line_of(keys.TTA_LOADED), str(log.path)
-    if loaded.get("worker") is None and timeline.status(log) == timeline.SUCCESS:
-        yield Fault(path, line, "the worker did not list the files that it had loaded")
+    for process in _OTHERS:
+        if loaded.get(process) is None and timeline.status(log) == timeline.SUCCESS:
+            yield Fault(path, line, f"the {process} did not list the files that it had loaded")
     is_compiled = mapping_or_empty(log.field(keys.TTA_CONFIG, keys.EXECUTION_FIELD)).get("compile") is True
-    for process in ("referee", "worker"):
+    for process in ("referee", *_OTHERS):
         found = mapping_or_empty(loaded.get(process))
         for kind, words in _WORDS.items():
             number = found.get(f"num_{kind}", 0)

@@ -1,7 +1,8 @@
 """A log does not say what code ran.
 
 ## What it does
-Looks for `tta_code` in the logs of a result. Where it is there, LOG011 requires the other lines that belong to it.
+Looks for `tta_code` in the logs of a result. Those of format version 1 do not have it; LOG011 requires it of the
+others.
 
 ## Why it matters
 What is not named cannot be compared with a release, nor between runs.

@@ -1,13 +1,13 @@
 """A run of the closed division had loaded files that no list accounts for.
 
 ## What it does
-Reads `tta_loaded`: files behind the modules of the referee and the worker, and shared libraries, that are neither code
-of `tta`, nor of an installed distribution, nor Python's; files that differ from what the code's list or the
-distribution's RECORD says; and files from a cache of compiled kernels in a run without `compile=true`.
+Reads `tta_loaded`: files behind the modules of the referee, the worker and the evaluator, and shared libraries, that
+are neither code of `tta`, nor of an installed distribution, nor Python's; files that differ from what the code's list
+or the distribution's RECORD says; and files from a cache of compiled kernels in a run without `compile=true`.
 
 ## Why it matters
-A sitecustomize.py or an edited optimizer can replace what is timed. What is loaded is looked at after the run, by the
-referee; a program that hides from `sys.modules` is not seen.
+A sitecustomize.py, an edited optimizer or an edited metric can replace what is timed or measured. What is loaded is
+looked at after the run, by the referee; a program that hides from `sys.modules` is not seen.
 
 ## Example
 the worker had loaded 1 file not as the list of the code or of their package has them: …/torch/optim/sgd.py.

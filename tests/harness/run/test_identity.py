@@ -275,10 +275,11 @@ def test_lazy_module_is_not_imported_by_being_listed(monkeypatch: pytest.MonkeyP
     assert "/somewhere/lazy.py" in loaded.loaded_files()
 
 
-def test_worker_that_could_not_be_asked_is_null(tmp_path: Path) -> None:
-    """The referee's own files are judged all the same."""
-    examiner = loaded.Judge({}, tmp_path)
+def test_process_that_could_not_be_asked_is_null(tmp_path: Path) -> None:
+    """The referee's own files are judged all the same, and those of others after it."""
+    found = loaded.judged(loaded.Judge({}, tmp_path), {"worker": None, "evaluator": ["/nowhere/a.py"]})
 
-    assert loaded.judged(examiner, None)["worker"] is None
-    assert loaded.judged(examiner, ["/nowhere/a.py"])["worker"]["num_outside"] == 1
-    assert loaded.judged(examiner, [])["referee"]["num_files"] > 10
+    assert list(found) == ["referee", "worker", "evaluator"]
+    assert found["worker"] is None
+    assert found["evaluator"]["num_outside"] == 1
+    assert found["referee"]["num_files"] > 10

@@ -46,7 +46,7 @@ def play(
         view=SilentView(),
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
         drop_caches=lambda: (True, {"method": "none"}),
-        judge_loaded=lambda worker: {"referee": {}, "worker": worker},
+        judge_loaded=lambda listed: {"referee": {}, **listed},
     )
     try:
         outcome = referee.run()
@@ -399,14 +399,14 @@ def test_files_that_the_worker_lists_are_judged_after_the_run(tmp_path: Path, an
     outcome, log, worker = play(tmp_path / "log", [0.95], answers={("loaded", 0): answer})
 
     assert outcome.is_reached
-    assert log.value("tta_loaded") == {"referee": {}, "worker": logged}
+    assert log.value("tta_loaded") == {"referee": {}, "worker": logged, "evaluator": ["/usr/lib/libc.so.6"]}
     assert [event.key for event in log.events][-2:] == ["tta_loaded", "tta_end"]
-    assert [command["do"] for command in worker.asked][-2:] == ["loaded", "close"]
+    assert [command["do"] for command in worker.asked][-3:] == ["loaded", "loaded_by_evaluator", "close"]
 
 
 def test_lost_worker_is_not_asked_what_it_has_loaded(tmp_path: Path) -> None:
     """There is no one to answer."""
     _, log, worker = play(tmp_path / "log", [0.95], answers={("train", 0): WorkerLost("the worker ended")})
 
-    assert log.value("tta_loaded") == {"referee": {}, "worker": None}
+    assert log.value("tta_loaded") == {"referee": {}, "worker": None, "evaluator": None}
     assert "loaded" not in [command["do"] for command in worker.asked]
