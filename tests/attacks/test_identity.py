@@ -23,6 +23,7 @@ from tests.harness.run.test_identity import site
 from tests.killing import toy_tree
 
 pytestmark = pytest.mark.slow
+PROCESSES = ("referee", "worker", "evaluator")
 OPTIMIZER = "def step(weight):\n    return weight - 0.1\n"
 SEVERITIES = {"IDN002": "warning", "IDN004": "error", "IDN005": "error", "IDN006": "warning"}
 
@@ -93,7 +94,7 @@ def test_edited_workload_is_named(attacked: Attacked) -> None:
 def test_edited_file_of_a_package_is_named(attacked: Attacked) -> None:
     """An optimizer in site-packages, as it could be torch/optim/sgd.py. Its RECORD has another digest.
 
-    The referee imports the workload, too, and so does this workload its optimizer.
+    Every process imports the workload, and so this one's optimizer.
     """
     optimizer = attacked.site / "toyoptim.py"
     optimizer.write_text(OPTIMIZER.replace("0.1", "0.9"))
@@ -101,7 +102,7 @@ def test_edited_file_of_a_package_is_named(attacked: Attacked) -> None:
     findings = attacked.findings()
 
     what = f"had loaded 1 file not as the list of the code or of their package has them: {optimizer}"
-    assert [finding.message for finding in findings] == [f"the referee {what}", f"the worker {what}"]
+    assert [finding.message for finding in findings] == [f"the {process} {what}" for process in PROCESSES]
     assert {finding.code for finding in findings} == {"IDN006"}
 
 
