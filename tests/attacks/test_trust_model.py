@@ -83,7 +83,8 @@ def _left(folder):
 
 _try("data", lambda: _read(PLACES["data"] + "/metadata.json"))
 _try("uncovered", _uncovered)
-_try("cache", lambda: _read(PLACES["data"] + "/../digests.json"))
+_try("cache", lambda: _read(PLACES["data"] + "/../../digests.json"))
+_try("labels", lambda: _read(PLACES["data"] + "/../labels/labels.txt"))
 _try("log", lambda: _read(PLACES["out"] + "/result_0.txt"))
 _try("changed_log", lambda: open(PLACES["out"] + "/result_0.txt", "a").close())
 _try("home", lambda: _read(PLACES["home"] + "/secret"))
@@ -134,7 +135,7 @@ class Attack:
             for listener in (tcp, abstract):
                 listener.listen(5)
             places = {
-                "data": str(self.tree / "data/toy_mini/data"),
+                "data": str(self.tree / "data/toy_mini/prepared/data"),
                 "out": str(self.tree / "out"),
                 "home": str(self.home),
                 "tree": str(self.tree),
@@ -189,7 +190,19 @@ def prevented(found: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: found[name] for name in names if found[name] not in PREVENTED}
 
 
-EVERYWHERE = ("cache", "log", "changed_log", "home", "memory", "attached", "stopped", "tcp", "abstract", "left in /etc")
+EVERYWHERE = (
+    "cache",
+    "labels",
+    "log",
+    "changed_log",
+    "home",
+    "memory",
+    "attached",
+    "stopped",
+    "tcp",
+    "abstract",
+    "left in /etc",
+)
 
 
 @pytest.mark.parametrize("who", ["itself", "ordinary"])
