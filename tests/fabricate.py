@@ -120,7 +120,14 @@ def ruleset(codes: dict[str, str], rules: BenchmarkRules | None = None, **change
     return RuleSet(**{**fields, **changes})
 
 
-WEIGHTS_DIGEST, PREDICTIONS_DIGEST = "1e" * 32, "9d" * 32
+PREDICTIONS_DIGEST = "9d" * 32
+
+
+def weights_digest(seed: int) -> str:
+    """The digest of initial weights, which the seed gives."""
+    return hashlib.sha256(str(seed).encode()).hexdigest()
+
+
 NUMERICS: dict[str, Any] = {
     "flags": {
         **flags_of("fp32"),
@@ -205,6 +212,7 @@ def events(
     rules = rules or benchmark_rules()
     system = system or SYSTEM
     seed = 100 + index if seed is None else seed
+    weights = weights_digest(seed)
     hyperparameters = {**rules.defaults(), "global_batch_size": batch_size}
     config = {
         "benchmark": rules.name,
@@ -253,14 +261,14 @@ def events(
         {"rank": rank, "world_size": num_nodes, "host": host_of(rank), "pid": 42 + rank, "device": "cpu"}
         for rank in range(num_nodes)
     ]
-    at(0.9, "tta_initial", {"weights_digest": WEIGHTS_DIGEST, "quality": 0.1, "num_examples": rules.eval_examples})
+    at(0.9, "tta_initial", {"weights_digest": weights, "quality": 0.1, "num_examples": rules.eval_examples})
     at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
     at(1.0, "tta_isolation", copy.deepcopy(ISOLATION))
     at(1.1, "init_start", None, "INTERVAL_START")
     at(2.1, "init_stop", None, "INTERVAL_END")
     at(2.1, "tta_resolved", config, digest=digest_of(config))
     at(2.1, "tta_numerics", copy.deepcopy(NUMERICS))
-    at(2.2, "run_start", None, "INTERVAL_START", samples_count=0, weights_digest=WEIGHTS_DIGEST)
+    at(2.2, "run_start", None, "INTERVAL_START", samples_count=0, weights_digest=weights)
     at(2.2, "tta_data_open_start", None, "INTERVAL_START")
     at(2.4, "tta_data_open_stop", None, "INTERVAL_END")
     at(2.4, "tta_data_touched_early", [])

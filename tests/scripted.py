@@ -13,15 +13,7 @@ from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.plan import Plan, WorkerLost, WorkerTimeout
-from tests.fabricate import (
-    IDENTITY,
-    ISOLATION,
-    NUMERICS,
-    PREDICTIONS_DIGEST,
-    SYSTEM,
-    WEIGHTS_DIGEST,
-    benchmark_rules,
-)
+from tests.fabricate import IDENTITY, ISOLATION, NUMERICS, PREDICTIONS_DIGEST, SYSTEM, benchmark_rules, weights_digest
 
 WORLD = [{"rank": 0, "world_size": 1, "host": "h", "pid": 1, "device": "cpu", "versions": {}}]
 
@@ -127,7 +119,7 @@ class ScriptedWorker:
             self._config = dict(command["config"])
             return {"config": self._config}
         if what == "prepare":
-            return {"numerics": copy.deepcopy(NUMERICS), "weights_digest": WEIGHTS_DIGEST}
+            return {"numerics": copy.deepcopy(NUMERICS), "weights_digest": weights_digest(7)}
         if what == "start":
             return {"touched_early": []}
         if what == "train":

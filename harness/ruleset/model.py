@@ -129,6 +129,7 @@ class BenchmarkRules:
     quality_range: values that a quality can have at all, both ends included.
     data_digest: SHA-256 over the prepared data; None if the organiser could not publish one.
     reference_recipes: the runs from which target and reference convergence are derived.
+    untrained_limit: no network that was not trained is better than this; None if that is not checked.
     """
 
     workload: str
@@ -151,6 +152,7 @@ class BenchmarkRules:
     reference_recipes: tuple[ReferenceRecipe, ...] = ()
     reference_convergence: tuple[ReferenceConvergence, ...] = ()
     baselines: dict[str, float] = field(default_factory=dict)
+    untrained_limit: float | None = None
 
     @property
     def name(self) -> str:
@@ -158,12 +160,13 @@ class BenchmarkRules:
 
     @property
     def terms_digest(self) -> str:
-        """SHA-256 of the rules that decide a run: all of these but the reference runs, the baselines and `open_runs`.
+        """SHA-256 of the rules that decide a run: all of these but the reference runs, the baselines, `untrained_limit`
+        and `open_runs`.
 
         Those are measured under these terms, so they cannot be part of them; `open_runs` decides no run.
         """
         terms = dataclasses.asdict(self)
-        for name in ("reference_recipes", "reference_convergence", "baselines", "open_runs"):
+        for name in ("reference_recipes", "reference_convergence", "baselines", "untrained_limit", "open_runs"):
             del terms[name]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
@@ -172,6 +175,8 @@ class BenchmarkRules:
         low, high = self.quality_range
         for claim, holds in {
             "target must be in quality_range": low <= self.target <= high,
+            "untrained_limit must be in quality_range and must not reach the target": self.untrained_limit is None
+            or (low <= self.untrained_limit <= high and not self.metric.is_reached(self.untrained_limit, self.target)),
             "num_runs must be more than twice drop": self.num_runs > 2 * self.drop >= 0,
             "open_runs must be more than twice drop": self.open_runs > 2 * self.drop,
             "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,

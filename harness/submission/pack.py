@@ -30,6 +30,7 @@ from harness.submission.layout import (
     SYSTEMS,
     UNFINISHED_PATTERN,
 )
+from harness.submission.predictions import PREDICTIONS_PATTERN
 from harness.submission.result import Result
 
 STAGING_PREFIX = ".tta-staging-"  # find_results skips folders whose names begin with a dot
@@ -120,11 +121,13 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
 
 
 def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
-    """Copy the power logs of the runs and of the idle baseline, and unfinished attempts; only regular files."""
+    """Copy the runs' predictions, their power logs and the idle baseline's, and unfinished attempts; regular files."""
     runs = {log.path.stem for log in result.runs}
     for name, entry in result.files.items():
-        power = POWER_PATTERN.fullmatch(name)
-        is_part = UNFINISHED_PATTERN.fullmatch(name) if power is None else power[1] is None or power[1] in runs
+        power, predictions = POWER_PATTERN.fullmatch(name), PREDICTIONS_PATTERN.fullmatch(name)
+        is_part = UNFINISHED_PATTERN.fullmatch(name) is not None
+        is_part |= power is not None and (power[1] is None or power[1] in runs)
+        is_part |= predictions is not None and f"result_{predictions[1]}" in runs
         if entry.kind != "file" or not is_part:
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """A result on disk: logs, system description, claim and manifest, as they are. Reads; never repairs.
 
     <tree>/<submitter>/systems/<system>.json
-    <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., submission.yaml, MANIFEST.sha256
+    <tree>/<submitter>/results/<system>/<benchmark>/result_0.txt ..., predictions_0.npz ...,
+                                                    submission.yaml, MANIFEST.sha256,
                                                     power/result_0/node_0.txt ..., power/idle/node_0.txt
     <tree>/<submitter>/benchmarks/<benchmark>/<module>.py      in the open division
 

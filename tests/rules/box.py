@@ -175,7 +175,10 @@ def agree(steps: list[Step], place: Path) -> None:
 
 
 def configure(steps: list[Step], **changes: Any) -> None:
-    """Changes fields of the configuration, declared and resolved, with their digests and their header lines."""
+    """Changes fields of the configuration, declared and resolved, with their digests and their header lines.
+
+    With the seed, the initial weights change, too.
+    """
     header = {"benchmark": "submission_benchmark", "division": "submission_division", "seed": "seed"}
     for key in ("tta_config", "tta_resolved"):
         step = find(steps, key)
@@ -185,6 +188,10 @@ def configure(steps: list[Step], **changes: Any) -> None:
         for step in steps:
             if step.key == header.get(name, name):
                 step.value = value
+    for step in steps if "seed" in changes else ():
+        for part in (step.value, step.metadata):
+            if isinstance(part, dict) and "weights_digest" in part:
+                part["weights_digest"] = fabricate.weights_digest(changes["seed"])
 
 
 def hyperparameters(steps: list[Step], **changes: Any) -> None:

@@ -1,7 +1,8 @@
 """An evaluation did not cover the whole test set.
 
 ## What it does
-Compares `num_examples` of every evaluation with `eval_examples` of the benchmark.
+Compares `num_examples` of every evaluation, and of the one before training in `tta_initial`, with `eval_examples` of
+the benchmark.
 
 ## Why it matters
 The quality over some of the examples is a different quality; over a lucky few it can be anything.
@@ -31,8 +32,10 @@ SCOPE = "log"
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     if rules is None:
         return
-    for event in log.all(keys.EVAL_ACCURACY):
-        num_examples = event.metadata.get("num_examples")
+    covered = [(event, event.metadata.get("num_examples")) for event in log.all(keys.EVAL_ACCURACY)]
+    if (initial := log.first(keys.TTA_INITIAL)) is not None:
+        covered.insert(0, (initial, log.field(keys.TTA_INITIAL, "num_examples")))
+    for event, num_examples in covered:
         if isinstance(num_examples, int) and num_examples != rules.eval_examples:
             yield Fault(
                 str(log.path),

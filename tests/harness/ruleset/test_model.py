@@ -92,6 +92,7 @@ def test_an_impossible_override_is_reported_in_one_sentence(
     assert len(str(caught.value)) < 500
 
 
+UNTRAINED = "untrained_limit must be in quality_range and must not reach the target"
 SOUND: dict[str, Any] = {
     "quality_range": (0.0, 0.9),
     "num_runs": 3,
@@ -112,6 +113,8 @@ SOUND: dict[str, Any] = {
     "change",
     [
         {},
+        {"untrained_limit": 0.899},
+        {"untrained_limit": 0.0},
         {"quality_range": (0.9, 1.0), "drop": 0, "num_runs": 1, "open_runs": 1},
         {"eval_every_samples": 1, "reference_convergence": (ReferenceConvergence(1, ()),)},
     ],
@@ -127,6 +130,8 @@ def test_rules_at_every_limit_do_not_contradict_themselves(change: dict[str, Any
     [
         ({"quality_range": (0.91, 1.0)}, "target must be in quality_range"),
         ({"quality_range": (0.0, 0.89)}, "target must be in quality_range"),
+        ({"untrained_limit": 0.9}, UNTRAINED),
+        ({"untrained_limit": -0.1}, UNTRAINED),
         ({"num_runs": 2}, "num_runs must be more than twice drop"),
         ({"drop": -1}, "num_runs must be more than twice drop"),
         ({"open_runs": 2}, "open_runs must be more than twice drop"),
@@ -180,6 +185,7 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "reference_recipes": (ReferenceRecipe(200, hyperparameters={"opt_base_learning_rate": 0.2}),),
         "reference_convergence": (ReferenceConvergence(50, (1, 2)),),
         "baselines": {"knn": 0.5},
+        "untrained_limit": 0.5,
         "open_runs": 12,
     }
     terms: dict[str, Any] = {

@@ -16,7 +16,7 @@ from harness.log.writer import LogWriter
 from harness.metering.session import NotMetered, Power
 from harness.run.plan import Outcome, WorkerLost
 from harness.run.referee import Referee
-from tests.fabricate import PREDICTIONS_DIGEST, WEIGHTS_DIGEST, benchmark_rules, events, find
+from tests.fabricate import PREDICTIONS_DIGEST, benchmark_rules, events, find, weights_digest
 from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView, plan
 
 
@@ -152,9 +152,10 @@ def test_rehearsal_is_over_before_the_run_starts_and_trains_nothing(tmp_path: Pa
     rehearsal = ScriptedWorker(clock, [0.1])
     _, log, worker = play(tmp_path / "log", [0.95], clock=clock, rehearsal=rehearsal)
 
-    initial = {"weights_digest": WEIGHTS_DIGEST, "quality": 0.1, "num_examples": 500}
+    drawn = weights_digest(log.value("seed"))
+    initial = {"weights_digest": drawn, "quality": 0.1, "num_examples": 500}
     assert log.value("tta_initial") == initial
-    assert log.one("run_start").metadata["weights_digest"] == WEIGHTS_DIGEST
+    assert log.one("run_start").metadata["weights_digest"] == drawn
     assert [command["do"] for command in rehearsal.asked] == ["open", "prepare", "start", "evaluate"]
     assert rehearsal.num_stops > 0
     assert log.one("tta_initial").elapsed_ns == 1.7e9

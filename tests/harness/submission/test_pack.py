@@ -84,6 +84,19 @@ def test_unfinished_attempts_are_submitted(tree: Path, tmp_path: Path) -> None:
     assert [name for name in content(place) if "unfinished" in name] == ["unfinished/result_0.17.txt"]
 
 
+def test_the_predictions_of_the_runs_are_submitted(tree: Path, tmp_path: Path) -> None:
+    """Not those of another run, or files with almost their name."""
+    folder = write_result(tmp_path / "run", num_runs=2)
+    for name in ("predictions_0.npz", "predictions_1.npz", "predictions_2.npz", "predictions_00.npz"):
+        (folder / name).write_bytes(name.encode())
+
+    place = submit(tree, read_result(folder))
+
+    submitted = [name for name in content(place) if "predictions" in name]
+    assert submitted == ["predictions_0.npz", "predictions_1.npz"]
+    assert set(submitted) <= set(read_result(place).manifest or {})
+
+
 def test_staging_has_the_layout_of_the_tree_and_is_never_found(tree: Path, result: Result) -> None:
     """The check before the submission sees what the organiser will see; a reader of the tree does not see it."""
     with pack.packed(tree, result, claim_for(result)) as staging:
