@@ -44,7 +44,7 @@ ANNOUNCED = {
     "detection": {"image_shape": [64, 64, 1]},
     "image_classification": {"image_shape": [30, 30, 1]},
     "recommendation": {"num_users": 11_999},
-    "reinforcement_learning": {"num_test": 99},
+    "reinforcement_learning": {"num_actions": 3},
     "speech_recognition": {"max_words": 3},
     "translation": {"max_length": 8},
 }
@@ -285,7 +285,7 @@ def test_start_refuses_data_that_are_not_as_announced(name: str, prepared: Prepa
     metadata = {**config(name, prepared(name)).metadata, **ANNOUNCED[name]}
     session = sessions.initialised(opened(name, metadata=metadata))
 
-    with pytest.raises(DataError, match=r"metadata\.json says|expected float64 of \(99, 4\)"):
+    with pytest.raises(DataError, match=r"metadata\.json says"):
         session.start(prepared(name).path)
 
 
@@ -313,7 +313,7 @@ def test_metadata_that_lack_a_key_are_refused(name: str, prepared: Prepared) -> 
         except DataError as error:
             messages[lost] = str(error)
 
-    assert "num_test" in messages
+    assert len(messages) >= 2
     assert {lost: text for lost, text in messages.items() if f"lacks {lost!r}" not in text} == {}
     with pytest.raises(DataError, match="lacks"):
         workloads.workload(name).open(dataclasses.replace(run, metadata={}))

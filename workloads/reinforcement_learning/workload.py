@@ -136,11 +136,23 @@ class TrainingSession:
         return weights
 
     def start(self, data_dir: Path) -> None:
-        """Start the training environments, each from its own seed; there is nothing to read."""
+        """Start the training environments, each from its own seed; there is nothing to read.
+
+        Raises:
+            DataError: the environments are not what `metadata.json` says.
+        """
         import numpy as np
+        from gymnasium.spaces import flatdim
 
         from workloads.reinforcement_learning.data import training_seeds
 
+        spaces = self.envs.single_observation_space, self.envs.single_action_space
+        num_observations, num_actions = map(flatdim, spaces)
+        if (num_observations, num_actions) != (self.num_observations, self.num_actions):
+            raise DataError(
+                f"{data_dir}: the environment has {num_observations} observations and {num_actions} actions; "
+                f"metadata.json says {self.num_observations} and {self.num_actions}"
+            )
         seeds = training_seeds(self.config.seed, self.recipe.num_envs)[self.first_env : self.first_env + self.share]
         options = {"is_staggered": True} if self.config.suite == "mini" else None
         # Gymnasium's vector environments take a seed per environment; the type says one for all.
