@@ -117,9 +117,9 @@ def test_ranks_must_agree() -> None:
     alike: Any = FakeRanks()
     different: Any = FakeRanks(versions={"driver": "580"}, environment={"NCCL_ALGO": "Tree"})
 
-    assert worker._numerics(alike) == numerics.in_force()
+    assert worker._same("numerics", numerics.in_force(), alike) == numerics.in_force()
     with pytest.raises(WorkerError, match="rank 1 differs from rank 0 in the versions and environment of its numerics"):
-        worker._numerics(different)
+        worker._same("numerics", numerics.in_force(), different)
 
 
 @pytest.mark.gpu
