@@ -22,7 +22,7 @@ from tests.rules.box import Box, Found, agree, compress, configure, drop, hyperp
 from tests.rules.fixtures import cst, dat, hyp, log, pkg, pwr, qua, run, sys, tim
 
 CLAIM, MANIFEST = "submission.yaml", "MANIFEST.sha256"
-CHANGED = Found("PKG003", 1, MANIFEST)  # result_0.txt is on the manifest's first line
+CHANGED = Found("PKG003", "result_0.txt", MANIFEST)
 FAMILIES = (cst, dat, hyp, log, pkg, pwr, qua, run, sys, tim)
 CASES = {case.label: case for family in FAMILIES for case in family.CASES}
 Damage = Callable[[Box], None]
@@ -157,7 +157,7 @@ def _(box: Box) -> None:
 # Times.
 
 
-@naive("run_stop is moved to half the time", Found("LOG016", "run_stop"), Found("LOG006", "tta_energy"), CHANGED)
+@naive("run_stop is moved to half the time", Found("LOG016", "run_stop"), Found("LOG006", "tta_predictions"), CHANGED)
 def _(box: Box) -> None:
     edited(box, "run_stop", '"elapsed_ns": 9900000000', '"elapsed_ns": 6050000000')
 
@@ -298,7 +298,7 @@ known("a run goes on to a better quality", "QUA004-a_run_goes_on_after_it_reache
 known("a miss is called a success", "QUA003-of_the_qualities_is_the_last_a_miss")
 
 
-@naive("aborted becomes success", Found("LOG006", "tta_energy"), Found("QUA003", "run_stop"), CHANGED)
+@naive("aborted becomes success", Found("LOG006", "tta_predictions"), Found("QUA003", "run_stop"), CHANGED)
 def _(box: Box) -> None:
     find(box.runs[0], "eval_accuracy", 2).value = 0.89
     find(box.runs[0], "run_stop").metadata.update(status="aborted", reason="budget")
@@ -334,7 +334,12 @@ known("an accuracy is above one", "QUA008-of_the_qualities_is_the_last_in_per_ce
 # Hyperparameters, seeds, rules and data.
 
 
-@naive("the batch size is changed in the header", Found("LOG006", 14), Found("HYP005", "global_batch_size"), CHANGED)
+@naive(
+    "the batch size is changed in the header",
+    Found("LOG006", "opt_name"),
+    Found("HYP005", "global_batch_size"),
+    CHANGED,
+)
 def _(box: Box) -> None:
     edited(box, "global_batch_size", '"value": 100', '"value": 200')
 
@@ -420,7 +425,7 @@ known("the module's name leads to another file", "LOG021-the_module_is_elsewhere
 known("the module is an empty record", "LOG021-the_module_is_an_empty_record")
 
 
-@naive("the module is renamed in a log", Found("LOG006", 10), Found("HYP006", "tta_config"), CHANGED)
+@naive("the module is renamed in a log", Found("LOG006", "seed"), Found("HYP006", "tta_config"), CHANGED)
 def _(box: Box) -> None:
     opened(box)
     box.write()
@@ -450,7 +455,7 @@ def _(box: Box) -> None:
 
 @naive(
     "the system is relabelled in the claim",
-    Found("PKG003", 6, MANIFEST),
+    Found("PKG003", CLAIM, MANIFEST),
     Found("PKG008", 2, CLAIM),
     Found("PKG009", file="toy_mini"),
 )
@@ -465,7 +470,12 @@ def _(box: Box) -> None:
     box.claim(submitter="globex")
 
 
-@naive("the division is relabelled in a log", Found("LOG006", 5), Found("HYP005", "submission_division"), CHANGED)
+@naive(
+    "the division is relabelled in a log",
+    Found("LOG006", "submission_org"),
+    Found("HYP005", "submission_division"),
+    CHANGED,
+)
 def _(box: Box) -> None:
     edited(box, "submission_division", '"closed"', '"open"')
 
@@ -497,7 +507,7 @@ def _(box: Box) -> None:
 known("two runs are swapped", "RUN008-two_runs_are_swapped")
 
 
-@naive("a run is copied over another", Found("RUN004", 1, "result_2.txt"), Found("PKG003", 3, MANIFEST))
+@naive("a run is copied over another", Found("RUN004", 1, "result_2.txt"), Found("PKG003", "result_2.txt", MANIFEST))
 def _(box: Box) -> None:
     box.is_written = True
     box.log(2).write_bytes(box.log(0).read_bytes())
@@ -515,7 +525,10 @@ known("a reference run is submitted", "RUN011-a_run_was_made_to_go_on")
 
 
 @naive(
-    "a run is removed", Found("PKG002", 3, MANIFEST), Found("RUN007", file="toy_mini"), Found("RUN001", file="toy_mini")
+    "a run is removed",
+    Found("PKG002", "result_2.txt", MANIFEST),
+    Found("RUN007", file="toy_mini"),
+    Found("RUN001", file="toy_mini"),
 )
 def _(box: Box) -> None:
     box.is_written = True
@@ -571,7 +584,7 @@ def _(box: Box) -> None:
 known("the manifest is removed", "PKG001-there_is_no_manifest", "naive")
 
 
-@naive("the manifest points outside", Found("PKG006", 7, MANIFEST))
+@naive("the manifest points outside", Found("PKG006", "../box2/result_0.txt", MANIFEST))
 def _(box: Box) -> None:
     box.is_written = True
     path = box.folder / MANIFEST
@@ -585,7 +598,12 @@ known("the energy is halved", "PWR003-the_joules_are_halved")
 known("an energy is made up", "PWR001-an_energy_is_claimed_as_measured_by_a_meter")
 
 
-@naive("a power log is scaled", Found("PKG003", 2, MANIFEST), Found("PWR003", "tta_energy"), options=pwr.NODE)
+@naive(
+    "a power log is scaled",
+    Found("PKG003", "power/result_0/node_0.txt", MANIFEST),
+    Found("PWR003", "tta_energy"),
+    options=pwr.NODE,
+)
 def _(box: Box) -> None:
     box.is_written = True
     pwr.edit(pwr.power_log(box), pwr.scaled(0.5))

@@ -202,7 +202,7 @@ def hyperparameters(steps: list[Step], **changes: Any) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """An expected finding. line: a number, or the event on that line: a key, or a key and its index."""
+    """An expected finding. line: a number, or the event on it: a key, or a key and its index; in a manifest, a path."""
 
     code: str
     line: int | str | tuple[str, int] | None = None
@@ -211,6 +211,9 @@ class Found:
     def at(self, box: Box) -> tuple[str, str, int | None]:
         if self.line is None or isinstance(self.line, int):
             return (self.code, self.file, self.line)
+        if self.file == submission_claim.MANIFEST_NAME:
+            lines = (box.folder / self.file).read_text().splitlines()
+            return (self.code, self.file, 1 + [line.split("  ", 1)[1] for line in lines].index(str(self.line)))
         key, nth = (self.line, 0) if isinstance(self.line, str) else self.line
         steps = box.runs[int(self.file.removeprefix("result_").removesuffix(".txt"))]
         return (self.code, self.file, [place for place, step in enumerate(steps, 1) if step.key == key][nth])
