@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from harness.submission.layout import (
     UNFINISHED,
     num_attempts,
 )
+from harness.submission.predictions import PREDICTIONS_PATTERN
 
 # Fields of a log's header in which the runs of a result differ. The prices of a result are those of its first run.
 _OF_ONE_RUN = {
@@ -129,10 +130,17 @@ def _contents(folder: Path, plan: Plan) -> Contents:
             done[int(match[1])] = log
         if log is not None:
             _refuse_unlike(log, plan)
+    for path in folder.iterdir():  # the log of such a run may be without them, or they without a log
+        kept = PREDICTIONS_PATTERN.fullmatch(path.name)
+        if kept is not None and int(kept[1]) not in done:
+            aside.append(path)
+    for power in (folder / POWER_FOLDER).glob("result_*"):  # the idle baseline stays
+        if power.name not in {f"result_{index}" for index in done}:
+            aside.append(power)
     for path in aside:
         (folder / UNFINISHED).mkdir(exist_ok=True)
-        shutil.move(path, folder / UNFINISHED / f"{path.stem}.{path.stat().st_mtime_ns}.txt")
-    _put_aside_power(folder, {f"result_{index}" for index in done})
+        suffix = path.suffix or ".power"
+        shutil.move(path, folder / UNFINISHED / f"{path.stem}.{path.lstat().st_mtime_ns}{suffix}")
     names = [path.relative_to(folder).as_posix() for path in folder.glob(f"{UNFINISHED}/*")]
     return Contents(done, num_attempts(names))
 
@@ -172,14 +180,6 @@ def _refuse_other(path: Path, name: str, then: Any, now: Any) -> None:
             f"{path}: {printable(name)} is {printable(then)}, but {printable(now)} is given now; give the same, or "
             "choose another --out"
         )
-
-
-def _put_aside_power(folder: Path, kept: Collection[str]) -> None:
-    """Move the power logs of unfinished runs; the idle baseline stays."""
-    for power in sorted((folder / POWER_FOLDER).glob("result_*")):
-        if power.name not in kept:
-            (folder / UNFINISHED).mkdir(exist_ok=True)
-            shutil.move(power, folder / UNFINISHED / f"{power.name}.{power.lstat().st_mtime_ns}.power")
 
 
 def _named(value: object) -> str:

@@ -135,6 +135,20 @@ def test_power_logs_go_with_their_run_and_the_idle_baseline_stays(tmp_path: Path
     assert (power / "node_0.txt").exists()
 
 
+def test_predictions_go_with_their_run(tmp_path: Path) -> None:
+    """A run was killed after they were kept, and one of them before its log; those of the finished run stay."""
+    folder = fabricate.write_result(tmp_path / "out", num_runs=2)
+    broken_off(folder, 1)
+    for index in range(3):
+        (folder / f"predictions_{index}.npz").write_bytes(b"kept")
+
+    assert list(open_folder(folder, plan(), b"", is_resumed=True).runs) == [0]
+
+    assert [path.name for path in folder.glob("predictions_*")] == ["predictions_0.npz"]
+    aside = sorted(path.name.split(".")[0] for path in (folder / "unfinished").iterdir())
+    assert aside == ["predictions_1", "predictions_2", "result_1"]
+
+
 def test_runs_of_another_benchmark_are_not_resumed(tmp_path: Path) -> None:
     """Runs of two benchmarks are not one result."""
     other = fabricate.benchmark_rules(workload="other")
