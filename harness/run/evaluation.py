@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -13,6 +14,7 @@ from typing import Any
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent, isolated_python
 from harness.errors import OutputError, WorkerError
+from harness.run.environment import passed_on
 from harness.run.launcher import TICK_S
 from harness.run.plan import Plan, Worker, WorkerTimeout
 
@@ -47,6 +49,7 @@ class LaunchedEvaluator:
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
+                        env={**passed_on(os.environ), "HOME": str(Path.home())},
                         pass_fds=numbers,
                         start_new_session=True,  # Ctrl-C is for the referee
                         preexec_fn=die_with_parent,

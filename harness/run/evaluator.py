@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.json_socket import JsonSocket, SocketClosed
-from harness.base.processes import die_with_parent
+from harness.base.processes import die_with_parent, refuse_tracing
 from harness.errors import DataError, TtaError, UsageError, WorkerError, printable
 from harness.run import workloads
 from harness.run.array_stream import ArrayStream, BadArrays, StreamClosed
@@ -179,6 +179,7 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "--again":
         return again(Path(arguments[1]))
     die_with_parent()
+    refuse_tracing()  # it has the labels
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
     control, *streams = (socket.socket(fileno=int(number)) for number in arguments)
     with contextlib.suppress(SocketClosed):

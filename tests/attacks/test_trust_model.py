@@ -49,7 +49,8 @@ def _read(path):
 def _referees():
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         with open(path, "rb") as stream:
-            if b"harness.cli" in stream.read():
+            command = stream.read()
+            if b"harness.cli" in command or b"harness.run.evaluator" in command:
                 yield int(path.split("/")[2])
 
 
