@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from harness.base.processes import SOURCE_ROOT
 from harness.errors import UsageError
-from harness.run import confinement, isolation
+from harness.run import confinement, isolation, launcher
 from harness.run.isolation import Isolation, Places
 from harness.run.launcher import try_out
 
@@ -130,3 +131,23 @@ def test_trial_finds_what_a_form_does_not_hide(places: Places) -> None:
     unconfined = isolation.choose("none", places, 1, only())  # type: ignore[arg-type]
 
     assert try_out(unconfined, places) == f"does not hide {places.hidden[0]}"
+
+
+def test_private_folders_of_killed_runs_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that a living run holds stays, and so does what merely has a similar name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"tta-worker-{os.getuid()}-file").touch()
+    held, lock = launcher._private_folder()
+    left, other_lock = launcher._private_folder()
+    os.close(other_lock)
+
+    new, new_lock = launcher._private_folder()
+
+    assert not left.exists()
+    assert held.is_dir()
+    assert new.is_dir()
+    assert sorted(tmp_path.iterdir()) == sorted([held, new, tmp_path / f"tta-worker-{os.getuid()}-file"])
+    os.close(lock)
+    os.close(new_lock)
