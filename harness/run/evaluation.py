@@ -49,7 +49,7 @@ class LaunchedEvaluator:
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env={**passed_on(os.environ), "HOME": str(Path.home())},
+                        env={**passed_on(os.environ), "HOME": os.environ.get("HOME", "/")},
                         pass_fds=numbers,
                         start_new_session=True,  # Ctrl-C is for the referee
                         preexec_fn=die_with_parent,

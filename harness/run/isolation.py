@@ -200,7 +200,7 @@ def _landlock(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
 
 def _hidden(places: Places) -> list[Path]:
     """Return the folders to hide, outer ones first: those requested, homes, the current one, what programs share."""
-    homes = [Path.home(), Path.cwd(), *map(Path, _SHARED)]
+    homes = [Path.cwd(), *map(Path, _SHARED), *map(Path, filter(None, [os.environ.get("HOME")]))]
     with suppress(KeyError):  # a user without an account
         homes.append(Path(pwd.getpwuid(os.geteuid()).pw_dir))
     system = [Path("/dev"), *map(Path, _SYSTEM)]
