@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import socket
@@ -121,6 +122,7 @@ class FalseReferee:
         return f"127.0.0.1:{self.listener.getsockname()[1]}"
 
     def _serve(self) -> None:
+        self.listener.settimeout(60.0)
         connection, _ = self.listener.accept()
         with connection, contextlib.suppress(OSError):
             connection.settimeout(20.0)
@@ -193,6 +195,15 @@ def test_agent_ends_where_no_referee_of_its_version_is(opening: dict[str, Any], 
     with pytest.raises(Refused, match=message):
         greet(own, TOKEN, Hello(1, "n17", None))
     assert other.receive(0.05) is None
+
+
+def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that accepts and says nothing."""
+    monkeypatch.setattr(greeting, "GREETING_S", 0.1)
+    own, _ = pair()
+
+    with pytest.raises(SocketClosed, match=r"no greeting within 0\.1 s"):
+        greet(own, TOKEN, Hello(1, "n17", None))
 
 
 def test_guessable_token_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +317,7 @@ def test_silent_and_slow_connections_hold_up_no_one(port: Port) -> None:
     for connection in [*silent, *slow]:
         connection.close()
 
-    assert elapsed_s < 5.0
+    assert elapsed_s < 20.0
     assert num_pending <= arrivals.MAX_PENDING
     assert until(lambda: sorted(port.arrivals.nodes) == [1, 2, 3], 10)
 
@@ -327,7 +338,30 @@ def test_the_whole_greeting_has_one_deadline(port: Port, monkeypatch: pytest.Mon
             except OSError:
                 ended = True
     assert ended
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 10.0
+
+
+class Full(socket.socket):
+    """A listener for whose connections there is no descriptor left."""
+
+    def accept(self) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_port_without_descriptors_drops_who_has_not_greeted() -> None:
+    """So that there is one for the next."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, Full() as full:
+        found = Arrivals((Door(listener, TOKEN, range(1, 4)),), lambda text: None)
+        channels = [opened(socket.create_connection(listener.getsockname(), 10.0)) for _ in range(2)]
+        for _ in channels:
+            found.wait(10.0)
+        assert len(found._pending) == 2
+        found._open(Door(full, TOKEN, range(1, 4)))
+        assert len(found._pending) == 1
+        channels[0].receive(10.0)
+        with pytest.raises(SocketClosed):
+            channels[0].receive(10.0)
+        found.close()
 
 
 def test_endless_greeting_does_not_fill_the_memory(port: Port) -> None:

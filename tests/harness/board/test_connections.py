@@ -29,12 +29,12 @@ from harness.board.connections import LimitedProtocol
 
 ROOT = Path(__file__).parents[3]
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-BODY = b"x" * (32 << 20)
+BODY = b"x" * (16 << 20)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with a word, or at /large with 32 MiB."""
-    body = [b"hello"] if scope["path"] == "/" else [BODY[: 1 << 16]] * 512
+    """Answers with a word, or at /large with 16 MiB."""
+    body = [b"hello"] if scope["path"] == "/" else [BODY[: 1 << 16]] * 256
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in body:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -128,7 +128,7 @@ def test_half_a_request_is_cut_off(serve: Serve, said: bytes) -> None:
 
 def test_response_that_no_one_takes_is_cut_off(serve: Serve) -> None:
     """One that is taken is whole, however large it is."""
-    served = serve(response_s=3.0)
+    served = serve(response_s=4.0)
     large = REQUEST.replace(b"/ ", b"/large ", 1) + b"Connection: close\r\n\r\n"
     assert len(read(served.connect(large))) > len(BODY)
 
@@ -168,10 +168,10 @@ def test_address_with_the_most_connections_loses_one(serve: Serve) -> None:
 
 def test_one_connection_may_ask_again(serve: Serve) -> None:
     """The time begins again with every response."""
-    served = serve(request_s=1.5)
+    served = serve(request_s=3.0)
     connection = served.connect()
-    for _ in range(4):
-        time.sleep(0.5)
+    for _ in range(3):
+        time.sleep(1.2)
         connection.sendall(REQUEST + b"\r\n")
         answer = b""
         while not answer.endswith(b"0\r\n\r\n"):
