@@ -17,9 +17,9 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent, refuse_tracing
@@ -30,11 +30,16 @@ from harness.run.loaded import loaded_files
 from harness.submission.predictions import MAX_BYTES
 from harness.workload import Arrays, Evaluator, Quality
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 
 class Recorder:
     """Predictions as they come in, in the form in which they are kept: an npz archive.
 
-    Its arrays are named `<number of the reply>/<name>`; workloads whose evaluator asks once have reply 0 only.
+    It has an array for each name, the replies one after the other, and in `<name>.rows` how many rows each reply has.
+    A workload whose evaluator asks once has one reply.
     """
 
     def __init__(self, predict: Callable[[Arrays], Arrays]) -> None:
@@ -46,11 +51,22 @@ class Recorder:
         return self._replies[-1]
 
     def archive(self) -> bytes:
+        """Return the archive.
+
+        Raises:
+            ValueError: the replies have different names, or their arrays different types or shapes of a row.
+        """
         import numpy as np
 
+        kept: dict[str, Any] = {}
+        for name in self._replies[0]:
+            arrays = [np.atleast_1d(reply[name]) for reply in self._replies if name in reply]
+            if len(arrays) < len(self._replies) or len({array.dtype for array in arrays}) > 1:
+                raise ValueError(f"the replies do not all have {name} as the same type")
+            kept[name] = np.concatenate(arrays)
+            kept[f"{name}.rows"] = np.array([len(array) for array in arrays])
         archive = io.BytesIO()
-        named = {f"{i}/{name}": array for i, reply in enumerate(self._replies) for name, array in reply.items()}
-        np.savez(archive, **named)  # type: ignore[arg-type]
+        np.savez(archive, **kept)
         return archive.getvalue()
 
 
@@ -68,22 +84,30 @@ def replay(path: Path) -> Callable[[Arrays], Arrays]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if sum(entry.file_size for entry in archive.zip.infolist()) > 2 * MAX_BYTES:
                 raise DataError(f"{printable(path)}: holds more than {2 * MAX_BYTES:,} bytes")
-            replies: dict[str, dict[str, Any]] = {}
-            for name in archive.files:
-                number, _, part = name.partition("/")
-                replies.setdefault(number, {})[part] = archive[name]
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+            names = [name for name in archive.files if not name.endswith(".rows")]
+            replies = {name: _parts(archive[name], archive[f"{name}.rows"]) for name in names}
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise DataError(f"{printable(path)}: not predictions as they are kept: {printable(error)}") from None
+    left = iter(zip(*replies.values(), strict=False))
 
-    def numbered() -> Iterator[Arrays]:
-        for number in range(len(replies)):
-            if (reply := replies.get(str(number))) is None:
-                break
-            yield reply
-        raise ValueError("the evaluator asks for more predictions than were kept")
+    def reply(_: Arrays) -> Arrays:
+        if (arrays := next(left, None)) is None:
+            raise ValueError("the evaluator asks for more predictions than were kept")
+        return dict(zip(names, arrays, strict=True))
 
-    left = numbered()
-    return lambda _: next(left)
+    return reply
+
+
+def _parts(array: npt.NDArray[np.generic], rows: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+    """Return the replies that an array was put together from; raises ValueError if there are none such."""
+    import numpy as np
+
+    if array.ndim == 0 or rows.ndim != 1 or rows.dtype != np.int64 or min(rows, default=-1) < 0:
+        raise ValueError("rows are not counted")
+    edges = np.cumsum(rows)
+    if edges[-1] != len(array):
+        raise ValueError(f"there are {len(array):,} rows, and {edges[-1]:,} are counted")
+    return np.split(array, edges[:-1])
 
 
 class Service:
@@ -127,6 +151,7 @@ class Service:
         recorder = Recorder(predict)
         try:
             quality = self._evaluator.quality(recorder)
+            self._archive = recorder.archive()
         except StreamClosed:
             raise WorkerError("the worker ended while it was evaluated") from None
         except BadArrays as error:
@@ -136,7 +161,6 @@ class Service:
         finally:
             with contextlib.suppress(StreamClosed):
                 stream.dismiss()
-        self._archive = recorder.archive()
         return {**_described(quality), "predictions": hashlib.sha256(self._archive).hexdigest()}
 
 

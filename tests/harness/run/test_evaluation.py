@@ -75,7 +75,7 @@ def test_predictions_of_either_worker_are_scored_and_kept(tmp_path: Path) -> Non
     assert qualities == [(True, 0.25, 4), (True, 0.75, 4)]
     assert kept["is_kept"]
     with np.load(tmp_path / "kept.npz") as archive:
-        assert archive["0/classes"].tolist() == [0, 1, 2, 0]
+        assert archive["classes"].tolist() == [0, 1, 2, 0]
 
 
 def test_labels_that_are_missing_are_reported_before_anything_runs(tmp_path: Path) -> None:

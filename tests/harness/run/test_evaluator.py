@@ -166,7 +166,7 @@ def test_worker_that_sends_something_else_ends_the_run(
 
 def archive(**arrays: Any) -> bytes:
     data = io.BytesIO()
-    np.savez(data, **{name.replace("_", "/"): array for name, array in arrays.items()})
+    np.savez(data, **{name.replace("_", "."): array for name, array in arrays.items()})
     return data.getvalue()
 
 
@@ -175,12 +175,29 @@ def archive(**arrays: Any) -> bytes:
     [
         (b"", DataError, "not predictions as they are kept"),
         (b"PK\3\4 and so on", DataError, "not predictions as they are kept"),
-        (archive(a_signs=np.zeros(4)), ValueError, "more predictions than were kept"),
         (archive(), ValueError, "more predictions than were kept"),
-        (archive(**{"0_signs": np.array([{}] * 4)}), DataError, "not predictions as they are kept"),
-        (archive(**{"0_signs": np.zeros(3)}), ValueError, "expected four signs"),
+        (archive(signs=np.zeros(4)), DataError, "not predictions as they are kept"),
+        (archive(signs=np.zeros(4), signs_rows=np.array([{}])), DataError, "not predictions as they are kept"),
+        (archive(signs=np.zeros(4), signs_rows=np.array(["4"])), DataError, "not predictions as they are kept"),
+        (archive(signs=np.array(4), signs_rows=np.array([4])), DataError, "not predictions as they are kept"),
+        (archive(signs=np.zeros(4), signs_rows=np.array([], np.int64)), DataError, "rows are not counted"),
+        (archive(signs=np.zeros(4), signs_rows=np.array([5, -1])), DataError, "rows are not counted"),
+        (archive(signs=np.zeros(4), signs_rows=np.array([5])), DataError, "4 rows, and 5 are counted"),
+        (archive(signs=np.zeros(3), signs_rows=np.array([3])), ValueError, "expected four signs"),
     ],
-    ids=["empty", "no archive", "no number", "no array", "objects", "too few"],
+    ids=[
+        "empty",
+        "no archive",
+        "no array",
+        "no rows",
+        "objects",
+        "text",
+        "one number",
+        "no reply",
+        "negative",
+        "too many",
+        "few",
+    ],
 )
 def test_kept_predictions_are_foreign_input(tmp_path: Path, data: bytes, error: type[Exception], why: str) -> None:
     """A file in a submission may hold anything."""
@@ -190,11 +207,25 @@ def test_kept_predictions_are_foreign_input(tmp_path: Path, data: bytes, error: 
         Signs().quality(evaluator.replay(tmp_path / "predictions_0.npz"))
 
 
+@pytest.mark.parametrize(
+    "second", [{}, {"signs": np.zeros(4, np.int8)}, {"signs": np.zeros((2, 2))}], ids=["names", "types", "rows"]
+)
+def test_replies_that_differ_in_form_are_refused(second: Arrays) -> None:
+    """They are kept as one array for each name."""
+    replies = iter([{"signs": np.zeros(4)}, second])
+    recorder = evaluator.Recorder(lambda _: next(replies))
+    recorder({})
+    recorder({})
+
+    with pytest.raises(ValueError, match="dimensions|the replies do not all have signs as the same type"):
+        recorder.archive()
+
+
 def test_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the archive states is asked for before anything is unpacked."""
     monkeypatch.setattr(evaluator, "MAX_BYTES", 1000)
     with (tmp_path / "predictions_0.npz").open("wb") as file:
-        np.savez_compressed(file, **{"0/signs": np.zeros(100_000)})
+        np.savez_compressed(file, signs=np.zeros(100_000))
 
     with pytest.raises(DataError, match="holds more than 2,000 bytes"):
         evaluator.replay(tmp_path / "predictions_0.npz")
@@ -206,7 +237,7 @@ def test_evaluating_again_answers_in_json(
     """The quality of what was kept, or why there is none."""
     monkeypatch.setattr(workloads, "workload", lambda name: Toy())
     kept = tmp_path / "predictions_0.npz"
-    kept.write_bytes(archive(**{"0_signs": np.array([-1, 1, -1, 1])}))
+    kept.write_bytes(archive(signs=np.array([-1, 1, -1, 1]), signs_rows=np.array([4])))
     place = tmp_path / "command.json"
     place.write_text(json.dumps({**opening(tmp_path), "predictions": str(kept)}))
 
