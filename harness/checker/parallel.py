@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,13 +32,24 @@ _IN_FLIGHT = 2  # results per process; a judged result waits for those before it
 
 
 Outcome: TypeAlias = text.Judged | InputError | UsageError  # of one result
+Complete: TypeAlias = Callable[[Result, RuleSet], Result]
 
 
 class Judge:
-    """A ruleset with its checks, and the day they are applied. auto: how the results chose the ruleset, if they did."""
+    """A ruleset with its checks, and the day they are applied.
 
-    def __init__(self, ruleset: RuleSet, checks: dict[str, Rule], today: date, auto: Detector | None = None) -> None:
-        self.ruleset, self.checks, self.today, self.auto = ruleset, checks, today, auto
+    auto: how the results chose the ruleset, if they did. complete: adds facts to a result before it is judged.
+    """
+
+    def __init__(
+        self,
+        ruleset: RuleSet,
+        checks: dict[str, Rule],
+        today: date,
+        auto: Detector | None = None,
+        complete: Complete | None = None,
+    ) -> None:
+        self.ruleset, self.checks, self.today, self.auto, self.complete = ruleset, checks, today, auto, complete
 
     def judged(self, path: Path) -> Outcome:
         """The findings on the result at `path`, or why it cannot be read or points to another ruleset."""
@@ -52,6 +63,8 @@ class Judge:
 
     def of(self, result: Result) -> text.Judged:
         """The findings on `result`, which must not be used afterwards."""
+        if self.complete is not None:
+            result = self.complete(result, self.ruleset)
         findings = engine.judge(result, self.ruleset, self.checks.values(), self.today)
         judged = text.judged(result, findings, self.ruleset)
         for log in result.runs:
@@ -114,7 +127,7 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
 
     # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, judge.today, judge.auto))
+    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, judge.today, judge.auto, judge.complete))
     before = set(multiprocessing.active_children())
     try:
         waiting: deque[Future[Outcome]] = deque()
@@ -136,14 +149,14 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
 _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
-def _start(ruleset_name: str, today: date, auto: Detector | None) -> None:
+def _start(ruleset_name: str, today: date, auto: Detector | None, complete: Complete | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     gc.disable()
-    _judge[:] = [Judge(ruleset, checks_of(ruleset), today, auto)]
+    _judge[:] = [Judge(ruleset, checks_of(ruleset), today, auto, complete)]
 
 
 def _judged(path: Path) -> Outcome:

@@ -10,11 +10,13 @@ from pathlib import Path
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, as_positive, utc_today
+from harness.commands._arguments import Parser, add_format, add_results, as_path, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
 from harness.findings import Rule, grouped
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
+from harness.run.data_cache import default_cache
+from harness.run.recompute import Recomputation
 
 FORMATS = ("text", "json", "sarif", "html")
 
@@ -32,9 +34,19 @@ def add_arguments(parser: Parser) -> None:
         help="number of processes (default: one per core if there are many logs)",
     )
 
+    parser.add_argument(
+        "--data",
+        type=as_path,
+        metavar="DIR",
+        help="the cache of prepared data, with which qualities are computed again (default: $TTA_DATA)",
+    )
+
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.verbose, arguments.jobs)
+    again = Recomputation(arguments.data or default_cache())
+    return run(
+        arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.verbose, arguments.jobs, again
+    )
 
 
 def run(
@@ -44,10 +56,12 @@ def run(
     today: date,
     is_verbose: bool = False,
     jobs: int | None = None,
+    again: Recomputation | None = None,
 ) -> ExitStatus:
     """Judge every result at or below `paths` and write the findings to standard output.
 
-    jobs: the number of processes; None: one per core where there is enough to do. `harness.checker.results` has what
+    jobs: the number of processes; None: one per core where there is enough to do. again: computes qualities from kept
+    predictions; None: they are taken as logged. `harness.checker.results` has what
     the ruleset `auto` means, and what happens to a result that cannot be read.
 
     Returns:
@@ -62,15 +76,21 @@ def run(
     if output_format not in FORMATS:
         raise UsageError(unknown_name("format", output_format, FORMATS))
     with parallel.without_collector():
-        return _judged(paths, ruleset_name, output_format, today, is_verbose, jobs)
+        return _judged(paths, ruleset_name, output_format, today, is_verbose, jobs, again)
 
 
 def _judged(
-    paths: list[Path], ruleset_name: str, output_format: str, today: date, is_verbose: bool, jobs: int | None
+    paths: list[Path],
+    ruleset_name: str,
+    output_format: str,
+    today: date,
+    is_verbose: bool,
+    jobs: int | None,
+    again: Recomputation | None,
 ) -> ExitStatus:
     results = open_results(paths, ruleset_name)
     ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
-    judge = parallel.Judge(ruleset, parallel.checks_of(ruleset), today, results.auto)
+    judge = parallel.Judge(ruleset, parallel.checks_of(ruleset), today, results.auto, again)
     judged = [judge.of(result) for result in results.already_read()]
     waiting = list(results.unread)
     for path, outcome in zip(

@@ -5,7 +5,8 @@ one for the referee's commands, and one to rank 0 of each of the two workers of 
 nothing, and nothing that trains can reach it: of a worker it sees arrays only.
 
 `python -m harness.run.evaluator --again FILE` computes the quality of predictions that were kept: FILE is a JSON
-object with `workload`, `suite`, `data_dir`, `labels_dir` and `predictions`; the answer is JSON on standard output.
+object with `workload`, `suite`, `data_dir`, `labels_dir` and the list `predictions` of files. The answers are lines of
+JSON on standard output: whether the evaluator could be opened, then one for each file.
 """
 
 from __future__ import annotations
@@ -190,11 +191,17 @@ def again(place: Path) -> int:
     """Print the quality of predictions that were kept."""
     command = json.loads(place.read_bytes())
     try:
-        quality = _open(command).quality(replay(Path(command["predictions"])))
-    except (TtaError, ValueError) as error:
+        evaluator = _open(command)
+    except (TtaError, ImportError) as error:
         print(json.dumps({"ok": False, "message": printable(error, 1000)}))
-    else:
-        print(json.dumps({"ok": True, **_described(quality)}))
+        return 0
+    print(json.dumps({"ok": True}), flush=True)
+    for path in command["predictions"]:
+        try:
+            answer = {"ok": True, **_described(evaluator.quality(replay(Path(path))))}
+        except (TtaError, ValueError) as error:
+            answer = {"ok": False, "message": printable(error, 1000)}
+        print(json.dumps(answer), flush=True)
     return 0
 
 

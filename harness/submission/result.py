@@ -44,6 +44,7 @@ from harness.submission.layout import (
     system_file,
 )
 from harness.submission.module import Module, parse_module
+from harness.submission.predictions import Recomputed
 
 MAX_FILES = 10_000
 MAX_TREE_FILES = 1_000_000  # the published rounds have some 6,000 each
@@ -61,6 +62,7 @@ class Result:
     system: the system description as JSON; None if there is none. manifest: path -> SHA-256 as listed.
     files: what the folder really contains, by path relative to `path`; empty for a single log.
     num_nodes: as the system description says; None if there is none or it does not say.
+    recomputed: the qualities of kept predictions, by the log's name, where a verb has computed them again.
     code_path: the folder of the modules. code: those modules that logs name and that exist, by name.
     """
 
@@ -79,6 +81,7 @@ class Result:
     unreadable: tuple[Unreadable, ...] = ()
     num_nodes: int | None = None
     envelope: Envelope = Envelope()  # noqa: RUF009  (frozen)
+    recomputed: Mapping[str, Recomputed] = field(default_factory=dict)
 
     @property
     def benchmark(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from harness.ruleset.model import ReferenceConvergence, RuleSet
 from harness.scoring.run_result import derive_ledger
 from harness.submission import layout as submission_claim
 from harness.submission import result as submission_result
+from harness.submission.predictions import Recomputed
 from tests import fabricate
 from tests.fabricate import Step, find
 
@@ -57,6 +58,7 @@ class Box:
         self.ruleset: RuleSet = fabricate.ruleset(codes(), self.rules, **(ruleset or {}))
         self.runs: list[list[Step]] = []
         self.is_written = False
+        self.recomputed: dict[str, Recomputed] = {}
 
         def keep(index: int, steps: list[Step]) -> list[Step]:
             self.runs.append(steps)
@@ -118,7 +120,7 @@ class Box:
             self.claim(system_sha256=files.sha256_of(self.system_path))
 
     def judge(self) -> list[Finding]:
-        result = submission_result.read_result(self.folder)
+        result = replace(submission_result.read_result(self.folder), recomputed=self.recomputed)
         return engine.judge(result, self.ruleset, registry.checks().values(), TODAY)
 
 

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.predictions import MAX_BYTES, predictions_name
+from harness.submission.predictions import wrong_with
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -34,20 +33,8 @@ SCOPE = "result"
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for log in () if result.kind == "log" else result.runs:
-        name, number = log.field(keys.TTA_PREDICTIONS, "file"), result.run_number(log)
-        evaluations = log.all(keys.EVAL_ACCURACY)
-        if name is None or number is None:
+        number = result.run_number(log)
+        if number is None or log.field(keys.TTA_PREDICTIONS, "file") is None:
             continue
-        stated = evaluations[-1].metadata.get("predictions") if evaluations else None
-        entry = result.files.get(name) if name == predictions_name(number) else None
-        if name != predictions_name(number):
-            why = f"the predictions are in {printable(name, 60)!r}; their name must be {predictions_name(number)}"
-        elif entry is None or entry.kind != "file":
-            why = f"{name} is missing"
-        elif entry.num_bytes > MAX_BYTES:
-            why = f"{name} has {entry.num_bytes:,} bytes; predictions of more than {MAX_BYTES:,} are not kept"
-        elif entry.sha256 != stated:
-            why = f"{name} is not what the last evaluation was about"
-        else:
-            continue
-        yield Fault(str(log.path), log.line_of(keys.TTA_PREDICTIONS), why)
+        if why := wrong_with(log, number, result.files):
+            yield Fault(str(log.path), log.line_of(keys.TTA_PREDICTIONS), why)

@@ -234,18 +234,20 @@ def test_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch
 def test_evaluating_again_answers_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The quality of what was kept, or why there is none."""
+    """The quality of each file that was kept, or why there is none."""
     monkeypatch.setattr(workloads, "workload", lambda name: Toy())
     kept = tmp_path / "predictions_0.npz"
     kept.write_bytes(archive(signs=np.array([-1, 1, -1, 1]), signs_rows=np.array([4])))
     place = tmp_path / "command.json"
-    place.write_text(json.dumps({**opening(tmp_path), "predictions": str(kept)}))
+    place.write_text(json.dumps({**opening(tmp_path), "predictions": [str(kept), str(place)]}))
 
     assert evaluator.main(["--again", str(place)]) == 0
-    place.write_text(json.dumps({**opening(tmp_path / "nowhere"), "predictions": str(kept)}))
+    place.write_text(json.dumps({**opening(tmp_path / "nowhere"), "predictions": [str(kept)]}))
     assert evaluator.main(["--again", str(place)]) == 0
 
-    first, second = capsys.readouterr().out.splitlines()
-    assert json.loads(first) == {"ok": True, "value": 1.0, "num_examples": 4, "signature": "signs|v1"}
-    assert json.loads(second)["ok"] is False
-    assert "nowhere is missing" in json.loads(second)["message"]
+    opened, first, second, nowhere = map(json.loads, capsys.readouterr().out.splitlines())
+    assert opened == {"ok": True}
+    assert first == {"ok": True, "value": 1.0, "num_examples": 4, "signature": "signs|v1"}
+    assert second["ok"] is nowhere["ok"] is False
+    assert "command.json: not predictions as they are kept" in second["message"]
+    assert "nowhere is missing" in nowhere["message"]

@@ -1,0 +1,57 @@
+"""The kept predictions do not have the quality that decided the run.
+
+## What it does
+Where `tta check` has the data of the run prepared, it computes the quality of the kept predictions again, with the
+labels of the test set and the same library, and compares it with the last `eval_accuracy`: to one part in a million,
+and the number of examples exactly. Predictions that cannot be evaluated are reported, too.
+
+## Why it matters
+A quality that its own predictions do not have was written by hand, or by another evaluator.
+
+## Example
+The log says 0.9261; the predictions have 0.8713.
+
+## Instead
+Submit logs and predictions as `tta run` left them.
+
+## Source
+docs/explanation/integrity.md, "What the kept predictions prove".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from harness.base.values import finite_number
+from harness.findings import Fault
+from harness.log import keys
+from harness.ruleset.model import BenchmarkRules, RuleSet
+from harness.submission.predictions import COMPUTED, REFUSED
+from harness.submission.result import Result
+
+SCOPE = "result"
+# Simulated episodes and sums of floats may differ in their last digits between machines; one example of any test set
+# changes the quality by more.
+_TOLERANCE = 1e-6
+
+
+def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
+    for log in result.runs:
+        again = result.recomputed.get(log.path.name)
+        if again is None:
+            continue
+        event = log.all(keys.EVAL_ACCURACY)[-1]
+        logged, num_examples = finite_number(event.value), event.metadata.get("num_examples")
+        if again.state == REFUSED:
+            yield Fault(str(log.path), event.lineno, f"the kept predictions cannot be evaluated: {again.why}")
+        elif again.state == COMPUTED and logged is not None:
+            is_same = math.isclose(again.value, logged, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+            if not is_same or again.num_examples != num_examples:
+                yield Fault(
+                    str(log.path),
+                    event.lineno,
+                    f"the quality is {logged:.6g}; the kept predictions have {again.value:.6g}, of "
+                    f"{again.num_examples:,} examples",
+                    {"logged": logged, "computed": again.value, "num_examples": again.num_examples},
+                )
