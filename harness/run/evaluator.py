@@ -51,6 +51,10 @@ class Recorder:
         self._replies.append(self._predict(inputs))
         return self._replies[-1]
 
+    @property
+    def num_replies(self) -> int:
+        return len(self._replies)
+
     def archive(self) -> bytes:
         """Return the archive.
 
@@ -198,7 +202,8 @@ def again(place: Path) -> int:
     print(json.dumps({"ok": True}), flush=True)
     for path in command["predictions"]:
         try:
-            answer = {"ok": True, **_described(evaluator.quality(replay(Path(path))))}
+            recorder = Recorder(replay(Path(path)))
+            answer = {"ok": True, **_described(evaluator.quality(recorder)), "is_played": recorder.num_replies > 1}
         except (TtaError, ValueError) as error:
             answer = {"ok": False, "message": printable(error, 1000)}
         print(json.dumps(answer), flush=True)

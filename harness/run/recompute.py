@@ -90,11 +90,17 @@ class Recomputation:
 
 
 def _compared(log: RunLog, again: Recomputed) -> Recomputed:
-    """Return what was computed; impossible, if another library computed it than the one that the log names."""
-    logged = log.all(keys.EVAL_ACCURACY)[-1].metadata.get("signature")
+    """Return what was computed; impossible, if the log names another library, or episodes end otherwise than in it."""
+    event = log.all(keys.EVAL_ACCURACY)[-1]
+    logged = event.metadata.get("signature")
     if again.state == COMPUTED and again.signature != logged:
         mine, theirs = printable(again.signature, 100), printable(logged, 100)
         return Recomputed(IMPOSSIBLE, f"the metric here is {mine!r}; in the run it was {theirs!r}")
+    if again.state == COMPUTED and again.is_played and not again.agrees_with(event.value):
+        # An episode amplifies the last digit in which two processors differ: what is played again may end otherwise.
+        there = printable(event.value, 40)
+        why = f"the episodes of the kept actions, played again here, have {again.value:.6g}, the log {there}"
+        return Recomputed(IMPOSSIBLE, f"{why}: nothing follows from that on another processor")
     return again
 
 
@@ -119,7 +125,8 @@ def _recomputed(answer: dict[str, Any]) -> Recomputed:
         return Recomputed(REFUSED, answer["message"])
     if not math.isfinite(answer["value"]):
         return Recomputed(REFUSED, f"their quality is {answer['value']}")
-    return Recomputed(COMPUTED, "", answer["value"], answer["num_examples"], answer["signature"])
+    is_played = answer["is_played"]
+    return Recomputed(COMPUTED, "", answer["value"], answer["num_examples"], answer["signature"], is_played)
 
 
 def _answers(

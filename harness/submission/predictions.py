@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.base.values import is_number
 from harness.errors import printable
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -13,6 +15,7 @@ from harness.submission.claim import FileEntry
 
 PREDICTIONS_PATTERN = re.compile(r"predictions_(0|[1-9][0-9]{0,3})\.npz")
 MAX_BYTES = 64 << 20  # larger ones are not kept
+TOLERANCE = 1e-6  # of a quality that is computed again; one example of any test set changes it by more
 COMPUTED, REFUSED, IMPOSSIBLE = "computed", "refused", "impossible"
 
 
@@ -47,6 +50,7 @@ class Recomputed:
 
     state: "computed", "refused" (they cannot be evaluated), or "impossible" (what it takes is missing here).
     why: of the other two. value, num_examples, signature: of one that was computed; see `harness.workload.Quality`.
+    is_played: the predictions are actions, and the episodes were played again.
     """
 
     state: str
@@ -54,3 +58,8 @@ class Recomputed:
     value: float = 0.0
     num_examples: int = 0
     signature: str | None = None
+    is_played: bool = False
+
+    def agrees_with(self, logged: object) -> bool:
+        """Whether the quality is the logged one, but for the last digits of sums of floats."""
+        return is_number(logged) and math.isclose(self.value, logged, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

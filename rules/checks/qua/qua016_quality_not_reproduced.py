@@ -3,7 +3,8 @@
 ## What it does
 Where `tta check` has the data of the run prepared, it computes the quality of the kept predictions again, with the
 labels of the test set and the same library, and compares it with the last `eval_accuracy`: to one part in a million,
-and the number of examples exactly. Predictions that cannot be evaluated are reported, too.
+and the number of examples exactly. Predictions that cannot be evaluated are reported, too. Episodes that are played
+again and end otherwise are QUA017's: they may do so on another processor.
 
 ## Why it matters
 A quality that its own predictions do not have was written by hand, or by another evaluator.
@@ -20,7 +21,6 @@ docs/explanation/integrity.md, "What the kept predictions prove".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from harness.base.values import finite_number
@@ -31,9 +31,6 @@ from harness.submission.predictions import COMPUTED, REFUSED
 from harness.submission.result import Result
 
 SCOPE = "result"
-# Simulated episodes and sums of floats may differ in their last digits between machines; one example of any test set
-# changes the quality by more.
-_TOLERANCE = 1e-6
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -45,13 +42,15 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
         logged, num_examples = finite_number(event.value), event.metadata.get("num_examples")
         if again.state == REFUSED:
             yield Fault(str(log.path), event.lineno, f"the kept predictions cannot be evaluated: {again.why}")
-        elif again.state == COMPUTED and logged is not None:
-            is_same = math.isclose(again.value, logged, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
-            if not is_same or again.num_examples != num_examples:
-                yield Fault(
-                    str(log.path),
-                    event.lineno,
-                    f"the quality is {logged:.6g}; the kept predictions have {again.value:.6g}, of "
-                    f"{again.num_examples:,} examples",
-                    {"logged": logged, "computed": again.value, "num_examples": again.num_examples},
-                )
+        elif (
+            again.state == COMPUTED
+            and logged is not None
+            and not (again.agrees_with(logged) and again.num_examples == num_examples)
+        ):
+            yield Fault(
+                str(log.path),
+                event.lineno,
+                f"the quality is {logged:.6g}; the kept predictions have {again.value:.6g}, of "
+                f"{again.num_examples:,} examples",
+                {"logged": logged, "computed": again.value, "num_examples": again.num_examples},
+            )

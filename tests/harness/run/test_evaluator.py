@@ -217,7 +217,7 @@ def test_replies_that_differ_in_form_are_refused(second: Arrays) -> None:
     recorder({})
     recorder({})
 
-    with pytest.raises(ValueError, match="dimensions|the replies do not all have signs as the same type"):
+    with pytest.raises(ValueError, match=r"dimensions|the replies do not all have signs as the same type"):
         recorder.archive()
 
 

@@ -51,7 +51,8 @@ def ruleset(rules: BenchmarkRules) -> RuleSet:
 
 def archive(**arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez(file, **{f"0/{name}": array for name, array in arrays.items()})
+    rows = {f"{name}.rows": np.array([len(array)]) for name, array in arrays.items()}
+    np.savez(file, **arrays, **rows)
     return file.getvalue()
 
 
@@ -100,7 +101,7 @@ def huge_header() -> bytes:
     text = b"{'descr': '<i8', 'fortran_order': False, 'shape': (137438953472,), }\n"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as packed:
-        packed.writestr("0/classes.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
+        packed.writestr("classes.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
     return file.getvalue()
 
 
@@ -112,11 +113,11 @@ def packed(name: str, data: bytes, compression: int = zipfile.ZIP_DEFLATED) -> b
 
 
 HOSTILE = {
-    "bomb": packed("0/classes.npy", bytes(200 << 20)),
+    "bomb": packed("classes.npy", bytes(200 << 20)),
     "pickle": pickle.dumps(LABELS),
     "pickled array": archive(classes=np.array([{}] * 20)),
     "huge header": huge_header(),
-    "no array": packed("0/classes", b"1" * 20),
+    "no array": packed("classes", b"1" * 20),
     "damaged": right(20)[:200] + bytes(50) + right(20)[250:],
     "other shape": archive(classes=np.zeros((20, 2), dtype=int)),
     "nothing": b"",
@@ -191,6 +192,20 @@ def test_another_library_computes_another_quality(
     again = recompute.Recomputation(cache)(result, ruleset)
 
     assert states(again) == [(IMPOSSIBLE, "the metric here is 'None'; in the run it was 'BLEU|v2'")]
+
+
+@pytest.mark.parametrize(
+    ("value", "num_replies", "state"), [(0.95, 500, COMPUTED), (0.94, 500, IMPOSSIBLE), (0.94, 1, COMPUTED)]
+)
+def test_episodes_that_end_otherwise_prove_nothing(
+    tmp_path: Path, rules: BenchmarkRules, value: float, num_replies: int, state: str
+) -> None:
+    """Another processor may play them otherwise; predictions that are not played have one quality everywhere."""
+    (log,) = result_of(tmp_path / "result", rules, None).runs
+    again = recompute._compared(log, Recomputed(COMPUTED, "", value, 20, None, is_played=num_replies > 1))
+
+    assert again.state == state
+    assert again.why == "" or "played again here, have 0.94, the log 0.95" in again.why
 
 
 def test_evaluations_have_a_limit(
