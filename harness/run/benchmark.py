@@ -238,7 +238,7 @@ def run_once(
             power=meters.recording(folder, index),
             view=open_view(request.is_quiet, usd_per_hour),
             is_interrupted=lambda: bool(seen),
-            drop_caches=lambda: data_cache.drop_caches(plan.data_dir),
+            drop_caches=lambda: data_cache.drop_caches(plan.data_dir, plan.labels_dir),
             judge_loaded=lambda listed: judged(Judge(plan.identity.code, known=known), listed),
         )
         outcome = referee.run()

@@ -161,14 +161,14 @@ def _known(digests_path: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def drop_caches(data: Path) -> tuple[bool, dict[str, Any]]:
-    """Ask the operating system to drop the data files from its cache, so that a run reads them from the disk.
+def drop_caches(*folders: Path) -> tuple[bool, dict[str, Any]]:
+    """Ask the operating system to drop the files in `folders` from its cache, so that a run reads them from the disk.
 
     `posix_fadvise` needs no privilege and affects no other files. It does not report what the kernel did, and does
     not reach the caches of the storage. Returns whether the request was made for every file, and how.
     """
     num_files = 0
-    paths = [path for path in data.rglob("*") if path.is_file()]
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     for path in paths:
         try:
             fd = os.open(path, os.O_RDONLY)

@@ -145,6 +145,7 @@ class Referee:
         self._ask({"do": "start", "data_dir": worker.give_data(plan.data_dir)}, limit_s, worker)
         answer = self._ask({"do": "evaluate"}, limit_s, worker)
         worker.stop(0.0)
+        self.drop_caches()  # the rehearsal has read the data
         quality, num_examples = _number(answer, "value"), _count(answer, "num_examples")
         self.log.event(keys.TTA_INITIAL, {**_weights(prepared), "quality": quality, "num_examples": num_examples})
 

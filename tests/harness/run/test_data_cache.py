@@ -75,6 +75,7 @@ def test_labels_are_kept_apart_and_counted_in_the_digest(tmp_path: Path) -> None
 
     assert sorted(path.name for path in apart.path.iterdir()) == ["metadata.json", "part"]
     assert [path.name for path in apart.labels.iterdir()] == ["test_labels.npy"]
+    assert data_cache.drop_caches(apart.path, apart.labels)[1]["num_files"] == apart.num_files
     assert (apart.digest, apart.num_files, apart.num_bytes) == (together.digest, 3, 5 + 16 + 6)
     (apart.labels / "test_labels.npy").write_bytes(b"changed")
     assert data_cache.read(apart.path.parent).digest != together.digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def play(
     full_curve: bool = False,
     num_devices: int = 1,
     rehearsal: ScriptedWorker | None = None,
+    drop_caches: Callable[[], tuple[bool, dict[str, Any]]] = lambda: (True, {"method": "none"}),
     **worker: Any,
 ) -> tuple[Outcome, RunLog, ScriptedWorker]:
     """Run one plan against a script; return outcome, log and worker."""
@@ -45,7 +47,7 @@ def play(
         power=power or NotMetered(),
         view=SilentView(),
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
-        drop_caches=lambda: (True, {"method": "none"}),
+        drop_caches=drop_caches,
         judge_loaded=lambda listed: {"referee": {}, **listed},
     )
     try:
@@ -144,6 +146,21 @@ def test_worker_that_does_not_report_its_numerics_is_refused(tmp_path: Path) -> 
 
     assert (outcome.reason, outcome.evidence) == ("crashed", "the worker did not report its numerics")
     assert log.first("run_start") is None
+
+
+def test_run_finds_no_data_in_memory_that_the_rehearsal_has_read(tmp_path: Path) -> None:
+    """The files are dropped again when it is over, before the worker of the run exists."""
+    clock = FakeClock()
+    rehearsal = ScriptedWorker(clock, [0.1])
+    num_asked: list[int] = []
+
+    def drop() -> tuple[bool, dict[str, Any]]:
+        num_asked.append(len(rehearsal.asked))
+        return True, {"method": "none"}
+
+    play(tmp_path / "log", [0.95], clock=clock, rehearsal=rehearsal, drop_caches=drop)
+
+    assert num_asked == [0, len(rehearsal.asked)]
 
 
 def test_rehearsal_is_over_before_the_run_starts_and_trains_nothing(tmp_path: Path) -> None:
