@@ -201,12 +201,16 @@ def again(place: Path) -> int:
         return 0
     print(json.dumps({"ok": True}), flush=True)
     for path in command["predictions"]:
+        num_replies = 0
         try:
             recorder = Recorder(replay(Path(path)))
-            answer = {"ok": True, **_described(evaluator.quality(recorder)), "is_played": recorder.num_replies > 1}
+            try:
+                answer = {"ok": True, **_described(evaluator.quality(recorder))}
+            finally:
+                num_replies = recorder.num_replies
         except (TtaError, ValueError) as error:
             answer = {"ok": False, "message": printable(error, 1000)}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps({**answer, "is_played": num_replies > 1}), flush=True)
     return 0
 
 

@@ -121,6 +121,9 @@ def _evaluate(rules: BenchmarkRules, data: data_cache.DataSet, places: Sequence[
 
 
 def _recomputed(answer: dict[str, Any]) -> Recomputed:
+    if not answer["ok"] and answer["is_played"]:
+        # Episodes that end otherwise here ask for more actions than were kept, or for fewer at a time.
+        return Recomputed(IMPOSSIBLE, f"the kept actions do not fit the episodes as they go here: {answer['message']}")
     if not answer["ok"]:
         return Recomputed(REFUSED, answer["message"])
     if not math.isfinite(answer["value"]):

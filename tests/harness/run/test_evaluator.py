@@ -247,7 +247,7 @@ def test_evaluating_again_answers_in_json(
 
     opened, first, second, nowhere = map(json.loads, capsys.readouterr().out.splitlines())
     assert opened == {"ok": True}
-    assert first == {"ok": True, "value": 1.0, "num_examples": 4, "signature": "signs|v1"}
+    assert first == {"ok": True, "value": 1.0, "num_examples": 4, "signature": "signs|v1", "is_played": False}
     assert second["ok"] is nowhere["ok"] is False
     assert "command.json: not predictions as they are kept" in second["message"]
     assert "nowhere is missing" in nowhere["message"]

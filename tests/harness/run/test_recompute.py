@@ -141,6 +141,14 @@ def test_hostile_predictions_are_refused_and_keep_no_other_from_its_turn(
     assert states(again)[-1] == (COMPUTED, "")
 
 
+@pytest.mark.parametrize(("is_played", "state"), [(True, IMPOSSIBLE), (False, REFUSED)])
+def test_actions_that_do_not_fit_the_episodes_prove_nothing(is_played: bool, state: str) -> None:
+    """An episode may take another step on another processor."""
+    again = recompute._recomputed({"ok": False, "message": "one more is asked for", "is_played": is_played})
+
+    assert (again.state, "one more is asked for" in again.why) == (state, True)
+
+
 @pytest.mark.parametrize("what", ["nowhere", "no labels", "no metadata", "others"])
 def test_qualities_need_the_data_of_the_run(
     tmp_path: Path, cache: Path, rules: BenchmarkRules, ruleset: RuleSet, what: str
