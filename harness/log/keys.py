@@ -6,7 +6,6 @@ The comments are what the reference page of the log format shows.
 from __future__ import annotations
 
 FORMAT_VERSION = 2
-OLDER_VERSION = 1  # still read; it has none of the keys in SINCE_2
 
 # MLPerf's keys.
 SUBMISSION_BENCHMARK = "submission_benchmark"  # the benchmark, `<workload>_<suite>`
@@ -34,14 +33,14 @@ HYPERPARAMETER_PREFIX = "opt_"
 
 # Keys of `tta`.
 TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
-ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is; absent from older logs
+ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
-PRICES_FIELD = "prices_digest"  # a field of TTA_RULES; absent from logs older than the price book
+PRICES_FIELD = "prices_digest"  # a field of TTA_RULES
 TTA_CODE = "tta_code"  # {"digest", "num_files", "commit", "is_clean", "version"}: the code of `tta`
 TTA_PACKAGES = "tta_packages"  # {"digest", "num_packages", "python": {...}}: the installed distributions
 TTA_CONFIG = "tta_config"  # the run's configuration, module and execution options; metadata.digest: its SHA-256
-EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG; absent from logs older than TTA_NUMERICS
+EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG
 TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
 TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
@@ -92,5 +91,3 @@ OPENING_KEYS = (
 )
 BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 SUMMARY_KEYS = (TTA_PREDICTIONS, TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop
-# What version 2 has that version 1 has not (TTA_NUMERICS: some logs of version 1 have it).
-SINCE_2 = frozenset({TTA_INITIAL, TTA_PREDICTIONS, TTA_NUMERICS, TTA_CODE, TTA_PACKAGES, TTA_ISOLATION, TTA_LOADED})

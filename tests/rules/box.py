@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from harness.base import files, typed_yaml
 from harness.checker import engine, registry
 from harness.findings import Finding
-from harness.log import keys, run_log
+from harness.log import run_log
 from harness.log.events import digest_of
 from harness.mlperf.load import RULESET_FILE
 from harness.ruleset import catalog
@@ -137,13 +137,6 @@ def put(steps: list[Step], step: Step, after: str, nth: int = 0) -> None:
     step.at_s = anchor.at_s
     place = next(place for place, other in enumerate(steps) if other is anchor)
     steps.insert(place + 1, step)
-
-
-def of_version_1(box: Box, index: int) -> None:
-    """Turns the log of a run into one of format version 1, without anything that version 2 added."""
-    find(box.runs[index], keys.TTA_FORMAT).value["version"] = keys.OLDER_VERSION
-    for key in keys.SINCE_2:
-        lose(box, key, index)
 
 
 def lose(box: Box, key: str, index: int = 0, nth: int | None = None) -> None:

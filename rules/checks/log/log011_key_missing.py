@@ -3,7 +3,7 @@
 ## What it does
 Looks for the keys that the referee writes: those before the clock always; those of each stage once a later stage has
 begun; those of all stages, a block and an evaluation in a run that ended in success; and the summary after `run_stop`.
-`run_stop` and `tta_end` have checks of their own. Logs of format version 1 need not have what version 2 added.
+`run_stop` and `tta_end` have checks of their own.
 
 ## Why it matters
 The other checks look at what is there. This one makes sure that it is there, so that nothing passes by being left out.
@@ -39,7 +39,6 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if timeline.status(log) == timeline.SUCCESS:
         num_begun = len(_STAGES)
     required = [*keys.HEADER_KEYS, *_STAGES[:num_begun], *(_SUMMARY if keys.RUN_STOP in log.counts else ())]
-    later = keys.SINCE_2 if log.field(keys.TTA_FORMAT, "version") == keys.OLDER_VERSION else frozenset()
-    missing = [name for name in required if name not in log.counts and name not in later]
+    missing = [name for name in required if name not in log.counts]
     if missing:
         yield Fault(str(log.path), None, f"missing: {', '.join(missing)}", {"missing": missing})

@@ -83,23 +83,17 @@ _RANK = {"rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "device": _TEXT, "
 _METADATA = {
     keys.TTA_CONFIG: {"digest": _TEXT},
     keys.TTA_RESOLVED: {"digest": _TEXT},
-    keys.RUN_START: {"samples_count": _WHOLE},
+    keys.RUN_START: {"samples_count": _WHOLE, "weights_digest": _TEXT},
     keys.BLOCK_START: {"samples_count": _WHOLE},
     keys.BLOCK_STOP: {"samples_count": _WHOLE},
     keys.EVAL_START: {"samples_count": _WHOLE},
     keys.EVAL_STOP: {"samples_count": _WHOLE},
-    keys.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE},
+    keys.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE, "predictions": _TEXT},
     keys.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
-}
-
-_METADATA_SINCE_2 = {
-    keys.RUN_START: {"weights_digest": _TEXT},
-    keys.EVAL_ACCURACY: {"predictions": _TEXT},
 }
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    since_2 = {} if log.field(keys.TTA_FORMAT, "version") == keys.OLDER_VERSION else _METADATA_SINCE_2
     for event in log.events:
         if (form := _VALUES.get(event.key)) is not None and not _has_form(event.value, form):
             yield Fault(str(log.path), event.lineno, f"{event.key} is {printable(event.value)!r}; it must be {form}")
@@ -112,8 +106,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED):
             wrong += [*_module(fields), *_execution(fields)]
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []
-        forms = {**_METADATA.get(event.key, {}), **since_2.get(event.key, {})}
-        wrong += _wrong(event.metadata, forms, "metadata.")
+        wrong += _wrong(event.metadata, _METADATA.get(event.key, {}), "metadata.")
         if wrong:
             yield Fault(str(log.path), event.lineno, f"{event.key}: {'; '.join(wrong)}")
 

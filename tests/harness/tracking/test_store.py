@@ -222,7 +222,7 @@ def test_a_pass_that_was_broken_off_is_completed(uri: str, tmp_path: Path, num_l
 def test_a_log_without_run_stop_is_a_killed_run_until_it_has_one(uri: str, tmp_path: Path) -> None:
     """A crash never looks like a success, and the status of an unfinished run is corrected later."""
     steps = fabricate.events()
-    log = write_one(tmp_path, steps[:-5])
+    log = write_one(tmp_path, steps[: steps.index(fabricate.find(steps, "run_stop"))])
     sync.run([log], uri)
     killed = only_run(uri)
     assert (killed["status"], killed["tags"]["tta.state"]) == ("KILLED", "started")
