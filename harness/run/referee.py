@@ -289,9 +289,12 @@ class Referee:
         return files if isinstance(files, list) and all(isinstance(path, str) for path in files) else None
 
     def _keep_predictions(self) -> None:
-        """Keep the predictions of the last evaluation, and log where they are and how large."""
+        """Keep the predictions of the last evaluation, and log where they are and how large.
+
+        Not those of a reference run: it is never a result.
+        """
         name, num_bytes = None, 0
-        if self._progress.quality is not None:
+        if self._progress.quality is not None and not self.plan.full_curve:
             with contextlib.suppress(WorkerError):  # the evaluator was lost, which ended the run and is its evidence
                 command = {"do": "keep", "path": str(self.predictions)}
                 answer = self.worker.ask(command, lambda: None, CLOSE_LIMIT_S)

@@ -138,6 +138,7 @@ def test_full_curve_goes_on_past_the_target_and_is_no_success(tmp_path: Path) ->
     assert (outcome.status, outcome.reason) == ("aborted", "full_curve")
     assert len(log.all("eval_accuracy")) == 3
     assert log.field("tta_config", "full_curve") is True
+    assert log.value("tta_predictions") == {"file": None, "num_bytes": 0}
 
 
 def test_worker_that_does_not_report_its_numerics_is_refused(tmp_path: Path) -> None:
