@@ -22,6 +22,10 @@ import psutil
 from harness.base.processes import adopt_orphans
 
 ROOT = Path(__file__).parents[1]
+MODULES = {name: f"harness.run.{name}" for name in ("starter", "worker", "evaluator")} | {
+    "agent": "harness.metering.agent",
+    "mirror": "harness.tracking",
+}
 RULESET = """\
 divisions: [closed, open]
 timing:
@@ -219,12 +223,12 @@ class Running:
         return found
 
     def find(self, what: str) -> psutil.Process | None:
-        """Return the living "starter", "worker" or "evaluator"."""
+        """Return the living process of that name in `MODULES`."""
         for process in self.relatives():
             with suppress(psutil.NoSuchProcess):
                 # Before exec, a new process still has the command line of its parent.
                 words = process.cmdline()
-                if f"harness.run.{what}" in words and words[1:3] == ["-I", "-S"]:
+                if MODULES[what] in words and (words[1:3] == ["-I", "-S"] or words[1:2] == ["-P"]):
                     return process
         return None
 
@@ -248,8 +252,9 @@ def toy_runs(tree: Path) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
     def begin(*arguments: str, **options: Any) -> Running:
-        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
-        started.append(Running([*command, "--seed", "1", *arguments], tree, **options))
+        command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--seed", "1"]
+        mirror = [] if "--mlflow" in arguments else ["--no-mlflow"]
+        started.append(Running([*command, *mirror, *arguments], tree, **options))
         return started[-1]
 
     try:

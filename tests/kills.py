@@ -1,9 +1,11 @@
-"""Kills at random moments: the referee, a worker, its starter or the evaluator, in each form of isolation.
+"""Kills at random moments: the referee, a worker, its starter, the evaluator, the mirror or the power agent, in each
+form of isolation.
 
     python -m tests.kills 100        one hundred of them, with seeds 0 to 99; prints a line each, stops at a fault
 
 In each run the worker has spawned a child in a session of its own, with an empty environment and without a parent. The
-log must parse and state how the run ended, the exit status must be right, and nothing may be left running.
+log must parse and state how the run ended, the exit status must be right, and nothing may be left running. A run goes
+on to its end without its mirror or its power agent.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from harness.log import run_log
 from tests import users
 from tests.killing import kill, toy_runs, toy_tree, until
 
-VICTIMS = ("referee", "worker", "starter", "evaluator")
+VICTIMS = ("referee", "worker", "starter", "evaluator", "mirror", "agent")
+WITH = {"mirror": ("--mlflow", "sqlite:///mlflow.db"), "agent": ("--meter", "estimate", "--idle", "0")}
 # What each form needs beyond the one after it; "none" is asked for.
 FORMS = {"bubblewrap": (), "unshare": ("bwrap",), "landlock": ("bwrap", "unshare"), "none": ()}
 LATEST_S = 12.0
@@ -46,7 +49,7 @@ def one(seed: int, python: users.User | None = None) -> str:
         if user.id != os.geteuid():
             user.own(place)
         with toy_runs(tree) as begin:
-            more = ("--isolation", "none") if form == "none" else ()
+            more = (*WITH.get(victim, ()), *(("--isolation", "none") if form == "none" else ()))
             fault = ("fault=prepare:detached", "pause_s=0.7", *more)
             running = begin(*fault, environment=environment, prefix=user.prefix, python=user.python)
             path = tree / "out" / "result_0.txt"
@@ -66,8 +69,8 @@ def one(seed: int, python: users.User | None = None) -> str:
         reason = None if stop is None else stop.metadata["reason"]
         if stop is None:
             assert (victim, status) == ("referee", -signal.SIGKILL), (done, status, running.errors)
-        elif not is_hit or reason == "budget":  # too late, or between two workers
-            assert status in (1, -signal.SIGKILL), (done, status)
+        elif victim in WITH or not is_hit or reason == "budget":  # needless, too late, or between two workers
+            assert (status, reason) in ((1, "budget"), (-signal.SIGKILL, "budget")), (done, status, reason)
         else:
             assert (status, reason) == (1, "crashed"), (done, status, reason, running.errors)
         assert "Traceback" not in running.errors, (done, running.errors)
