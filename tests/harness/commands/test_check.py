@@ -21,8 +21,9 @@ RULES = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmarks["image_
 
 
 def curve(rules: BenchmarkRules, index: int) -> tuple[float, ...]:
-    """Two evaluations below the target and one above it, different in every run."""
-    return (0.5 + 0.003 * index, 0.7 + 0.002 * index, min(rules.target + 0.01 + 0.001 * index, 1.0))
+    """Two evaluations below the target and as many above it as it takes, different in every run."""
+    above = (rules.target + 0.01 + 0.001 * index + 0.0001 * nth for nth in range(1 + rules.confirm_evaluations))
+    return (0.5 + 0.003 * index, 0.7 + 0.002 * index, *(min(quality, 1.0) for quality in above))
 
 
 def result(folder: Path, num_runs: int = RULES.num_runs, system: dict[str, str] | None = None) -> Path:
