@@ -214,26 +214,6 @@ def test_chain_does_not_pass_over_an_overlong_line(tmp_path: Path) -> None:
     assert defects(read_bytes(tmp_path, text_of(steps))) == [("overlong", 4), ("sequence", 5), ("chain", 5)]
 
 
-@pytest.mark.slow
-def test_sparse_file_of_two_gigabytes_needs_little_memory(tmp_path: Path) -> None:
-    """A "line" of 2 GB of nothing is read in pieces and kept nowhere."""
-    import tracemalloc
-
-    path = tmp_path / "log.txt"
-    path.write_text(foreign())
-    os.truncate(path, 2 << 30)
-
-    tracemalloc.start()
-    try:
-        log = run_log.read(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-
-    assert (log.num_bytes, log.counts, defects(log)) == (2 << 30, {"a": 1}, [])
-    assert peak < 16 << 20
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -96,7 +96,7 @@ def test_interrupt_closes_the_power_log_and_resume_goes_on(start: Callable[..., 
     assert running.errors.count("power: idle, ") == 1
     assert running.relatives() == []
 
-    again = start(*ESTIMATE, "--idle", "1", "--resume", "--runs", "2")
+    again = start(*ESTIMATE, "--idle", "1", "--resume", "--runs", "2", "pause_s=1")
     assert again.wait() == 1, again.errors
     assert "power: idle" not in again.errors
     assert (tmp_path / "out/power/result_1/node_0.txt").exists()

@@ -279,12 +279,12 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 @pytest.mark.slow
 def test_run_uses_logs_and_keeps_its_module(run: Callable[..., Running], tmp_path: Path) -> None:
     """With its part the toy reaches 0.9 instead of 0.5, on two ranks; the log names the module, `code` has it."""
-    text = f"import os, pathlib\n(pathlib.Path({str(tmp_path)!r}) / ('rank' + os.environ['RANK'])).touch()\n{MODULE}"
+    text = f"import os\nprint('imported by rank', os.environ['RANK'], flush=True)\n{MODULE}"
     running = run(text, "--devices", "2")
 
     assert running.process.returncode == 0, running.errors
-    assert (tmp_path / "rank0").exists()
-    assert (tmp_path / "rank1").exists()
+    printed = (tmp_path / "out" / "output" / "worker_0.txt").read_text().splitlines()
+    assert sorted(line for line in printed if "imported" in line) == [f"imported by rank {rank}" for rank in (0, 1)]
     log = run_log.read(tmp_path / "out" / "result_0.txt")
     expected = {"name": "fast.py", "sha256": hashlib.sha256(text.encode()).hexdigest(), "parts": ["quality"]}
     assert log.field("tta_config", "module") == log.field("tta_resolved", "module") == expected
