@@ -27,6 +27,21 @@ class BadMessage(TtaError):  # noqa: N818  (as SocketClosed)
     """The other side sent something that is not a message: what it sent, as a noun."""
 
 
+def parsed(text: str | bytes | bytearray) -> dict[str, Any]:
+    """Return the message that a line has.
+
+    Raises:
+        BadMessage: it is not a JSON object.
+    """
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadMessage("something that is not a message") from None
+    if not isinstance(message, dict):
+        raise BadMessage("something that is not a message")
+    return message
+
+
 class JsonSocket:
     """One end of the connection.
 
@@ -84,13 +99,7 @@ class JsonSocket:
                 raise BadMessage(f"a message of more than {self.max_bytes:,} bytes")
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = bytearray(rest)
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            raise BadMessage("something that is not a message") from None
-        if not isinstance(message, dict):
-            raise BadMessage("something that is not a message")
-        return message
+        return parsed(line)
 
     def end(self) -> None:
         """End the connection without closing it: a `receive` that waits in another thread ends, too."""

@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
+from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed, parsed
 from harness.base.values import is_whole, short_text
 from harness.errors import TtaError, UsageError, printable
 from harness.log.power_format import TOKEN_VARIABLE
@@ -112,13 +112,7 @@ class SealedSocket:
             raise BadMessage("a message that is forged or out of order")
         self._num_received += 1
         self.num_bytes += len(text)
-        try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
-            raise BadMessage("something that is not a message") from None
-        if not isinstance(message, dict):
-            raise BadMessage("something that is not a message")
-        return message
+        return parsed(text)
 
     def end(self) -> None:
         """End the connection without closing it; see `JsonSocket.end`."""

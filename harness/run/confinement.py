@@ -51,8 +51,7 @@ class Confinement:
     """What to do. Nothing is confined by Landlock and seccomp if nothing is readable.
 
     readable, writable: files and folders that a rank may use; nothing else. listable: folders in which it may learn the
-    names of files. covered: folders over which an empty one is
-    mounted. user: the id of the user that a rank becomes.
+    names of files. covered: folders over which an empty one is mounted. user: the id of the user that a rank becomes.
     """
 
     readable: tuple[str, ...] = ()
