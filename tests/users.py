@@ -50,6 +50,9 @@ def ordinary(folder: Path) -> User | str:
             (site / "packages.pth").write_text("".join(f"{path}\n" for path in sys.path if "site-packages" in path))
             user = User(prefix, str(folder / "bin/python"), ORDINARY)
             user.own(folder)
+            finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+            if subprocess.run([*prefix, user.python, "-c", finds], check=False).returncode != 0:
+                return "the packages of this environment are in a folder that an ordinary user may not enter"
             return user
     return "no interpreter here is for an ordinary user"
 

@@ -46,12 +46,20 @@ def _read(path):
         return len(stream.read())
 
 
+# Of this run, not of the tests beside it: the referee is told where its results go, the evaluator is its child.
 def _referees():
+    commands = {}
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         with open(path, "rb") as stream:
-            command = stream.read()
-            if b"harness.cli" in command or b"harness.run.evaluator" in command:
-                yield int(path.split("/")[2])
+            commands[int(path.split("/")[2])] = stream.read()
+    words = (b"harness.cli", os.fsencode(PLACES["out"]))
+    referees = {pid for pid, command in commands.items() if all(word in command for word in words)}
+    for pid, command in commands.items():
+        if b"harness.run.evaluator" in command:
+            with open(f"/proc/{pid}/stat") as stream:
+                if int(stream.read().rpartition(")")[2].split()[1]) in referees:
+                    referees.add(pid)
+    return sorted(referees)
 
 
 def _memory():
@@ -78,7 +86,7 @@ def _connected(family, address):
 
 
 def _left(folder):
-    with open(folder + "/tta_left_by_a_worker", "w") as stream:
+    with open(folder + "/" + PLACES["left"], "w") as stream:
         stream.write("for the next run")
 
 
@@ -108,7 +116,6 @@ def quality():
     print("LATER " + str(_read(PLACES["data"] + "/metadata.json")), flush=True)
     return 0.5
 """
-LEFT = "tta_left_by_a_worker"
 PREVENTED = ("FileNotFoundError", "PermissionError", "ProcessLookupError", "OSError", "ConnectionRefusedError", [])
 
 
@@ -119,14 +126,15 @@ class Attack:
         self.user, self.tree, self.home = user, toy_tree(folder / "tree"), folder / "home"
         self.home.mkdir()
         (self.home / "secret").write_text("mine")
+        self.leaves = f"tta_left_by_a_worker_{folder.name}"  # the tests beside this one leave files, too
         self.environment = {"HOME": str(self.home), "TMPDIR": tempfile.gettempdir(), "SECRET": "mine"}
         if FORMS.get(form):
             self.environment["PATH"] = users.path_without(folder / "bin", FORMS[form])
 
-    @staticmethod
-    def left() -> list[Path]:
+    def left(self) -> list[Path]:
         """What the module left where programs share files."""
-        return [path / LEFT for path in map(Path, ("/tmp", "/var/tmp", "/dev/shm")) if (path / LEFT).exists()]
+        places = [Path(folder) / self.leaves for folder in ("/tmp", "/var/tmp", "/dev/shm")]
+        return [path for path in places if path.exists()]
 
     def run(self, *arguments: str, **environment: str) -> tuple[Running, dict[str, Any], RunLog]:
         """Runs the module; returns the process, what the module found, and the log."""
@@ -144,11 +152,12 @@ class Attack:
                 "is_confined": "none" not in arguments,
                 "port": tcp.getsockname()[1],
                 "abstract": abstract.getsockname().decode(),
+                "left": self.leaves,
             }
             (self.tree / "hostile.py").write_text(MODULE % json.dumps(places))
             if os.geteuid() == 0:
                 self.user.own(self.tree.parent)
-            command = ["run", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--no-mlflow"]
+            command = ["run", "toy", "--ruleset", "toy_rules", "--out", places["out"], "--data", "data", "--no-mlflow"]
             command += ["--division", "open", "--module", "hostile.py", "--seed", "1", *arguments]
             everything = {**self.environment, **environment}
             running = Running(command, self.tree, everything, self.user.prefix, self.user.python)
@@ -212,7 +221,7 @@ def test_module_reaches_nothing_but_its_data_after_the_start(form: str, who: str
     """Not the referee, the log, the home, the network or the data before their time; nothing outlives the run."""
     with attack(form, who) as hostile:
         running, found, log = hostile.run()
-        left = [*hostile.left(), *hostile.tree.rglob(LEFT)]
+        left = [*hostile.left(), *hostile.tree.rglob(hostile.leaves)]
 
     isolation = log.value("tta_isolation")
     assert isolation["means"] == form, isolation["reasons"]
@@ -225,7 +234,7 @@ def test_module_reaches_nothing_but_its_data_after_the_start(form: str, who: str
     if form == "landlock":  # which cannot hide data and show them later; the log says so, and the user was told
         assert found["data"] == 2
         assert (isolation["data"], isolation["files"]) == ("from the beginning", "confined except /dev/shm")
-        assert left == [Path("/dev/shm") / LEFT]
+        assert left == [Path("/dev/shm") / hostile.leaves]
         assert "not fully isolated: files confined except /dev/shm, network no TCP, data from" in running.errors
     else:
         assert prevented(found, "data", "uncovered") == {}
