@@ -10,6 +10,7 @@ on to its end without its mirror or its power agent.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -20,11 +21,17 @@ import time
 from pathlib import Path
 
 from harness.log import run_log
+from harness.submission.system import IDLE_POWER_KEY, MAX_POWER_KEY
 from tests import users
+from tests.fabricate import SYSTEM
 from tests.killing import kill, toy_runs, toy_tree, until
 
 VICTIMS = ("referee", "worker", "starter", "evaluator", "mirror", "agent")
-WITH = {"mirror": ("--mlflow", "sqlite:///mlflow.db"), "agent": ("--meter", "estimate", "--idle", "0")}
+DECLARED = {**SYSTEM, IDLE_POWER_KEY: 100, MAX_POWER_KEY: 300, "accelerators_per_node": "0"}
+WITH = {
+    "mirror": ("--mlflow", "sqlite:///mlflow.db"),
+    "agent": ("--meter", "estimate", "--system", "declared.json", "--idle", "0"),
+}
 # What each form needs beyond the one after it; "none" is asked for.
 FORMS = {"bubblewrap": (), "unshare": ("bwrap",), "landlock": ("bwrap", "unshare"), "none": ()}
 LATEST_S = 12.0
@@ -46,6 +53,7 @@ def one(seed: int, python: users.User | None = None) -> str:
         place.chmod(0o755)
         environment = {"PATH": users.path_without(place / "bin", FORMS[form])} if FORMS[form] else {}
         tree = toy_tree(place / "tree")
+        (tree / "declared.json").write_text(json.dumps(DECLARED))
         if user.id != os.geteuid():
             user.own(place)
         with toy_runs(tree) as begin:
