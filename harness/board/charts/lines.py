@@ -1,8 +1,9 @@
 """Line and bar charts as SVG: pure functions from numbers to markup, without a library or a script.
 
-Colours, line widths and fonts come from the style sheet by class (`s0`..`s7` for series), so that a chart follows the
-light and dark themes; the page's content policy allows no inline styles. Every chart has a title and a description;
-the pages put a table with the same numbers below it.
+Colours, line widths and fonts come from the style sheet by class (`s0`..`s11` for series), so that a chart follows the
+light and dark themes; the page's content policy allows no inline styles. No colour is used twice in a chart, and the
+target has its own: more series than colours are drawn in one, and told apart by their titles. Every chart has a title
+and a description; the pages have a table with the same numbers.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from markupsafe import Markup
 
 from harness.board.charts.scales import CROSS, Label, Scale, finite, px, span, svg, tick_label
 
-NUM_STYLES = 8  # colours; further series repeat them with another dash
-NUM_DASHES = 3
+NUM_COLOURS = 12
 MAX_POINTS = 400  # more points make no visible difference
 WIDTH, HEIGHT = 560, 330
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 14, 54
@@ -23,10 +23,13 @@ LEFT, RIGHT, TOP, BOTTOM = 68, 12, 14, 54
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve. style: the number of its series. is_hit: whether its last point reached the target."""
+    """One curve. style: the number of its colour; None: that of series too many for a colour each.
+
+    is_hit: whether its last point reached the target.
+    """
 
     name: str
-    style: int
+    style: int | None
     points: Sequence[tuple[float, float]]
     is_hit: bool = True
 
@@ -114,17 +117,22 @@ def target_swatch() -> Markup:
     )
 
 
-def style_class(series: int) -> str:
-    """The class names for the colour and the dash of a series, counted from 0."""
-    return f"s{series % NUM_STYLES} d{series // NUM_STYLES % NUM_DASHES}"
+def styles(num_series: int) -> list[int | None]:
+    """A colour for each series of a chart; none for any where there are more series than colours."""
+    return list(range(num_series)) if num_series <= NUM_COLOURS else [None] * num_series
 
 
-def legend_swatch(series: int) -> Markup:
+def style_class(style: int | None) -> str:
+    """The class name of a colour."""
+    return "same" if style is None else f"s{style}"
+
+
+def legend_swatch(style: int | None) -> Markup:
     """A sample of a series' line, for the legend."""
     return Markup(
         '<svg class="swatch" viewBox="0 0 26 10" aria-hidden="true">'
         '<line class="line {}" x1="1" x2="25" y1="5" y2="5"/></svg>'
-    ).format(style_class(series))
+    ).format(style_class(style))
 
 
 def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:

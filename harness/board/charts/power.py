@@ -32,7 +32,7 @@ _TIME = "seconds since run_start"
 def quality_and_power(
     label: Label,
     curves: Sequence[Line],
-    traces: Sequence[tuple[int, str, PowerTrace]],
+    traces: Sequence[tuple[int | None, str, PowerTrace]],
     quality_name: str,
     target: float,
     limits: tuple[float, float],
@@ -40,7 +40,7 @@ def quality_and_power(
 ) -> Markup:
     """Quality above and the watts of all nodes below, on one time axis, one colour per run. Empty without traces.
 
-    traces: number of the run, which determines its colour; its name; its power.
+    traces: the colour of the run, its name, its power.
 
     Raises:
         ValueError: a coordinate is not finite.
@@ -63,8 +63,8 @@ def quality_and_power(
         _edge(x_scale(0.0), TOP, top + _LOWER, "run_start", is_start=True),
     ]
     body += [curve(line, x_scale, quality) for line in curves if line.points]
-    for number, name, trace in traces:
-        style = style_class(number)
+    for colour, name, trace in traces:
+        style = style_class(colour)
         at = px(x_scale(trace.run_s))
         stop = Markup('<line class="stop {}" x1="{}" x2="{}" y1="{}" y2="{}"><title>{}</title></line>').format(
             style, at, at, px(top), px(top + _LOWER), f"{name}: run_stop after {trace.run_s:.3f} s"
@@ -78,8 +78,16 @@ def quality_and_power(
     return svg(label, "chart", WIDTH, top + _LOWER + BOTTOM, body)
 
 
-def component_chart(label: Label, trace: PowerTrace, idle_w: float | None) -> Markup:
+def time_axis(traces: Sequence[PowerTrace]) -> Scale:
+    """The seconds that all `traces` take, so that charts one below the other can be compared."""
+    ends = [trace.from_s + trace.step_s * len(trace.total.steps) for trace in traces]
+    return Scale(min(trace.from_s for trace in traces), max(ends), LEFT, WIDTH - RIGHT)
+
+
+def component_chart(label: Label, trace: PowerTrace, idle_w: float | None, x_scale: Scale) -> Markup:
     """The watts of one run by component, and their sum if there are several; a band spans minimum to maximum.
+
+    x_scale: the time axis, which all runs of a result have in common.
 
     Raises:
         ValueError: a value is not finite.
@@ -87,7 +95,6 @@ def component_chart(label: Label, trace: PowerTrace, idle_w: float | None) -> Ma
     lines = [*trace.lines, *([trace.total] if len(trace.lines) > 1 else [])]
     if not any(step is not None for line in lines for step in line.steps):
         return Markup()
-    x_scale = Scale(trace.from_s, trace.from_s + trace.step_s * len(trace.total.steps), LEFT, WIDTH - RIGHT)
     watts = _watt_scale(lines, idle_w, TOP, _SINGLE, with_bands=True)
     bottom = TOP + _SINGLE
     body = [y_axis(watts, "watts", x_scale), x_grid(x_scale, TOP, bottom), x_axis(x_scale, _TIME, bottom)]

@@ -15,7 +15,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One result, labelled with `mark` (a number or a letter or two).
+    """One result, labelled with `mark` (a number or a letter or two), which ends the id of its group in the chart.
 
     x_interval, y_interval: 95 % intervals; None where there is none.
     is_reached: whether it reached the target; one that did not is a cross where it stopped, and never on the front.
@@ -64,7 +64,11 @@ def scatter_chart(label: Label, dots: Sequence[Dot], x_name: str, y_name: str) -
         mark_x, mark_y, anchor = _mark_place(x, y, [*taken, *(place for place in places if place != (x, y))])
         taken.append((mark_x + (5 if anchor == "start" else -5), mark_y - 4))  # its middle
         body.append(
-            Markup('<g><title>{}</title>{}{}<text class="mark" x="{}" y="{}" text-anchor="{}">{}</text></g>').format(
+            Markup(
+                '<g id="{}-{}"><title>{}</title>{}{}<text class="mark" x="{}" y="{}" text-anchor="{}">{}</text></g>'
+            ).format(
+                label.key,
+                dot.mark,
                 dot.name,
                 _whiskers(dot, x_scale, y_scale),
                 _point(dot, x, y, index in front),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.board.charts.lines import legend_swatch
-from harness.board.charts.power import component_chart, quality_and_power
-from harness.board.charts.scales import Label
+from harness.board.charts.lines import legend_swatch, styles
+from harness.board.charts.power import component_chart, quality_and_power, time_axis
+from harness.board.charts.scales import Label, Scale
 from harness.board.index import Board, Entry
 from harness.board.pages import time_view
 from harness.board.pages.energy_view import watt_words
@@ -50,8 +50,8 @@ def quality_chart(
     entry: Entry, series: Sequence[tuple[str, Sequence[RunResult]]], rules: BenchmarkRules
 ) -> tuple[Markup, bool]:
     """The quality of every run over time, with the power below it if it was metered; whether it was."""
-    numbers = {name: number for number, (name, _) in enumerate(series)}
-    traces = [(numbers[item.log], item.log, item.trace) for item in entry.power if item.trace is not None]
+    colours = dict(zip((name for name, _ in series), styles(len(series)), strict=True))
+    traces = [(colours[item.log], item.log, item.trace) for item in entry.power if item.trace is not None]
     if not traces:
         return time_view.curves("curves", "Quality over time", series, rules), False
     lines = time_view.curve_lines(series)
@@ -68,10 +68,12 @@ def quality_chart(
 def power_views(entry: Entry, board: Board) -> list[PowerView]:
     """One view for each run that was metered."""
     unit = unit_for([item.energy.joules for item in entry.power], JOULES)
+    traces = [item.trace for item in entry.power if item.trace is not None]
+    axis = time_axis(traces) if traces else None
     found = []
     for number, item in enumerate(entry.power):
         energy = item.energy
-        chart, legend, columns, watts, has_gaps = _chart(item, number)
+        chart, legend, columns, watts, has_gaps = _chart(item, number, axis)
         found.append(
             PowerView(
                 log=item.log,
@@ -118,10 +120,10 @@ def _half(half_j: float | None, unit: Unit) -> str | None:
 
 
 def _chart(
-    item: RunPower, number: int
+    item: RunPower, number: int, axis: Scale | None
 ) -> tuple[Markup, tuple[tuple[Markup, str], ...], tuple[str, ...], tuple[tuple[str, ...], ...], bool]:
     trace = item.trace
-    if trace is None:
+    if trace is None or axis is None:
         return Markup(), (), (), (), False
     lines = [*trace.lines, *([trace.total] if len(trace.lines) > 1 else [])]
     names = tuple(COMPONENT_WORDS.get(line.name, line.name) for line in lines)
@@ -129,7 +131,7 @@ def _chart(
     text = f"Watts of {item.log} over seconds since run_start: {', '.join(names)}"
     text += "; gaps in a line mean no reading" if has_gaps else ""
     label = Label(f"watts-{number}", f"Power, {item.log}", f"{text}. The table below has the numbers.")
-    chart = component_chart(label, trace, item.idle_w)
+    chart = component_chart(label, trace, item.idle_w, axis)
     legend = tuple((legend_swatch(place), name) for place, name in enumerate(names))
     count = len(trace.total.steps)
     chosen = sorted({round(place * (count - 1) / (_TABLE_ROWS - 1)) for place in range(_TABLE_ROWS)})

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.base.docstrings import pieces
 from harness.base.values import mapping_or_empty
-from harness.board.charts.lines import thinned
+from harness.board.charts.lines import legend_swatch, target_swatch, thinned
 from harness.board.export import board_csv, board_json
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Table
@@ -32,6 +32,7 @@ _STATIC = (
     _HERE.parent / "static" / "board.js",
     _HERE.parent / "static" / "icon.svg",
 )
+ROWS_FIRST = 8  # of a table in its chart, and on the first page
 MAX_EVALUATION_ROWS = 200  # of a run's evaluations in a page's table; the log has all of them
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
@@ -187,7 +188,8 @@ class _Renderer:
             geometric_mean=statistics.geometric_mean,
         )  # fmt: skip
         self.environment.globals.update(
-            board=board, policy=CONTENT_POLICY, target_words=target_words, cost_words=time_view.cost_words,
+            board=board, policy=CONTENT_POLICY, rows_first=ROWS_FIRST, target_swatch=target_swatch,
+            target_words=target_words, cost_words=time_view.cost_words,
             CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
             SCOPE_WORDS=energy_words.SCOPE_WORDS,
             PURCHASE_WORDS=PURCHASE_WORDS, CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
@@ -233,13 +235,15 @@ def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[s
     sections = []
     for aspects in own:
         view = aspects.time
-        series = [(time_view.row_name(row.row), row.row.score.runs) for row in view.ranked]
+        in_chart = view.ranked[:ROWS_FIRST]
+        series = [(time_view.row_name(row.row), row.row.score.runs) for row in in_chart]
         sections.append(
             {
                 "view": view,
                 "leaders": aspects.leaders,
+                "in_chart": in_chart,
                 "curves": time_view.curves(f"curves-{view.key}", "Quality over time", series, view.rules),
-                "legend": time_view.swatches([name for name, _ in series], view.rules),
+                "picked": {row.entry.slug: legend_swatch(number) for number, row in enumerate(in_chart)},
             }
         )
     first = own[0].time

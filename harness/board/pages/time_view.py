@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import PurePath
+from typing import Any
 
 from markupsafe import Markup
 
-from harness.board.charts.lines import Bar, Line, bar_chart, legend_swatch, line_chart, target_swatch
+from harness.base.values import positive_int
+from harness.board.charts.lines import (
+    NUM_COLOURS,
+    Bar,
+    Line,
+    bar_chart,
+    legend_swatch,
+    line_chart,
+    styles,
+    target_swatch,
+)
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Row, Table
 from harness.board.pages.words import JOULES, SECONDS, TO, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.energy.score import ScoreEnergy
 from harness.findings import Finding
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
@@ -46,6 +58,8 @@ class RowView:
 
     kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words; empty if there are none.
     reason: why it is not ranked; None where it is. time: the score; measured: the time as measured.
+    energy_group: energies are sorted within a group only; None where the energy may not be compared at all.
+    facts: what the page's filters choose by.
     """
 
     row: Row
@@ -65,6 +79,8 @@ class RowView:
     cost: str
     samples: str | None
     missed: int
+    energy_group: str | None
+    facts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +155,40 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
         cost=cost_words(score.usd),
         samples=None if score.samples is None else f"{round(score.samples):,}",
         missed=sum(run.seconds is None for run in score.runs),
+        energy_group=energy_group(score.energy),
+        facts=facts_of(row, entry),
     )
+
+
+def energy_group(energy: ScoreEnergy | None) -> str | None:
+    """Energies of one group may be compared, whole nodes before components; None for one that compares with none."""
+    if energy is None or not energy.may_rank:
+        return None
+    return f"{0 if energy.board == 'node' else 1} {energy.scope}"
+
+
+def facts_of(row: Row, entry: Entry) -> dict[str, str]:
+    """What a reader may filter by; empty texts for what is not known."""
+    return {
+        "submitter": shown(row.submitter, 100),
+        "system": shown(row.system, 100),
+        **accelerator_facts(entry.system or {}),
+        "division": shown(row.score.division, 40),
+        "date": entry.date or "",
+    }
+
+
+def accelerator_facts(system: Mapping[str, Any]) -> dict[str, str]:
+    """Model and number of all nodes' accelerators, as a system description has them; empty where it does not say."""
+    model, nodes = system.get("accelerator_model_name"), positive_int(system.get("number_of_nodes"))
+    per_node = system.get("accelerators_per_node")
+    if per_node in (0, "0"):
+        return {"accelerator": "none", "count": "0"}
+    count = positive_int(per_node)
+    return {
+        "accelerator": shown(model, 80) if isinstance(model, str) else "",
+        "count": str(count * nodes) if count and nodes else "",
+    }
 
 
 def interval_words(interval: tuple[float, float], unit: Unit) -> str:
@@ -201,8 +250,8 @@ def points_of(run: RunResult) -> list[tuple[float, float]]:
 def curve_lines(series: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Line]:
     """The quality curves of runs, one colour per series."""
     return [
-        Line(f"{name}, {run_name(run)}", number, points_of(run), run.seconds is not None)
-        for number, (name, runs) in enumerate(series)
+        Line(f"{name}, {run_name(run)}", style, points_of(run), run.seconds is not None)
+        for style, (name, runs) in zip(styles(len(series)), series, strict=True)
         for run in runs
     ]
 
@@ -230,6 +279,17 @@ def phases_of(run: RunResult) -> list[tuple[str, float]]:
     return [(phase, max(0.0, ledger[phase])) for phase in PHASES if phase in ledger and math.isfinite(ledger[phase])]
 
 
+def mean_phases(score: Score) -> dict[str, float]:
+    """Mean seconds of each phase, over the runs that count in the score."""
+    counted = [dict(phases_of(run)) for index, run in enumerate(score.runs) if index not in score.left_out]
+    ledgers = [ledger for ledger in counted if ledger]
+    return {
+        phase: math.fsum(ledger.get(phase, 0.0) for ledger in ledgers) / len(ledgers)
+        for phase in PHASES
+        if any(phase in ledger for ledger in ledgers)
+    }
+
+
 def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
     """The clock ledgers as stacked bars."""
     bars = [Bar(run_name(run).removesuffix(".txt").replace("result_", "run "), phases_of(run)) for run in runs]
@@ -239,6 +299,8 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
 
 
 def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
-    """A legend: a line sample and a name for the target and for each series."""
-    pieces = [(legend_swatch(number), name) for number, name in enumerate(series)]
+    """A legend: a line sample and a name for the target and for each series; one for all of too many."""
+    pieces = [(legend_swatch(style), name) for style, name in zip(styles(len(series)), series, strict=True)]
+    if len(series) > NUM_COLOURS:
+        pieces = [(legend_swatch(None), f"{plural(len(series), 'run')}, each a line")]
     return [(target_swatch(), f"target {rules.target:g}"), *pieces]

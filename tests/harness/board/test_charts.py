@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness.board.charts.lines import Bar, Line, bar_chart, line_chart, thinned
+from harness.board.charts.lines import NUM_COLOURS, Bar, Line, bar_chart, line_chart, style_class, styles, thinned
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label, Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
 from harness.board.charts.scatter import Dot, scatter_chart
@@ -124,6 +124,12 @@ def test_a_run_that_missed_ends_in_a_cross() -> None:
     """A missed run differs in shape, not only in colour."""
     assert 'class="miss' in line_chart(LABEL, _lines((1.0, 0.5), is_hit=False), "x", "y", 0.9, (0, 1))
     assert 'class="miss' not in line_chart(LABEL, _lines((1.0, 0.95)), "x", "y", 0.9, (0, 1))
+
+
+def test_no_colour_is_used_twice() -> None:
+    """As many series as colours have one each; one more, and all have the same one."""
+    assert len({style_class(style) for style in styles(NUM_COLOURS)}) == NUM_COLOURS
+    assert {style_class(style) for style in styles(NUM_COLOURS + 1)} == {"same"}
 
 
 def test_charts_without_data_are_empty() -> None:

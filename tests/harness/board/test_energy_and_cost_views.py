@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.board.charts.power import component_chart, quality_and_power
+from harness.board.charts.power import component_chart, quality_and_power, time_axis
 from harness.board.charts.scales import Label
 from harness.board.charts.scatter import Dot, front_of, scatter_chart
 from harness.board.index import Board
@@ -297,7 +298,7 @@ def test_a_trace_has_a_fixed_number_of_steps(tmp_path: Path) -> None:
     ]
     assert energy.joules is not None
     assert sum(inside) == pytest.approx(energy.joules, rel=0.005)
-    assert len(component_chart(LABEL, trace, 80.0)) < 60_000
+    assert len(component_chart(LABEL, trace, 80.0, time_axis([trace]))) < 60_000
 
 
 @pytest.mark.parametrize(("kind", "num_steps"), [("node", 215), ("counters", 480)])
@@ -325,7 +326,7 @@ def test_a_chart_of_watts_draws_gaps_idle_and_edges() -> None:
     steps = (Step(1.0, 0.5, 2.0), Step(2.0, 1.0, 3.0), None, Step(4.0, 4.0, 4.0))
     line = PowerLine("node", steps)
     trace = PowerTrace(-1.0, 1.0, 2.5, PowerLine("total", steps), (line,))
-    svg = component_chart(LABEL, trace, 0.7)
+    svg = component_chart(LABEL, trace, 0.7, time_axis([trace]))
 
     assert svg.count('<polyline class="line') == 2
     assert svg.count('class="band-w') == 1
@@ -334,4 +335,36 @@ def test_a_chart_of_watts_draws_gaps_idle_and_edges() -> None:
     assert quality_and_power(LABEL, [], [], "quality", 0.9, (0.0, 1.0), None) == ""
     assert "nan" not in quality_and_power(LABEL, [], [(0, "r", trace)], "quality", 0.9, (0.0, 1.0), None)
     empty = replace(trace, lines=(PowerLine("node", (None,) * 4),), total=PowerLine("total", (None,) * 4))
-    assert component_chart(LABEL, empty, None) == ""
+    assert component_chart(LABEL, empty, None, time_axis([empty])) == ""
+
+
+def test_the_runs_of_a_result_share_one_time_axis() -> None:
+    """From the earliest reading of any run to the latest, so that run_stop of a shorter run is further left."""
+    steps = (Step(1.0, 1.0, 1.0),) * 10
+    short, long = (
+        PowerTrace(-1.0, step_s, run_s, PowerLine("total", steps), (PowerLine("node", steps),))
+        for step_s, run_s in ((0.5, 3.0), (1.0, 8.0))
+    )
+
+    axis = time_axis([short, long])
+    stops = [
+        re.findall(r'class="edge" x1="([0-9.]+)"', component_chart(LABEL, trace, None, axis)) for trace in (short, long)
+    ]
+    assert (axis.low, axis.high) == (-1.0, 9.0)
+    assert stops[0][0] == stops[1][0]
+    assert float(stops[0][1]) < float(stops[1][1])
+
+
+def test_energies_that_may_not_be_compared_have_no_place_in_an_order(board: Board) -> None:
+    """In the table by time, too: node and component energies are sorted apart, void and estimated ones after them."""
+    page = dict(render_pages(board))["benchmarks/toy_mini.html"].decode()
+    cells = re.findall(r'data-label="Energy" (data-value="[^"]*"(?: data-unranked| data-group="[^"]*"))', page)
+    [table] = [table for table in board.leaderboard.tables if table.benchmark == "toy_mini"]
+
+    assert len(cells) == sum(row.is_ranked for row in table.rows)
+    for row, cell in zip(table.rows, cells, strict=False):
+        energy = row.score.energy
+        if energy is None or not energy.may_rank:
+            assert cell.endswith(" data-unranked")
+        else:
+            assert f'data-group="{"0" if energy.board == "node" else "1"} {energy.scope}"' in cell

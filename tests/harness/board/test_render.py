@@ -15,8 +15,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from harness.board.charts.lines import NUM_COLOURS
 from harness.board.index import Board
-from harness.board.pages.render import render_pages
+from harness.board.pages.render import ROWS_FIRST, render_pages
+from harness.board.pages.time_view import accelerator_facts
 from harness.board.site import MARKER_NAME, write_site
 from harness.ruleset.model import Waiver
 from tests import fabricate
@@ -367,6 +369,53 @@ def test_rows_of_the_same_name_have_their_own_pages(tmp_path: Path) -> None:
     assert alone in slugs
 
 
+def test_of_many_rows_the_chart_and_the_first_page_have_eight(tmp_path: Path) -> None:
+    """The benchmark's page has every row, each with what it is filtered by; the chart has eight, each in a colour."""
+    for number in range(ROWS_FIRST + 2):
+        submit(tmp_path, system=f"box{number}", block_s=2.0 + 0.1 * number)
+        submit(tmp_path, system=f"short{number}", num_runs=3)
+    made = {path: content.decode() for path, content in render_pages(board_of(tmp_path)) if path.endswith(".html")}
+    index, page = made["index.html"], made["benchmarks/toy_mini.html"]
+
+    assert page.count('<tr role="row" data-submitter="acme"') == 2 * (ROWS_FIRST + 2)
+    assert index.count('<tr role="row" data-submitter="acme"') == 2 * ROWS_FIRST
+    assert "All 10 ranked results" in index
+    assert "All 10 unranked results" in index
+    assert page.count('<polyline class="line') == 5 * ROWS_FIRST
+    assert [page.count(f'<line class="line s{number}"') for number in range(9)] == [1] * 8 + [0]
+    assert "the first 8 of 10 ranked results" in " ".join(page.split())
+    assert 'data-accelerator="none" data-count="0" data-division="closed" data-date="2026-11-20"' in page
+
+
+@pytest.mark.parametrize(
+    ("system", "facts"),
+    [
+        ({"accelerator_model_name": "X1", "accelerators_per_node": "8", "number_of_nodes": 4}, ("X1", "32")),
+        ({"accelerator_model_name": "X1", "accelerators_per_node": "eight", "number_of_nodes": 4}, ("X1", "")),
+        ({"accelerator_model_name": "N/A", "accelerators_per_node": 0}, ("none", "0")),
+        ({"accelerator_model_name": ["X1"]}, ("", "")),
+        ({}, ("", "")),
+    ],
+)
+def test_rows_are_filtered_by_what_the_system_description_says(
+    system: dict[str, object], facts: tuple[str, str]
+) -> None:
+    """The accelerators of all nodes; nothing is guessed."""
+    assert tuple(accelerator_facts(system).values()) == facts
+
+
+def test_more_runs_than_colours_share_one(tmp_path: Path) -> None:
+    """And the legend says so once."""
+    rules = replace(TOY, open_runs=NUM_COLOURS + 1)
+    submit(tmp_path, rules=rules, division="open", num_runs=NUM_COLOURS + 1)
+    page = dict(render_pages(board_of(tmp_path, ruleset(benchmarks={rules.name: rules}))))[
+        "results/acme--box1--toy_mini.html"
+    ]
+
+    assert page.count(b'<polyline class="line same"') == NUM_COLOURS + 1
+    assert b"13 runs, each a line" in page
+
+
 def test_an_empty_tree_has_a_page_that_says_so(tmp_path: Path) -> None:
     """No results, no tables, no broken links."""
     empty = board_of(tmp_path)
@@ -462,9 +511,10 @@ def test_colours_have_contrast(site: Path, scheme: str) -> None:
         ("target", "card"),
         ("bad", "card"),
     ]
-    marks = [f"s{number}" for number in range(8)]
+    marks = [f"s{number}" for number in range(NUM_COLOURS)]
     marks += [f"p-{phase}" for phase in ("train", "eval", "checkpoint", "other")]
     for ink, ground in texts:
         assert _contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     for mark in marks:
         assert _contrast(colours[mark], colours["card"]) >= 3, mark
+    assert len({colours[name] for name in (*marks[:NUM_COLOURS], "target", "bad")}) == NUM_COLOURS + 2
