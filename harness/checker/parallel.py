@@ -1,4 +1,4 @@
-"""Results judged by a ruleset, in order, by as many processes as there are cores.
+"""Results judged, each by its ruleset, in order, by as many processes as there are cores.
 
 A small input stays in this process: starting others takes as long as reading some thousand lines.
 """
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from harness.checker import engine, registry
 from harness.checker.report import text
-from harness.errors import InputError, SubmissionError, UsageError
+from harness.checker.results import Rulesets
+from harness.errors import InputError, SubmissionError
 from harness.findings import Rule
-from harness.ruleset import catalog, load
 from harness.ruleset.detect import Detector
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
@@ -31,45 +31,42 @@ _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results per process; a judged result waits for those before it
 
 
-Outcome: TypeAlias = text.Judged | InputError | UsageError  # of one result
+Outcome: TypeAlias = text.Judged | InputError  # of one result
 Complete: TypeAlias = Callable[[Result, RuleSet], Result]
 
 
 class Judge:
-    """A ruleset with its checks, and the day they are applied.
+    """The rulesets with their checks, and the day they are applied. complete: adds facts to a result before it."""
 
-    auto: how the results chose the ruleset, if they did. complete: adds facts to a result before it is judged.
-    """
-
-    def __init__(
-        self,
-        ruleset: RuleSet,
-        checks: dict[str, Rule],
-        today: date,
-        auto: Detector | None = None,
-        complete: Complete | None = None,
-    ) -> None:
-        self.ruleset, self.checks, self.today, self.auto, self.complete = ruleset, checks, today, auto, complete
+    def __init__(self, rulesets: Rulesets, today: date, complete: Complete | None = None) -> None:
+        self.rulesets, self.today, self.complete = rulesets, today, complete
+        self._checks: dict[str, dict[str, Rule]] = {}
 
     def judged(self, path: Path) -> Outcome:
-        """The findings on the result at `path`, or why it cannot be read or points to another ruleset."""
+        """The findings on the result at `path`, or why it cannot be read."""
         try:
             result = read_result(path)
-            if self.auto is not None:
-                self.auto.refuse_other(result)
-        except (InputError, UsageError) as error:
+        except InputError as error:
             return error
         return self.of(result)
 
     def of(self, result: Result) -> text.Judged:
         """The findings on `result`, which must not be used afterwards."""
+        choice = self.rulesets.choose(result)
+        ruleset = self.rulesets.load(choice.name)
         if self.complete is not None:
-            result = self.complete(result, self.ruleset)
-        findings = engine.judge(result, self.ruleset, self.checks.values(), self.today)
-        judged = text.judged(result, findings, self.ruleset)
+            result = self.complete(result, ruleset)
+        findings = engine.judge(result, ruleset, self.checks(choice.name).values(), self.today)
+        judged = text.judged(result, findings, ruleset, choice.why)
         for log in result.runs:
             log.forget()  # what checks share refers to the log: a cycle, and the garbage collector is off
         return judged
+
+    def checks(self, name: str) -> dict[str, Rule]:
+        """The checks in force in the ruleset `name`, by code."""
+        if name not in self._checks:
+            self._checks[name] = checks_of(self.rulesets.load(name))
+        return self._checks[name]
 
 
 def checks_of(ruleset: RuleSet) -> dict[str, Rule]:
@@ -97,8 +94,8 @@ def jobs_for(paths: Sequence[Path], jobs: int | None) -> int:
     return wanted if wanted < 2 or jobs is not None or _has_bytes(paths, _MIN_BYTES) else 1
 
 
-def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) -> Iterator[Outcome]:
-    """The outcome of each path, in order, from `jobs` processes, each of which loads the ruleset itself.
+def in_order(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Outcome]:
+    """The outcome of each path, in order, from `jobs` processes, each of which loads the rulesets itself.
 
     A process that is killed costs only the result it was reading, which then counts as unreadable.
     """
@@ -110,24 +107,26 @@ def in_order(paths: Sequence[Path], judge: Judge, ruleset_name: str, jobs: int) 
 
     done = 0
     try:
-        for outcome in _by_processes(paths, ruleset_name, judge, jobs):
+        for outcome in _by_processes(paths, judge, jobs):
             done += 1
             yield outcome
     except BrokenProcessPool:
         for path in paths[done:]:
             try:
-                yield next(_by_processes([path], ruleset_name, judge, 1))
+                yield next(_by_processes([path], judge, 1))
             except BrokenProcessPool:
                 yield SubmissionError(f"{path}: the process that read it was killed; is there enough memory?")
 
 
-def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: int) -> Iterator[Outcome]:
+def _by_processes(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Outcome]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, _start, (ruleset_name, judge.today, judge.auto, judge.complete))
+    pool = ProcessPoolExecutor(
+        jobs, context, _start, (judge.rulesets.name, judge.rulesets.detector, judge.today, judge.complete)
+    )
     before = set(multiprocessing.active_children())
     try:
         waiting: deque[Future[Outcome]] = deque()
@@ -149,14 +148,13 @@ def _by_processes(paths: Sequence[Path], ruleset_name: str, judge: Judge, jobs: 
 _judge: list[Judge] = []  # of this process, once it is one of the pool
 
 
-def _start(ruleset_name: str, today: date, auto: Detector | None, complete: Complete | None) -> None:
+def _start(name: str, detector: Detector | None, today: date, complete: Complete | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ruleset = load.load_ruleset(catalog.ruleset_folder(ruleset_name), ruleset_name)
     gc.disable()
-    _judge[:] = [Judge(ruleset, checks_of(ruleset), today, auto, complete)]
+    _judge[:] = [Judge(Rulesets(name, detector), today, complete)]
 
 
 def _judged(path: Path) -> Outcome:

@@ -1,6 +1,6 @@
-"""The results that a verb is about: found, read one at a time, and held to one ruleset.
+"""The results that a verb is about: found, read one at a time, and each with the ruleset it is judged by.
 
-The ruleset `auto` stands for the one that the results point to (`harness.ruleset.detect`). What cannot be read is
+The ruleset `auto` stands for the one that a result points to (`harness.ruleset.detect`). What cannot be read is
 reported on standard error and keeps nothing else from being read; the last of it ends the verb once the others are
 done.
 """
@@ -8,14 +8,13 @@ done.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import InputError, printable
-from harness.ruleset import catalog
-from harness.ruleset.detect import Detector, with_parents
-from harness.ruleset.load import round_candidates
+from harness.ruleset import catalog, load
+from harness.ruleset.detect import Choice, Detector, with_parents
+from harness.ruleset.model import RuleSet
 from harness.submission.claim import Unreadable
 from harness.submission.result import (
     Result,
@@ -29,49 +28,71 @@ from harness.submission.result import (
 AUTO = "auto"
 
 
+class Rulesets:
+    """The ruleset of each result: the one that was named for all, or with `auto` each result's own.
+
+    detector: chooses where the name is `auto`, else None. used: those loaded so far, by name.
+    """
+
+    def __init__(self, name: str, detector: Detector | None) -> None:
+        self.name, self.detector = name, detector
+        self.used: dict[str, RuleSet] = {}
+        self._announced: set[str] = set()
+
+    def choose(self, result: Result) -> Choice:
+        """The name of the ruleset of `result`, and why it is that one."""
+        return Choice(self.name, "") if self.detector is None else self.detector.choose(result)
+
+    def load(self, name: str) -> RuleSet:
+        """The ruleset `name`; it is read once.
+
+        Raises:
+            UsageError: there is none. RulesError: it cannot be read.
+        """
+        if name not in self.used:
+            self.used[name] = load.load_ruleset(catalog.ruleset_folder(name), name)
+        return self.used[name]
+
+    def announce(self, path: Path | str, words: str, why: str) -> None:
+        """Say on standard error what `auto` stands for, once for each ruleset: by the first result that has it.
+
+        words: such as "judging by ruleset v1". why: as in `Choice`.
+        """
+        if self.detector is None or words in self._announced:
+            return
+        place = f"{printable(path, 300)}: " if self._announced else ""
+        self._announced.add(words)
+        print(f"tta: {place}{words}{why}", file=sys.stderr)
+
+
 class Results:
     """Results in the order in which they were found; each is read when it is its turn and then forgotten.
 
-    ruleset_name: the ruleset to judge by, never `auto`. auto: how it was chosen; None where it was named.
-    unread: the results that are still to be read. unreadable: what was not read, and why.
+    rulesets: by which they are judged. paths: where they are. unreadable: what was not read, and why.
     """
 
     def __init__(
-        self,
-        found: Iterable[Path],
-        ruleset_name: str,
-        auto: Detector | None,
-        read: Callable[[Path], Result],
-        left_out: str | None,
+        self, found: Iterable[Path], rulesets: Rulesets, read: Callable[[Path], Result], left_out: str | None
     ) -> None:
-        self.ruleset_name, self.auto = ruleset_name, auto
-        self.unread = deque(found)
+        self.rulesets = rulesets
+        self.paths = list(found)
         self.unreadable: list[Unreadable] = []
-        self._already_read: deque[Result] = deque()
         self._read, self._left_out = read, left_out
         self._last: InputError | None = None
 
     def __iter__(self) -> Iterator[Result]:
-        """Every result.
-
-        Raises:
-            UsageError: one points to another ruleset than the one chosen.
-        """
-        yield from self.already_read()
-        for result in self._readable():
-            if self.auto is not None:
-                self.auto.refuse_other(result)
+        """Every result that can be read."""
+        for path in self.paths:
+            try:
+                result = self._read(path)
+                if self._left_out is not None:
+                    for part in unreadable_parts(result):
+                        self._skip_part(part, self._left_out)
+                    require_runs(result)
+            except InputError as error:
+                self.skip(path, error)
+                continue
             yield result
-
-    @property
-    def has_any(self) -> bool:
-        """Whether a result was read to choose the ruleset: where none can be read there is none to judge."""
-        return bool(self._already_read)
-
-    def already_read(self) -> Iterator[Result]:
-        """The results that had to be read to choose the ruleset; none is kept."""
-        while self._already_read:
-            yield self._already_read.popleft()
 
     def skip(self, path: Path, error: InputError) -> None:
         """Note that the result at `path` cannot be read. The last such error is kept for `raise_unreadable`."""
@@ -87,31 +108,6 @@ class Results:
         if self._last is not None:
             raise self._last
 
-    def choose(self, paths: Iterable[Path]) -> Detector:
-        """Read results until one points to a ruleset, and hold the others to it.
-
-        Raises:
-            UsageError: they point to two.
-        """
-        read, self.auto = auto_of(paths).decide(self._readable())
-        self._already_read.extend(read)
-        self.ruleset_name = self.auto.name
-        return self.auto
-
-    def _readable(self) -> Iterator[Result]:
-        while self.unread:
-            path = self.unread.popleft()
-            try:
-                result = self._read(path)
-                if self._left_out is not None:
-                    for part in unreadable_parts(result):
-                        self._skip_part(part, self._left_out)
-                    require_runs(result)
-            except InputError as error:
-                self.skip(path, error)
-                continue
-            yield result
-
     def _skip_part(self, part: Unreadable, left_out: str) -> None:
         self.unreadable.append(part)
         print(f"tta: {printable(part.path)}: {left_out}: {printable(part.message, 500)}", file=sys.stderr)
@@ -124,38 +120,31 @@ def open_results(
     found: Iterable[Path] | None = None,
     read: Callable[[Path], Result] = read_result,
     left_out: str | None = None,
-    announce: Callable[[Detector], None] | None = None,
 ) -> Results:
-    """The results at or below `paths`, and the ruleset to judge them by.
+    """The results at or below `paths`, and the rulesets to judge them by.
 
     found, read: what finds and reads them, where that is not `find_results` and `read_result`. left_out: what happens
     to a log that cannot be read, as half a sentence; each is reported, and a result without any other log counts as
-    unreadable. Without it, such a log is the caller's to report. announce: says which ruleset `auto` stands for, if
-    not as "judging by ...".
+    unreadable. Without it, such a log is the caller's to report.
 
     Raises:
-        SubmissionError: a path does not exist, or has no result. UsageError: the results point to two rulesets.
+        SubmissionError: a path does not exist, or has no result. UsageError: there is no such ruleset.
     """
     if found is None:
         found = dict.fromkeys(result for path in paths for result in find_results(path))
     found = list(found)
     refused = beyond_limit(found)
-    results = Results((path for path in found if path not in refused), ruleset_name, None, read, left_out)
+    rulesets = Rulesets(ruleset_name, detector_for(paths) if ruleset_name == AUTO else None)
+    if ruleset_name != AUTO:
+        rulesets.load(ruleset_name)
+    results = Results((path for path in found if path not in refused), rulesets, read, left_out)
     for path, error in refused.items():
         results.skip(path, error)
-    if ruleset_name == AUTO:
-        auto = results.choose(paths)
-        if results.has_any:
-            (announce or _announce)(auto)
     return results
 
 
-def auto_of(paths: Iterable[Path]) -> Detector:
-    """Chooses the ruleset of the results at or below `paths` among those that come with `tta`."""
-    rounds = round_candidates(catalog.ruleset_folders())
+def detector_for(paths: Iterable[Path]) -> Detector:
+    """Chooses the ruleset of a result at or below `paths` among those that come with `tta`."""
+    rounds = load.round_candidates(catalog.ruleset_folders())
     own = {name for name, _ in catalog.ruleset_folders()}.difference(one.name for one in rounds)
     return Detector(frozenset(own), tuple(rounds), with_parents(paths))
-
-
-def _announce(auto: Detector) -> None:
-    print(f"tta: judging by ruleset {auto.name}{auto.why}", file=sys.stderr)

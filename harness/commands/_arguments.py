@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
 def add_results(parser: Parser, what: str, default_ruleset: str = "v1", has_auto: bool = False) -> None:
     """Add PATH … and --ruleset. has_auto: --ruleset may be `auto`."""
     parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help=what)
-    auto = ", or auto: the one named by the logs, or the MLPerf round they were made for" if has_auto else ""
+    auto = ", or auto: for each result its own, the one its logs name or the MLPerf round it is of" if has_auto else ""
     parser.add_argument(
         "--ruleset",
         default=default_ruleset,

@@ -21,8 +21,6 @@ from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Group, finding_object, group_object, grouped_by
-from harness.ruleset import catalog, load
-from harness.ruleset.detect import Detector
 from harness.ruleset.model import RuleSet
 from harness.submission import layout
 from harness.submission.claim import Unreadable
@@ -47,14 +45,15 @@ def run(
 ) -> ExitStatus:
     """Audit every result at or below `paths`, alone and together, and write what is suspicious to standard output.
 
-    Targets, limits and reference convergence are those of the ruleset; `auto` means none if the results point to none.
+    Targets, limits and reference convergence are those of the ruleset; with `auto` those of each result's own, and none
+    if it points to none.
 
     Returns:
         OK whatever is suspicious: a suspicion is not a verdict. USAGE if a log was not audited because it cannot be
         read.
 
     Raises:
-        UsageError: no path, an unknown ruleset or format, or results that point to two rulesets (`auto`).
+        UsageError: no path, or an unknown ruleset or format.
         InputError: a path does not exist, has no result, or has one that cannot be read; the others are audited first.
     """
     if not paths:
@@ -63,21 +62,17 @@ def run(
         raise UsageError(unknown_name("format", output_format, FORMATS))
     rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.refuse_unknown(signals)
-    ruleset = None if ruleset_name == AUTO else _load(ruleset_name)
     store = () if mirror is None else read_mirror(mirror)
     logs = dict(read.find(paths))
     results = open_results(
-        paths,
-        ruleset_name,
-        found=logs,
-        read=lambda path: read.read(path, logs[path]),
-        left_out="not audited",
-        announce=_announce,
+        paths, ruleset_name, found=logs, read=lambda path: read.read(path, logs[path]), left_out="not audited"
     )
-    if results.auto is not None and results.auto.chosen is not None:
-        ruleset = _load(results.ruleset_name)
     tree, audited = Tree(), []
     for result in results:
+        choice = results.rulesets.choose(result)
+        ruleset = None if choice.is_default else results.rulesets.load(choice.name)
+        name = "no ruleset" if ruleset is None else f"ruleset {choice.name}"
+        results.rulesets.announce(result.path, f"auditing by {name}", choice.why)
         try:
             subject = read.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
@@ -85,19 +80,21 @@ def run(
             continue
         tree.add(subject)
         suspicions = engine.audit(subject, rules, signals)
-        audited.append(Audited(str(result.path), result.benchmark, len(subject.runs), tuple(suspicions)))
+        used = None if ruleset is None else ruleset.version
+        audited.append(Audited(str(result.path), result.benchmark, len(subject.runs), tuple(suspicions), used))
     audited = engine.with_tree(audited, engine.audit_tree(tree, rules, signals))
     if audited:
+        rulesets = [results.rulesets.load(name) for name in dict.fromkeys(one.ruleset for one in audited) if name]
         match output_format:
             case "json":
-                document = as_json(audited, rules, ruleset, results.unreadable)
+                document = as_json(audited, rules, rulesets, results.unreadable)
             case "sarif":
-                document = as_sarif(audited, rules, signals, ruleset, results.unreadable)
+                document = as_sarif(audited, rules, signals, rulesets, results.unreadable)
             case "html":
                 documents = {code: signal.document for code, signal in signals.items()}
-                document = html.as_html(_report(audited, rules, documents, today, ruleset, results.unreadable))
+                document = html.as_html(_report(audited, rules, documents, today, rulesets, results.unreadable))
             case _:
-                document = as_text(audited, rules, ruleset, results.unreadable)
+                document = as_text(audited, rules, rulesets, results.unreadable)
         sys.stdout.write(document)
     results.raise_unreadable()
     # A description or a manifest that cannot be read takes nothing from what is audited; a log does.
@@ -105,17 +102,8 @@ def run(
     return ExitStatus.USAGE if is_log_missing else ExitStatus.OK
 
 
-def _announce(auto: Detector) -> None:
-    name = "no ruleset" if auto.chosen is None else f"ruleset {auto.name}"
-    print(f"tta: auditing by {name}{auto.why}", file=sys.stderr)
-
-
-def _load(name: str) -> RuleSet:
-    return load.load_ruleset(catalog.ruleset_folder(name), name)
-
-
 def as_text(
-    audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
+    audited: Sequence[Audited], rules: AuditRules, rulesets: Sequence[RuleSet] = (), missed: Sequence[Unreadable] = ()
 ) -> str:
     """The ten most suspicious things, then every result with its suspicions, then what was not audited."""
     top = engine.worst(audited)
@@ -124,9 +112,11 @@ def as_text(
         lines = [f"{place:>2}. {_line(item)}" for place, item in enumerate(top, 1)]
         words = "The most suspicious thing" if len(top) == 1 else f"The {len(top)} most suspicious things"
         blocks.append("\n".join([f"{words}:", *lines]))
+    is_mixed = len({one.ruleset for one in audited}) > 1
     for one in audited:
         name = "" if one.benchmark is None else f" ({printable(one.benchmark, 60)})"
         head = f"{printable(one.path, 1000)}{name}{': 1 run' if one.num_runs == 1 else f': {one.num_runs} runs'}"
+        head += f", {_ruleset_of(one)}" if is_mixed else ""
         blocks.append("\n".join([f"{head}, nothing suspicious"] if not one.suspicions else [head, *_grouped(one)]))
     if missed:
         lines = [f"    {printable(part.path, 1000)}: {printable(part.message, 500)}" for part in missed]
@@ -139,14 +129,13 @@ def as_text(
     results = "1 result" if len(audited) == 1 else f"{len(audited)} results"
     blocks.append(
         f"{results}, {num_sound} with nothing suspicious; {totals or 'no findings'}; audit rules "
-        f"{printable(rules.version)} ({rules.digest[:12]}); {_ruleset_line(ruleset)}"
+        f"{printable(rules.version)} ({rules.digest[:12]}); {text.rulesets_line(rulesets)}"
     )
     return "\n\n".join(blocks) + "\n"
 
 
-def _ruleset_line(ruleset: RuleSet | None) -> str:
-    """The ruleset that targets and limits were taken from."""
-    return "no ruleset" if ruleset is None else f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]})"
+def _ruleset_of(one: Audited) -> str:
+    return "no ruleset" if one.ruleset is None else f"ruleset {printable(one.ruleset)}"
 
 
 def _missed_records(missed: Sequence[Unreadable]) -> list[dict[str, str]]:
@@ -158,7 +147,7 @@ def _report(
     rules: AuditRules,
     documents: dict[str, str],
     today: date,
-    ruleset: RuleSet | None,
+    rulesets: Sequence[RuleSet],
     missed: Sequence[Unreadable],
 ) -> html.Report:
     """The ten most suspicious things, then every result, with why each signal matters and what to do."""
@@ -168,16 +157,17 @@ def _report(
         verdict = "nothing suspicious" if not num else "1 suspicion" if num == 1 else f"{num} suspicions"
         findings = tuple(item.finding for item in one.suspicions)
         kind = "unscored" if num else "valid"
-        parts.append(html.Part(one.path, one.benchmark, verdict, kind, findings, (("Runs", str(one.num_runs)),)))
+        facts = (("Runs", str(one.num_runs)), ("Targets and limits", _ruleset_of(one)))
+        parts.append(html.Part(one.path, one.benchmark, verdict, kind, findings, one.ruleset or "none", facts))
     return html.Report(
         title="Audit of results",
         noun="signal",
-        rules=(f"audit rules {rules.version}", rules.digest),
+        rules=[(f"audit rules {rules.version}", rules.digest)],
         parts=parts,
         documents=documents,
         today=today,
         worst=[html.Worst(item.finding, item.score) for item in engine.worst(audited)],
-        standard=_ruleset_line(ruleset),
+        standard=text.rulesets_line(rulesets),
         missed=[(str(part.path), part.message) for part in missed],
     )
 
@@ -203,20 +193,21 @@ def _line(item: Suspicion) -> str:
 
 
 def as_json(
-    audited: Sequence[Audited], rules: AuditRules, ruleset: RuleSet | None = None, missed: Sequence[Unreadable] = ()
+    audited: Sequence[Audited], rules: AuditRules, rulesets: Sequence[RuleSet] = (), missed: Sequence[Unreadable] = ()
 ) -> str:
-    """One JSON document: the audit's rules and the ruleset with their digests; the most suspicious things; all findings
-    of each result with their scores, those alike as one with their highest score; what was not audited, and why.
+    """One JSON document: the audit's rules and the rulesets with their digests; the most suspicious things; all
+    findings of each result with their scores, those alike as one with their highest score; what was not audited, and
+    why.
     """
     results = []
     for one in audited:
         findings = [{**group_object(group), "score": score} for group, score in _alike(one.suspicions)]
-        results.append({"path": one.path, "benchmark": one.benchmark, "num_runs": one.num_runs, "findings": findings})
+        facts = {"path": one.path, "benchmark": one.benchmark, "ruleset": one.ruleset, "num_runs": one.num_runs}
+        results.append({**facts, "findings": findings})
     document = {
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
-        "ruleset": None if ruleset is None else ruleset.version,
-        "ruleset_digest": None if ruleset is None else ruleset.digest,
+        "rulesets": [text.ruleset_record(ruleset) for ruleset in rulesets],
         "most_suspicious": [{**finding_object(item.finding), "score": item.score} for item in engine.worst(audited)],
         "results": results,
         "not_audited": _missed_records(missed),
@@ -228,16 +219,20 @@ def as_sarif(
     audited: Sequence[Audited],
     rules: AuditRules,
     signals: Mapping[str, Signal],
-    ruleset: RuleSet | None,
+    rulesets: Sequence[RuleSet],
     missed: Sequence[Unreadable],
 ) -> str:
-    """The same as a SARIF log, with the score as the rank."""
+    """The same as a SARIF log, with the score as the rank, and a run for each ruleset and for the results of none."""
     levels = {code: rule.severity.value for code, rule in rules.signals.items()}
     properties = {"auditRules": rules.version, "auditRulesDigest": rules.digest, "notAudited": _missed_records(missed)}
-    if ruleset is not None:
-        properties |= {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
-    found = [group for one in audited for group in _alike(one.suspicions)]
-    return sarif.as_sarif(found, (signal.as_rule for signal in signals.values()), levels, properties, Path.cwd())
+    by_name = {ruleset.version: ruleset for ruleset in rulesets}
+    runs = []
+    for name in dict.fromkeys(one.ruleset for one in audited):
+        named = {} if name is None else {"ruleset": name, "rulesetDigest": by_name[name].digest}
+        found = [group for one in audited if one.ruleset == name for group in _alike(one.suspicions)]
+        documents = (signal.as_rule for signal in signals.values())
+        runs.append(sarif.run_record(found, documents, levels, {**properties, **named}, Path.cwd()))
+    return sarif.as_sarif(runs)
 
 
 def _alike(suspicions: Sequence[Suspicion]) -> list[tuple[Group, float]]:

@@ -6,14 +6,14 @@ import argparse
 import sys
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-from harness.checker import engine, parallel
+from harness.checker import parallel
 from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
 from harness.findings import Rule, grouped
-from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.run.data_cache import default_cache
 from harness.run.recompute import Recomputation
@@ -68,7 +68,7 @@ def run(
         FINDINGS if a result is not valid.
 
     Raises:
-        UsageError: no path, an unknown ruleset or format, or results that point to two rulesets (`auto`).
+        UsageError: no path, or an unknown ruleset or format.
         InputError: a path does not exist, has no result, or has one that cannot be read; the others are judged first.
     """
     if not paths:
@@ -89,51 +89,49 @@ def _judged(
     again: Recomputation | None,
 ) -> ExitStatus:
     results = open_results(paths, ruleset_name)
-    ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
-    judge = parallel.Judge(ruleset, parallel.checks_of(ruleset), today, results.auto, again)
-    judged = [judge.of(result) for result in results.already_read()]
-    waiting = list(results.unread)
-    for path, outcome in zip(
-        waiting, parallel.in_order(waiting, judge, results.ruleset_name, parallel.jobs_for(waiting, jobs)), strict=True
-    ):
-        if isinstance(outcome, UsageError):
-            raise outcome
+    judge = parallel.Judge(results.rulesets, today, again)
+    judged: list[text.Judged] = []
+    outcomes = parallel.in_order(results.paths, judge, parallel.jobs_for(results.paths, jobs))
+    for path, outcome in zip(results.paths, outcomes, strict=True):
         if isinstance(outcome, InputError):
             results.skip(path, outcome)
         else:
+            results.rulesets.announce(outcome.path, f"judging by ruleset {outcome.ruleset}", outcome.why)
             judged.append(outcome)
     if judged:
-        sys.stdout.write(_document(judged, ruleset, judge.checks, output_format, today, is_verbose))
+        sys.stdout.write(_document(judged, judge, output_format, today, is_verbose))
     results.raise_unreadable()
     return ExitStatus.OK if all(item.is_valid for item in judged) else ExitStatus.FINDINGS
 
 
 def _document(
-    judged: list[text.Judged],
-    ruleset: RuleSet,
-    checks: dict[str, Rule],
-    output_format: str,
-    today: date,
-    is_verbose: bool,
+    judged: list[text.Judged], judge: parallel.Judge, output_format: str, today: date, is_verbose: bool
 ) -> str:
+    rulesets = [judge.rulesets.load(name) for name in dict.fromkeys(item.ruleset for item in judged)]
+    checks = {code: rule for ruleset in rulesets for code, rule in judge.checks(ruleset.version).items()}
     match output_format:
         case "json":
-            return text.as_json(judged, ruleset, checks, today)
+            return text.as_json(judged, rulesets, checks, today)
         case "sarif":
-            groups = [(group, None) for item in judged for group in grouped(item.findings)]
-            properties = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
-            return sarif.as_sarif(groups, checks.values(), ruleset.codes, properties, Path.cwd())
+            return sarif.as_sarif(_sarif_run(judged, ruleset, checks) for ruleset in rulesets)
         case "html":
             from harness.checker.report import html  # jinja2 takes a while
 
             return html.as_html(
                 html.Report(
                     title="Check of results by the rules",
-                    rules=(f"ruleset {ruleset.version}", ruleset.digest),
+                    rules=[(f"ruleset {ruleset.version}", ruleset.digest) for ruleset in rulesets],
                     parts=[html.part_of(item) for item in judged],
                     documents={code: rule.document for code, rule in checks.items()},
                     today=today,
-                    waivers=engine.waiver_uses(ruleset, [(item.path, item.findings) for item in judged], today),
+                    waivers=[use for ruleset in rulesets for use in text.waivers_used(judged, ruleset, today)],
                 )
             )
-    return text.as_text(judged, ruleset, checks if is_verbose else None)
+    return text.as_text(judged, rulesets, checks if is_verbose else None)
+
+
+def _sarif_run(judged: list[text.Judged], ruleset: RuleSet, checks: dict[str, Rule]) -> dict[str, Any]:
+    """The findings on the results that are judged by `ruleset`."""
+    groups = [(group, None) for item in judged if item.ruleset == ruleset.version for group in grouped(item.findings)]
+    properties = {"ruleset": ruleset.version, "rulesetDigest": ruleset.digest}
+    return sarif.run_record(groups, checks.values(), ruleset.codes, properties, Path.cwd())

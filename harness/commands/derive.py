@@ -23,6 +23,7 @@ from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
 from harness.board.mlperf_table import RoundRow
 from harness.checker import engine, registry
+from harness.checker.report.text import ruleset_record, rulesets_line
 from harness.checker.results import AUTO, Results, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
@@ -45,9 +46,10 @@ _MAX_SHOWN = 4  # values of a series, and lines of a file, in the text; the JSON
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The numbers of one result. typed: those stated in its files, to compare with."""
+    """The numbers of one result by `ruleset`. typed: those stated in its files, to compare with."""
 
     result: Result
+    ruleset: RuleSet
     numbers: tuple[Derived, ...]
     typed: tuple[Stated, ...]
 
@@ -82,24 +84,28 @@ def run(
         FINDINGS if a stated or published number differs from what the logs give.
 
     Raises:
-        UsageError: no path, an unknown ruleset, results that point to two rulesets (`auto`), or an MLPerf round's
-            results with `tree` or `against`.
+        UsageError: no path, an unknown ruleset, or an MLPerf round's results with `tree` or `against`.
         InputError: the rules or the board cannot be read; a path does not exist, has no result, or has one that cannot
             be read or has an unreadable scaling.json (everything else is derived first).
     """
     if not paths:
         raise UsageError("derive: name the logs, folders or trees to derive numbers from")
     opened = open_results(paths, ruleset_name, left_out="nothing is derived from it")
-    results = {result.path: result for result in opened}
-    folder = catalog.ruleset_folder(opened.ruleset_name)
-    ruleset = load.load_ruleset(folder, opened.ruleset_name)
-    if ruleset.round is not None and (tree is not None or against is not None):
-        raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
-    if ruleset.round is not None:
-        found = [_of_round(result, ruleset, ruleset.round, folder, today, opened) for result in results.values()]
-    else:
-        found = _of_board(results, ruleset, folder, tree, against, today, opened)
-    status = _print(found, ruleset, output_format) if found else ExitStatus.OK
+    by_ruleset: dict[str, dict[Path, Result]] = {}
+    for result in opened:
+        choice = opened.rulesets.choose(result)
+        opened.rulesets.announce(result.path, f"judging by ruleset {choice.name}", choice.why)
+        by_ruleset.setdefault(choice.name, {})[result.path] = result
+    found = []
+    for name, results in by_ruleset.items():
+        ruleset, folder = opened.rulesets.load(name), catalog.ruleset_folder(name)
+        if ruleset.round is None:
+            found += _of_board(results, ruleset, folder, tree, against, today, opened)
+            continue
+        if tree is not None or against is not None:
+            raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
+        found += [_of_round(result, ruleset, ruleset.round, folder, today, opened) for result in results.values()]
+    status = _print(found, output_format) if found else ExitStatus.OK
     opened.raise_unreadable()
     return status
 
@@ -139,12 +145,12 @@ def _of_board(
             opened.skip(path, error)
         if published is not None and against is not None:
             typed += against_board(published, against, subject, documents.get("board", {}), tree is not None)
-        found.append(Derivation(subject.result, tuple(numbers), tuple(typed)))
+        found.append(Derivation(subject.result, ruleset, tuple(numbers), tuple(typed)))
     return found
 
 
-def _print(found: Sequence[Derivation], ruleset: RuleSet, output_format: str) -> ExitStatus:
-    print(_json(found, ruleset) if output_format == "json" else _text(found, ruleset))
+def _print(found: Sequence[Derivation], output_format: str) -> ExitStatus:
+    print(_json(found) if output_format == "json" else _text(found))
     return ExitStatus.OK if all(item.is_consistent for item in found) else ExitStatus.FINDINGS
 
 
@@ -161,7 +167,7 @@ def _of_round(
     row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed, energy)
     rules = folder / f"{score.benchmark}.yaml"
     numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
-    return Derivation(result, tuple(numbers), tuple(stated_in_round(result, row)))
+    return Derivation(result, ruleset, tuple(numbers), tuple(stated_in_round(result, row)))
 
 
 def _read(path: Path) -> bytes:
@@ -210,14 +216,18 @@ def _board_row(tree: Path, path: Path, ruleset: RuleSet, today: date) -> dict[st
     return {}
 
 
-def _json(found: Sequence[Derivation], ruleset: RuleSet) -> str:
+def _rulesets(found: Sequence[Derivation]) -> list[RuleSet]:
+    return list({item.ruleset.version: item.ruleset for item in found}.values())
+
+
+def _json(found: Sequence[Derivation]) -> str:
     document = {
-        "ruleset": ruleset.version,
-        "ruleset_digest": ruleset.digest,
+        "rulesets": [ruleset_record(ruleset) for ruleset in _rulesets(found)],
         "results": [
             {
                 "path": str(item.result.path),
                 "benchmark": item.result.benchmark,
+                "ruleset": item.ruleset.version,
                 "agrees": item.is_consistent,
                 "numbers": [_number(number) for number in item.numbers],
                 "typed": [{**dataclasses.asdict(typed), "agrees": typed.agrees} for typed in item.typed],
@@ -239,11 +249,12 @@ def _number(number: Derived) -> dict[str, Any]:
     }
 
 
-def _text(found: Sequence[Derivation], ruleset: RuleSet) -> str:
-    blocks = []
+def _text(found: Sequence[Derivation]) -> str:
+    blocks, rulesets = [], _rulesets(found)
     for item in found:
         name = printable(item.result.path, 1000)
-        lines = [f"{name} ({printable(item.result.benchmark)})"]
+        by = f", ruleset {printable(item.ruleset.version)}" if len(rulesets) > 1 else ""
+        lines = [f"{name} ({printable(item.result.benchmark)}{by})"]
         for group in _series(item.numbers).values():
             lines += _group(group, f"{item.result.path}/")
         differing = [typed for typed in item.typed if typed.agrees is False]
@@ -257,9 +268,7 @@ def _text(found: Sequence[Derivation], ruleset: RuleSet) -> str:
         )
         blocks.append("\n".join(lines))
     verdict = "agree" if all(item.is_consistent for item in found) else "differ"
-    return "\n\n".join(
-        [*blocks, f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]}): the numbers {verdict}"]
-    )
+    return "\n\n".join([*blocks, f"{rulesets_line(rulesets)}: the numbers {verdict}"])
 
 
 def _series(numbers: Sequence[Derived]) -> dict[tuple[str, str], list[Derived]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from harness.errors import ExitStatus, UsageError
 from harness.findings import Rule
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
-from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring.round_energy import round_energy
 from harness.submission import claim, layout
@@ -43,7 +41,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
 def run(
     paths: list[Path], ruleset_name: str, output_format: str, today: date, is_by_measured: bool = False
 ) -> ExitStatus:
-    """Print the results at or below `paths` as ranked tables, or as one JSON document.
+    """Print the results at or below `paths` as ranked tables, or as one JSON document; each ruleset has its own.
 
     is_by_measured: list the rows by measured time and not by score.
 
@@ -51,62 +49,52 @@ def run(
         FINDINGS if a result is not valid or has no score.
 
     Raises:
-        UsageError: no path, an unknown ruleset, results that point to two rulesets (`auto`), or an MLPerf round's
-            results with `is_by_measured`.
+        UsageError: no path, an unknown ruleset, or an MLPerf round's results with `is_by_measured`.
         InputError: the rules cannot be read; a path does not exist, has no result, or has one that cannot be read (the
             others are shown first).
     """
     if not paths:
         raise UsageError("score: name the logs, folders or trees to score")
     results = open_results(paths, ruleset_name)
-    ruleset = load.load_ruleset(catalog.ruleset_folder(results.ruleset_name), results.ruleset_name)
     checks = list(registry.checks().values())
-    if ruleset.round is not None and is_by_measured:
-        raise UsageError("score: an MLPerf round has only MLPerf's score; leave out --sort measured")
-    if ruleset.round is not None:
-        is_ranked = _print_round(results, ruleset, ruleset.round, checks, output_format, today)
-    else:
-        is_ranked = _print_tables(results, ruleset, checks, output_format, today, is_by_measured)
-    results.raise_unreadable()
-    return ExitStatus.OK if is_ranked else ExitStatus.FINDINGS
-
-
-def _print_tables(
-    results: Iterable[Result],
-    ruleset: RuleSet,
-    checks: list[Rule],
-    output_format: str,
-    today: date,
-    is_by_measured: bool,
-) -> bool:
-    """Print the tables; return whether all results are ranked."""
-    rows = [leaderboard.row(result, ruleset, checks, ruleset.prices, today) for result in results]
-    board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
-    if is_by_measured:
-        board = leaderboard.by_measured_time(board)
-    if output_format == "json":
-        print(json.dumps(leaderboard_document(board), allow_nan=False, indent=2))
-    elif rows:
-        print(leaderboard_text(board))
-    return all(row.is_ranked for row in rows)
-
-
-def _print_round(
-    results: Iterable[Result], ruleset: RuleSet, round_: Round, checks: list[Rule], output_format: str, today: date
-) -> bool:
-    """The same for a round of MLPerf."""
-    rows = []
+    rows: dict[str, list[leaderboard.Row]] = {}
+    round_rows: dict[str, list[mlperf_table.RoundRow]] = {}
     for result in results:
-        path = result.path
-        num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
-        has_claim = layout.SCALING_NAME in result.files
-        claimed = claim.claimed_factor(path / layout.SCALING_NAME)[0] if has_claim else None
-        score = round_score(result.runs, round_)
-        energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
-        rows.append(mlperf_table.RoundRow(path, score, num_errors, claimed, energy))
+        choice = results.rulesets.choose(result)
+        ruleset = results.rulesets.load(choice.name)
+        results.rulesets.announce(result.path, f"judging by ruleset {choice.name}", choice.why)
+        if ruleset.round is None:
+            row = leaderboard.row(result, ruleset, checks, ruleset.prices, today)
+            rows.setdefault(choice.name, []).append(row)
+        elif is_by_measured:
+            raise UsageError("score: an MLPerf round has only MLPerf's score; leave out --sort measured")
+        else:
+            of_round = _round_row(result, ruleset, ruleset.round, checks, today)
+            round_rows.setdefault(choice.name, []).append(of_round)
+    rulesets = results.rulesets.used
+    boards = [leaderboard.leaderboard(name, rulesets[name].digest, found) for name, found in rows.items()]
+    boards = [leaderboard.by_measured_time(board) for board in boards] if is_by_measured else boards
     if output_format == "json":
-        document = mlperf_table.document(ruleset.version, ruleset.digest, rows)
+        documents = [leaderboard_document(board) for board in boards]
+        documents += [mlperf_table.document(name, rulesets[name].digest, found) for name, found in round_rows.items()]
+        document = documents[0] if len(documents) == 1 else {"rulesets": documents}
         print(json.dumps(document, allow_nan=False, indent=2))
-    else:
-        print(mlperf_table.table(ruleset.version, ruleset.digest, rows))
-    return all(row.is_ranked for row in rows)
+    elif rows or round_rows:
+        texts = [leaderboard_text(board) for board in boards]
+        texts += [mlperf_table.table(name, rulesets[name].digest, found) for name, found in round_rows.items()]
+        print("\n\n".join(texts))
+    results.raise_unreadable()
+    is_each_ranked = [row.is_ranked for found in rows.values() for row in found]
+    is_each_ranked += [row.is_ranked for found in round_rows.values() for row in found]
+    return ExitStatus.OK if all(is_each_ranked) else ExitStatus.FINDINGS
+
+
+def _round_row(
+    result: Result, ruleset: RuleSet, round_: Round, checks: list[Rule], today: date
+) -> mlperf_table.RoundRow:
+    num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
+    has_claim = layout.SCALING_NAME in result.files
+    claimed = claim.claimed_factor(result.path / layout.SCALING_NAME)[0] if has_claim else None
+    score = round_score(result.runs, round_)
+    energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
+    return mlperf_table.RoundRow(result.path, score, num_errors, claimed, energy)

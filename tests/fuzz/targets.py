@@ -94,7 +94,7 @@ def judge(data: bytes, place: Path) -> None:
     except TtaError:
         return
     findings = engine.judge(result, ROUND, CHECKS, TODAY)
-    shown = report_text.as_text([report_text.judged(result, findings)], ROUND)
+    shown = report_text.as_text([report_text.judged(result, findings, ROUND)], [ROUND])
     assert all(c.isprintable() or c == "\n" for c in shown)
 
 
@@ -143,7 +143,7 @@ def submit(data: bytes, place: Path) -> None:
     try:
         result = results.read_result(folder)
         findings = engine.judge(result, RULESET, CHECKS, TODAY)
-        shown = report_text.as_text([report_text.judged(result, findings)], RULESET)
+        shown = report_text.as_text([report_text.judged(result, findings, RULESET)], [RULESET])
         assert all(c.isprintable() or c == "\n" for c in shown)
         if data[1:] != valid and part != "MANIFEST.sha256":
             assert {finding.code for finding in findings} & {"PKG003", "PKG004", "PKG010", "SYS001"}, (

@@ -11,12 +11,13 @@ from harness.checker.audit.signals import AuditRules, Evidence, Signal, Suspicio
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A result and its suspicions, the worst first."""
+    """A result and its suspicions, the worst first. ruleset: that of its targets and limits; None without."""
 
     path: str
     benchmark: str | None
     num_runs: int
     suspicions: tuple[Suspicion, ...]
+    ruleset: str | None = None
 
 
 def audit(subject: Subject, rules: AuditRules, signals: Mapping[str, Signal]) -> list[Suspicion]:

@@ -36,13 +36,17 @@ MAX_DOCUMENTED = 12  # up to this many results, each finding says why it matters
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One result. kind: "valid", "invalid" or "unscored", which sets the colour of its verdict; see `part_of`."""
+    """One result. kind: "valid", "invalid" or "unscored", which sets the colour of its verdict; see `part_of`.
+
+    ruleset: the one that it is judged by.
+    """
 
     path: str
     benchmark: str | None
     verdict: str
     kind: str
     findings: tuple[Finding, ...]
+    ruleset: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     files: tuple[FileFacts, ...] = ()
 
@@ -64,13 +68,13 @@ class Worst:
 class Report:
     """The content of the page.
 
-    rules: the name and the digest of the rules applied. documents: of the checks or signals with findings, by code.
-    noun: what a code stands for, "check" or "signal". waivers: those of the ruleset, with their effect here. standard:
-    the ruleset that an audit takes its targets and limits from. missed: what could not be read, and why.
+    rules: the names and the digests of the rules applied. documents: of the checks or signals with findings, by code.
+    noun: what a code stands for, "check" or "signal". waivers: those of the rulesets, with their effect here. standard:
+    the rulesets that an audit takes its targets and limits from. missed: what could not be read, and why.
     """
 
     title: str
-    rules: tuple[str, str]
+    rules: Sequence[tuple[str, str]]
     parts: Sequence[Part]
     documents: Mapping[str, str]
     today: date
@@ -84,7 +88,8 @@ class Report:
 def part_of(judged: Judged) -> Part:
     """A result of `tta check`."""
     verdict, kind = ("valid", "valid") if judged.is_valid else ("not valid", "invalid")
-    return Part(judged.path, judged.benchmark, verdict, kind, judged.findings, judged.facts, judged.files)
+    facts = (*judged.facts, ("Ruleset", f"{judged.ruleset}{judged.why}"))
+    return Part(judged.path, judged.benchmark, verdict, kind, judged.findings, judged.ruleset, facts, judged.files)
 
 
 def as_html(report: Report) -> str:

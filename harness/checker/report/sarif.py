@@ -24,14 +24,19 @@ _MAX_MESSAGE = 2000
 _ALSO = {"text": "the same again"}
 
 
-def as_sarif(
+def as_sarif(runs: Iterable[dict[str, Any]]) -> str:
+    """A log of these runs: one for each ruleset in use."""
+    return dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": list(runs)})
+
+
+def run_record(
     found: Iterable[tuple[Group, float | None]],
     rules: Iterable[Rule],
     levels: Mapping[str, str],
     properties: Mapping[str, object],
     base: Path,
-) -> str:
-    """A log of one run, with the `rules` that have a level, and with paths relative to `base`.
+) -> dict[str, Any]:
+    """A run of a log: the `rules` that have a level, and the groups found, with paths relative to `base`.
 
     found: each group with its rank from 0 to 100, or None if they are not ranked. A waived finding is a result with a
     suppression.
@@ -43,13 +48,12 @@ def as_sarif(
         "version": __version__,
         "rules": [_descriptor(rule, levels[rule.code]) for rule in in_force],
     }
-    run = {
+    return {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "properties": dict(properties),
         "results": [_result(group, rank, index, base) for group, rank in found],
     }
-    return dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _descriptor(rule: Rule, level: str) -> dict[str, Any]:

@@ -37,11 +37,16 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A result and its findings. facts: whose it is, by name; files: what it consists of."""
+    """A result and its findings by a ruleset. facts: whose it is, by name; files: what it consists of.
+
+    why: why it is judged by that ruleset, if results may have different ones.
+    """
 
     path: str
     benchmark: str | None
     findings: tuple[Finding, ...]
+    ruleset: str
+    why: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     files: tuple[FileFacts, ...] = ()
 
@@ -50,15 +55,16 @@ class Judged:
         return is_valid(self.findings)
 
 
-def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet | None = None) -> Judged:
-    """What is shown of a judged result; with the ruleset it was judged by, also who signed it."""
+def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet, why: str = "") -> Judged:
+    """What is shown of a result judged by `ruleset`. why: why by that one."""
     files = [FileFacts(name, item.num_bytes, item.sha256, item.kind) for name, item in sorted(result.files.items())]
     if not files:
         files = [FileFacts(log.path.name, log.num_bytes, log.sha256) for log in result.runs]
-    return Judged(str(result.path), result.benchmark, tuple(findings), tuple(_facts(result, ruleset)), tuple(files))
+    facts = tuple(_facts(result, ruleset))
+    return Judged(str(result.path), result.benchmark, tuple(findings), ruleset.version, why, facts, tuple(files))
 
 
-def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]:
+def _facts(result: Result, ruleset: RuleSet) -> Iterator[tuple[str, str]]:
     names = {"submitter": "submission_org", "system": "submission_platform", "division": "submission_division"}
     for name, key in names.items():
         logged = [text for log in result.runs if isinstance(text := log.value(key), str)]
@@ -66,25 +72,27 @@ def _facts(result: Result, ruleset: RuleSet | None) -> Iterator[tuple[str, str]]
         if value is not None:
             yield name.capitalize(), value
     yield "Logs", f"{len(result.runs):,}"
-    if ruleset is not None and result.envelope != Envelope():
+    if result.envelope != Envelope():
         yield "Signature", verdict(result, ruleset.allowed_signers, ruleset.version).sentence
 
 
-def as_text(results: Sequence[Judged], ruleset: RuleSet, explained: Mapping[str, Rule] | None = None) -> str:
+def as_text(results: Sequence[Judged], rulesets: Sequence[RuleSet], explained: Mapping[str, Rule] | None = None) -> str:
     """One line per finding, errors first, `path:line: CODE severity: message`; then a summary line.
 
+    rulesets: those in use; if there are several, each result is shown with the name of its own.
     Findings of one code in one file whose messages differ only in numbers are one line with a count.
     explained: the checks; each one with findings is followed once by why it matters and what to do.
     """
     blocks = []
     for judged in results:
         verdicts = "; ".join(["valid" if judged.is_valid else "not valid", *_signed(judged)])
+        verdicts += f"; ruleset {printable(judged.ruleset)}" if len(rulesets) > 1 else ""
         name = "" if judged.benchmark is None else f" ({printable(judged.benchmark)})"
         lines = [f"  {line}" for line in _lines(judged.findings)]
         blocks.append("\n".join([f"{printable(judged.path, _MAX_PATH)}{name}: {verdicts}", *lines]))
     if explained is not None:
         blocks += [_advice(rule) for rule in _with_findings(results, explained)]
-    return "\n\n".join([*blocks, _summary(results, ruleset)]) + "\n"
+    return "\n\n".join([*blocks, _summary(results, rulesets)]) + "\n"
 
 
 def _signed(judged: Judged) -> list[str]:
@@ -124,7 +132,7 @@ def _line(group: Group) -> str:
     return text
 
 
-def _summary(results: Sequence[Judged], ruleset: RuleSet) -> str:
+def _summary(results: Sequence[Judged], rulesets: Sequence[RuleSet]) -> str:
     num_valid = sum(judged.is_valid for judged in results)
     found = [finding for judged in results for finding in judged.findings]
     counts = Counter(finding.severity for finding in found if finding.waived is None)
@@ -133,23 +141,33 @@ def _summary(results: Sequence[Judged], ruleset: RuleSet) -> str:
     parts += [f"{num_waived} waived"] if num_waived else []
     return (
         f"{_count(len(results), 'result')}, {num_valid} valid; {', '.join(parts) or 'no findings'}; "
-        f"ruleset {printable(ruleset.version)} ({ruleset.digest[:12]})"
+        f"{rulesets_line(rulesets)}"
     )
+
+
+def rulesets_line(rulesets: Sequence[RuleSet]) -> str:
+    """The rulesets in use, each with the first digits of its digest."""
+    names = ", ".join(f"{printable(one.version)} ({one.digest[:12]})" for one in rulesets)
+    return f"ruleset{'' if len(rulesets) == 1 else 's'} {names}" if rulesets else "no ruleset"
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rule], today: date) -> str:
-    """One JSON document: the ruleset with its digest, and its waivers with what they excused; for each check that has
-    findings why it matters and what to do; for each result its path, benchmark, verdict and grouped findings.
+def as_json(results: Sequence[Judged], rulesets: Sequence[RuleSet], rules: Mapping[str, Rule], today: date) -> str:
+    """One JSON document: the rulesets with their digests, and their waivers with what they excused; for each check that
+    has findings why it matters and what to do; for each result its path, benchmark, ruleset, verdict and grouped
+    findings.
     """
-    uses = waiver_uses(ruleset, [(judged.path, judged.findings) for judged in results], today)
     document = {
-        "ruleset": ruleset.version,
-        "ruleset_digest": ruleset.digest,
-        "waivers": [_waiver_record(use) for use in uses],
+        "rulesets": [
+            {
+                **ruleset_record(ruleset),
+                "waivers": [_waiver_record(use) for use in waivers_used(results, ruleset, today)],
+            }
+            for ruleset in rulesets
+        ],
         "checks": {
             rule.code: {"title": rule.title, "why": rule.why, "instead": rule.instead}
             for rule in _with_findings(results, rules)
@@ -158,6 +176,7 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
             {
                 "path": judged.path,
                 "benchmark": judged.benchmark,
+                "ruleset": judged.ruleset,
                 "valid": judged.is_valid,
                 **({"signature": signed[0]} if (signed := _signed(judged)) else {}),
                 "findings": [group_object(group) for group in grouped(judged.findings)],
@@ -166,6 +185,17 @@ def as_json(results: Sequence[Judged], ruleset: RuleSet, rules: Mapping[str, Rul
         ],
     }
     return dumped(document)
+
+
+def ruleset_record(ruleset: RuleSet) -> dict[str, str]:
+    """Name and digest, as they are in the JSON documents."""
+    return {"ruleset": ruleset.version, "ruleset_digest": ruleset.digest}
+
+
+def waivers_used(results: Sequence[Judged], ruleset: RuleSet, today: date) -> list[WaiverUse]:
+    """The waivers of `ruleset`, with their effect on the results judged by it."""
+    found = [(judged.path, judged.findings) for judged in results if judged.ruleset == ruleset.version]
+    return waiver_uses(ruleset, found, today)
 
 
 def _waiver_record(use: WaiverUse) -> dict[str, Any]:

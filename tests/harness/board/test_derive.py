@@ -369,7 +369,8 @@ def test_the_text_shows_each_number_with_formula_and_lines(
 def test_a_number_without_a_formula_is_never_skipped() -> None:
     """It is in the output without a formula, and the command does not succeed."""
     assert formula_of("score.guess") is None
-    assert not command.Derivation(None, (Derived("score.guess", 1, None, ()),), ()).is_consistent  # type: ignore[arg-type]
+    numbers = (Derived("score.guess", 1, None, ()),)
+    assert not command.Derivation(None, None, numbers, ()).is_consistent  # type: ignore[arg-type]
 
 
 ROW_PATH: tuple[str | int, ...] = ("tables", 0, "rows", 0)

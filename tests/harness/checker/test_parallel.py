@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.checker import parallel, registry
+from harness.checker import parallel
+from harness.checker.results import Rulesets
 from harness.errors import SubmissionError
-from harness.ruleset import catalog, load
 from tests import fabricate
 from tests.rules.box import TODAY
 
@@ -39,9 +39,8 @@ def test_a_process_that_is_killed_costs_the_result_that_killed_it(
         return judged(judge, path)
 
     monkeypatch.setattr(parallel.Judge, "judged", killed_by_one)
-    ruleset = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
 
-    said = list(parallel.in_order(paths, parallel.Judge(ruleset, registry.checks(), TODAY), "v1", 2))
+    said = list(parallel.in_order(paths, parallel.Judge(Rulesets("v1", None), TODAY), 2))
 
     assert isinstance(said[1], SubmissionError)
     assert "log_1.txt: the process that read it was killed" in str(said[1])

@@ -40,12 +40,12 @@ def finding(code: str = "LOG001", line: int | None = 7, message: str = "it ended
 
 
 def judged(*findings: Finding, path: str = "out", benchmark: str | None = "toy_mini") -> Judged:
-    return Judged(path, benchmark, findings)
+    return Judged(path, benchmark, findings, "v1")
 
 
 def test_a_text_without_findings_says_so() -> None:
     """Verdict and sum show that the check ran."""
-    assert report_text.as_text([judged()], LAW) == (
+    assert report_text.as_text([judged()], [LAW]) == (
         "out (toy_mini): valid\n\n1 result, 1 valid; no findings; ruleset v1 (rrrrrrrrrrrr)\n"
     )
     assert report_text.findings_text([]) == "no findings"
@@ -54,7 +54,7 @@ def test_a_text_without_findings_says_so() -> None:
 def test_a_text_has_place_code_severity_and_message_errors_first() -> None:
     """Warnings and notes follow, and do not by themselves make a result invalid."""
     text = report_text.as_text(
-        [judged(finding("QUA001", 3, "missed"), finding()), judged(finding("CNV002", None))], LAW
+        [judged(finding("QUA001", 3, "missed"), finding()), judged(finding("CNV002", None))], [LAW]
     )
 
     assert text == (
@@ -74,7 +74,7 @@ def test_findings_that_differ_in_numbers_only_are_one_line_with_a_count() -> Non
     many = [finding(line=line, message=f"took {line}.5 s") for line in range(10, 110)]
     other = finding(path="out/result_1.txt", message="took 3.5 s")
 
-    lines = report_text.as_text([judged(*many, other)], LAW).splitlines()
+    lines = report_text.as_text([judged(*many, other)], [LAW]).splitlines()
 
     assert lines[1:3] == [
         "  out/result_0.txt:10: LOG001 error: took 10.5 s (100 times, last on line 109)",
@@ -85,7 +85,7 @@ def test_findings_that_differ_in_numbers_only_are_one_line_with_a_count() -> Non
 
 def test_a_verbose_text_explains_each_check_once() -> None:
     """Why it matters and what to do, between the findings and the sum."""
-    text = report_text.as_text([judged(finding(), finding(line=9, message="again"))], LAW, CHECKS)
+    text = report_text.as_text([judged(finding(), finding(line=9, message="again"))], [LAW], CHECKS)
 
     assert text.count("Why it matters:") == text.count("What to do:") == 1
     assert text.index("LOG001 error: again") < text.index("LOG001 A log does not record the end of its run\n")
@@ -98,9 +98,9 @@ def test_the_json_shows_what_each_waiver_did() -> None:
     place = "out/acme/results/box1/toy_mini"
     found = judged(finding(path=f"{place}/result_0.txt"), path=place)
 
-    document = json.loads(report_text.as_json([found], ruleset(LEVELS, waivers=(waiver,)), CHECKS, TODAY))
+    document = json.loads(report_text.as_json([found], [ruleset(LEVELS, waivers=(waiver,))], CHECKS, TODAY))
 
-    assert document["waivers"] == [
+    assert document["rulesets"][0]["waivers"] == [
         {
             "code": "LOG001",
             "path": "acme/results",
@@ -116,8 +116,8 @@ def test_the_json_shows_what_each_waiver_did() -> None:
 def test_a_result_is_shown_with_its_owner_and_its_files(tmp_path: Path) -> None:
     """The names in the claim; for a single log those in the log, which is its only file."""
     folder = write_submission(tmp_path / "tree")
-    whole = report_text.judged(read_result(folder), [finding()])
-    alone = report_text.judged(read_result(folder / "result_0.txt"), [])
+    whole = report_text.judged(read_result(folder), [finding()], LAW)
+    alone = report_text.judged(read_result(folder / "result_0.txt"), [], LAW)
 
     assert whole.facts == (("Submitter", "acme"), ("System", "box1"), ("Division", "closed"), ("Logs", "5"))
     there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -128,7 +128,7 @@ def test_a_result_is_shown_with_its_owner_and_its_files(tmp_path: Path) -> None:
 
 def test_waived_findings_are_shown_and_not_counted() -> None:
     """With the reason."""
-    text = report_text.as_text([judged(finding(waived="agreed (me, until 2030-01-01)"))], LAW)
+    text = report_text.as_text([judged(finding(waived="agreed (me, until 2030-01-01)"))], [LAW])
 
     assert "out (toy_mini): valid\n" in text
     assert "LOG001 error: it ended [waived: agreed (me, until 2030-01-01)]" in text
@@ -139,7 +139,7 @@ def test_no_control_character_reaches_the_text() -> None:
     """Path, benchmark, message and waiver come from outside."""
     found = finding(path=HOSTILE, message=HOSTILE, waived=HOSTILE)
 
-    text = report_text.as_text([judged(found, path=HOSTILE, benchmark=HOSTILE)], LAW)
+    text = report_text.as_text([judged(found, path=HOSTILE, benchmark=HOSTILE)], [LAW])
 
     assert all(character.isprintable() for character in text.replace("\n", ""))
     assert len(text.splitlines()) == 4
@@ -148,7 +148,7 @@ def test_no_control_character_reaches_the_text() -> None:
 
 def test_the_json_is_ascii_whatever_it_contains() -> None:
     """Control characters are escaped, and the original can be read back."""
-    text = report_text.as_json([judged(finding(path=PATH, message=HOSTILE), path=PATH)], LAW, CHECKS, TODAY)
+    text = report_text.as_json([judged(finding(path=PATH, message=HOSTILE), path=PATH)], [LAW], CHECKS, TODAY)
 
     assert all(" " <= character <= "~" for character in text.replace("\n", ""))
     assert json.loads(text)["results"][0]["findings"][0]["message"] == HOSTILE
@@ -157,20 +157,19 @@ def test_the_json_is_ascii_whatever_it_contains() -> None:
 def test_the_json_has_everything_about_a_finding() -> None:
     """Numbers, not sentences."""
     results = [judged(finding()), judged(path="b", benchmark=None)]
-    document = json.loads(report_text.as_json(results, LAW, CHECKS, TODAY))
+    document = json.loads(report_text.as_json(results, [LAW], CHECKS, TODAY))
 
     rule = CHECKS["LOG001"]
     assert rule.why
     assert rule.instead
     assert document == {
-        "ruleset": "v1",
-        "ruleset_digest": "r" * 64,
-        "waivers": [],
+        "rulesets": [{"ruleset": "v1", "ruleset_digest": "r" * 64, "waivers": []}],
         "checks": {"LOG001": {"title": rule.title, "why": rule.why, "instead": rule.instead}},
         "results": [
             {
                 "path": "out",
                 "benchmark": "toy_mini",
+                "ruleset": "v1",
                 "valid": False,
                 "findings": [
                     {
@@ -187,14 +186,14 @@ def test_the_json_has_everything_about_a_finding() -> None:
                     }
                 ],
             },
-            {"path": "b", "benchmark": None, "valid": True, "findings": []},
+            {"path": "b", "benchmark": None, "ruleset": "v1", "valid": True, "findings": []},
         ],
     }
 
 
 def written(*findings: Finding, rank: float | None = None) -> str:
     found = [(group, rank) for group in grouped(findings)]
-    return sarif.as_sarif(found, CHECKS.values(), LEVELS, {"ruleset": "v1"}, Path("/home/me"))
+    return sarif.as_sarif([sarif.run_record(found, CHECKS.values(), LEVELS, {"ruleset": "v1"}, Path("/home/me"))])
 
 
 def sarif_of(*findings: Finding, rank: float | None = None) -> dict[str, Any]:
@@ -308,7 +307,7 @@ def page(*findings: Finding, **changes: Any) -> str:
     part = html.Part("out", "toy_mini", "not valid", "invalid", findings)
     documents = {code: rule.document for code, rule in CHECKS.items()}
     fields: dict[str, Any] = {"parts": [part], "documents": documents, "today": date(2026, 1, 2), **changes}
-    return html.as_html(html.Report("Check", ("ruleset v1", "d" * 64), **fields))
+    return html.as_html(html.Report("Check", [("ruleset v1", "d" * 64)], **fields))
 
 
 def test_the_page_is_self_contained() -> None:
@@ -386,10 +385,10 @@ def test_markup_from_outside_is_shown_as_text() -> None:
     """In names of files and benchmarks, codes, messages, evidence, waivers and verdicts."""
     hostile = Finding(MARKUP, MARKUP, Severity.ERROR, MARKUP, 1, MARKUP, {MARKUP: MARKUP, "list": [MARKUP]}, MARKUP)
     files = (report_text.FileFacts(MARKUP, 1, None, MARKUP),)
-    part = html.Part(MARKUP, MARKUP, MARKUP, "invalid", (hostile,), ((MARKUP, MARKUP),), files)
+    part = html.Part(MARKUP, MARKUP, MARKUP, "invalid", (hostile,), MARKUP, ((MARKUP, MARKUP),), files)
     waiver = Waiver(MARKUP, MARKUP, MARKUP, MARKUP, MARKUP)
     text = page(
-        parts=[part, html.Part(MARKUP, None, "valid", "valid", (), (), files)],
+        parts=[part, html.Part(MARKUP, None, "valid", "valid", (), MARKUP, (), files)],
         worst=[html.Worst(hostile, 1)],
         waivers=[engine.WaiverUse(waiver, 0, False)],
     )
@@ -414,7 +413,7 @@ def test_a_check_is_explained_once_for_many_results() -> None:
 def test_a_page_without_findings_lists_what_was_checked() -> None:
     """With the digests."""
     part = html.Part(
-        "out", "toy_mini", "valid", "valid", (), (), (report_text.FileFacts("result_0.txt", 5, "ab" * 32),)
+        "out", "toy_mini", "valid", "valid", (), "v1", (), (report_text.FileFacts("result_0.txt", 5, "ab" * 32),)
     )
     words = Page(page(parts=[part])).words
 
@@ -430,7 +429,7 @@ def test_the_page_shows_every_finding_of_a_damaged_submission(tmp_path: Path) ->
     find(box.runs[2], "submission_org").value = MARKUP
     box.write()
     findings = box.judge()
-    judged = report_text.judged(read_result(box.folder), findings)
+    judged = report_text.judged(read_result(box.folder), findings, LAW)
 
     words = Page(page(parts=[html.part_of(judged)])).words
 

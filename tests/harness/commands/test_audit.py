@@ -104,7 +104,7 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
     out, err = capsys.readouterr()
     document = json.loads(out)
     assert err == "tta: auditing by no ruleset; no log names one\n"
-    assert (document["ruleset"], document["ruleset_digest"]) == (None, None)
+    assert (document["rulesets"], document["results"][0]["ruleset"]) == ([], None)
     assert document["audit_rules_digest"] == load_audit(registry.audit_file()).digest
     assert len(document["results"]) == 1
     found = document["results"][0]["findings"]
@@ -233,7 +233,8 @@ def test_the_ruleset_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert err == "tta: auditing by ruleset v1, which result_0.txt names\n"
 
     document = json.loads(texts["json"])
-    assert (document["ruleset"], document["ruleset_digest"], document["not_audited"]) == ("v1", ruleset.digest, [])
+    assert document["rulesets"] == [{"ruleset": "v1", "ruleset_digest": ruleset.digest}]
+    assert document["not_audited"] == []
     properties = json.loads(texts["sarif"])["runs"][0]["properties"]
     assert (properties["ruleset"], properties["rulesetDigest"]) == ("v1", ruleset.digest)
     assert texts["text"].endswith(f"; ruleset v1 ({ruleset.digest[:12]})\n")

@@ -1,25 +1,21 @@
-"""`--ruleset auto`: benchmark, day and folder choose a round, and no log chooses the rules for itself or for others."""
+"""`--ruleset auto`: each result has its own ruleset, by folder, benchmark and day; no log chooses for another."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from harness import cli
-from harness.checker.results import auto_of
-from harness.errors import ExitStatus, UsageError
+from harness.checker.results import detector_for
+from harness.errors import ExitStatus
 from harness.log import run_log
 from harness.ruleset import catalog, load
-from harness.ruleset.detect import Candidate, Detector, Request, RoundChoice, detect_round, with_parents
-from harness.submission.result import Result, read_result
-from tests import fabricate, foreign
+from harness.ruleset.detect import Candidate, Choice, detect_round, with_parents
+from harness.submission.result import read_result
+from tests import fabricate
 from tests.fabricate import Step
-from tests.foreign import of
 from tests.mlperflog import START_MS, Entry, drop, find, put_after, retinanet, write
 from tests.rules.roundbox import RoundBox
 
@@ -33,7 +29,7 @@ ROUNDS = [
 ]
 
 
-def detected(path: Path, log: list[Entry], asked: Path | None = None) -> RoundChoice | None:
+def detected(path: Path, log: list[Entry], asked: Path | None = None) -> Choice | None:
     """The round for a log at `path`. asked: the folder that the caller named; None: one outside of the test's own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return detect_round(run_log.read(write(path, log)), ROUNDS, with_parents([] if asked is None else [asked]))
@@ -68,8 +64,8 @@ def test_the_first_round_published_on_the_day_of_the_log_or_later_is_chosen(
     benchmark: str, num_days: int, version: str, why: str, tmp_path: Path
 ) -> None:
     """If all rounds that have the benchmark are older than the log, the last of them, and that is said."""
-    assert detected(tmp_path / "a.txt", of_benchmark(benchmark, num_days)) == RoundChoice(
-        f"mlperf_training/{version}", why
+    assert detected(tmp_path / "a.txt", of_benchmark(benchmark, num_days)) == Choice(
+        f"mlperf_training/{version}", f", {why}"
     )
 
 
@@ -114,7 +110,8 @@ def test_the_day_of_a_log_is_the_latest_of_its_lines(times_ms: list[int], day: s
     ("place", "asked", "version"),
     [
         ("training_results_v6.0/Org", None, "6.0.0"),
-        ("training_v5.0", None, "5.1.0"),  # a log may be submitted again later, but never earlier
+        ("training_v5.0", None, "5.0.0"),  # although the log is dated after it
+        ("training_v5.0/v0.7", None, "5.0.0"),
         ("v6.0/training_results_v5.1/Org", "v6.0/training_results_v5.1", "5.1.0"),
         ("v6.0/training_results_v5.1/Org", "v6.0/training_results_v5.1/Org", "5.1.0"),
         ("v6.0/training_results_v5.1/Org", "v6.0/training_results_v5.1/x/..", "5.1.0"),
@@ -135,12 +132,24 @@ def test_the_nearest_folder_of_the_organiser_chooses_among_the_possible_rounds(
     assert found.name == f"mlperf_training/{version}"
 
 
-def test_the_first_folder_that_names_a_round_is_kept_as_the_organisers(tmp_path: Path) -> None:
-    """Even if that round is not possible, and the next folder decides."""
-    found = detected(tmp_path / "v5.0" / "training_results_v6.0" / "a.txt", retinanet())
-    why = "by the name of its folder training_results_v6.0; the log names retinanet and is dated 2025-08-12"
+@pytest.mark.parametrize(
+    ("place", "benchmark", "version", "why"),
+    [
+        ("v5.0/training_results_v6.0", "retinanet", "6.0.0", "; the log names retinanet and is dated 2025-08-12"),
+        ("v5.0", "retinanet", "5.0.0", ", although the log is dated 2025-08-12, after it"),
+        ("v5.0", "gnmt", "5.0.0", ", which does not have the benchmark gnmt"),
+        ("v5.0", "doom", "5.0.0", ", which does not have the benchmark doom"),
+        ("v5.0", None, "5.0.0", ""),
+    ],
+)
+def test_what_a_log_says_never_leads_out_of_the_rounds_that_its_folders_name(
+    place: str, benchmark: object, version: str, why: str, tmp_path: Path
+) -> None:
+    """A later day, or a benchmark of an older and laxer round, chooses only among the organiser's folders."""
+    folder = place.rpartition("/")[2]
+    found = detected(tmp_path / place / "a.txt", of_benchmark(benchmark))
 
-    assert found == RoundChoice("mlperf_training/6.0.0", why, "mlperf_training/5.0.0")
+    assert found == Choice(f"mlperf_training/{version}", f", by the name of its folder {folder}{why}")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,8 @@ def test_a_folder_of_a_submitter_names_no_round(place: str, asked: str, tmp_path
     found = detected(tmp_path / "june" / place / "a.txt", retinanet(), tmp_path / asked)
 
     assert found is not None
-    assert (found.name, found.folder) == ("mlperf_training/5.1.0", None)
+    why = ", the first of 2 rounds that have retinanet and is dated 2025-08-12"
+    assert found == Choice("mlperf_training/5.1.0", why)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +212,7 @@ def test_a_long_name_is_shortened(tmp_path: Path) -> None:
     logs = [run_log.read(write(tmp_path / "a.txt", of_benchmark(name))) for name in ("a" * 41, "b" * 40)]
     found = [detect_round(log, rounds, frozenset()) for log in logs]
 
-    assert [item and item.why.split()[5] for item in found] == ["a" * 39 + "…", "b" * 40]
+    assert [item and item.why.split()[6] for item in found] == ["a" * 39 + "…", "b" * 40]
 
 
 def test_every_round_has_a_day_of_publication() -> None:
@@ -214,8 +224,8 @@ def test_every_round_has_a_day_of_publication() -> None:
     assert [item.version for item in known][:2] == ["0.7", "1.0"]
 
 
-def request_of(folder: Path) -> Request | None:
-    return auto_of([folder.parent]).request_of(read_result(folder))
+def chosen(folder: Path) -> Choice:
+    return detector_for([folder.parent]).choose(read_result(folder))
 
 
 def names_rules(log: list[Entry], ruleset: object) -> None:
@@ -228,10 +238,8 @@ def test_the_first_log_with_a_known_benchmark_asks(tmp_path: Path) -> None:
     [box] = results(tmp_path, "Toymaker")
     find(box.logs[0], "submission_benchmark").value = "doom"
     box.write()
-    request = request_of(box.folder)
 
-    assert request is not None
-    assert request.name == "mlperf_training/5.1.0"
+    assert chosen(box.folder).name == "mlperf_training/5.1.0"
 
 
 @pytest.mark.parametrize("named", ["mlperf_training/5.1.0", ["v1"], {"v1": 1}, 5])
@@ -242,21 +250,20 @@ def test_a_log_of_tta_cannot_ask_for_anything_but_its_own_rulesets(named: object
         fabricate.find(steps, "tta_rules").value["ruleset"] = named
         return steps
 
-    request = request_of(fabricate.write_result(tmp_path / "own", change=renamed))
+    choice = chosen(fabricate.write_result(tmp_path / "own", change=renamed))
 
-    assert request is not None
-    assert (request.name, request.why.endswith(" is not one of tta's own rulesets")) == ("v1", True)
+    assert (choice.name, choice.why.endswith(" is not one of tta's own rulesets")) == ("v1", True)
 
 
-def test_a_log_of_another_program_whose_benchmark_is_unknown_asks_for_nothing(tmp_path: Path) -> None:
-    """Even if it names rules as a log of `tta` does."""
+def test_a_log_of_another_program_whose_benchmark_is_unknown_points_to_nothing(tmp_path: Path) -> None:
+    """Even if it names rules as a log of `tta` does: v1 is what remains."""
     [box] = results(tmp_path, "Toymaker")
     for log in box.logs:
         find(log, "submission_benchmark").value = "doom"
         names_rules(log, "v1")
     box.write()
 
-    assert request_of(box.folder) is None
+    assert chosen(box.folder) == Choice("v1", "; no log names one", is_default=True)
 
 
 def results(place: Path, *submitters: str) -> list[RoundBox]:
@@ -314,72 +321,170 @@ def test_a_log_of_another_program_names_no_rules(
     assert (status, json.loads(out)["results"][0]["valid"]) == (ExitStatus.FINDINGS, False)
 
 
+def judged_by(capsys: pytest.CaptureFixture[str], *paths: Path) -> dict[str, tuple[str, bool]]:
+    """The ruleset and the validity of each result at `paths`, by its submitter."""
+    call("check", *paths, "--format", "json")
+    results = json.loads(capsys.readouterr().out)["results"]
+    return {Path(one["path"]).parts[-4]: (one["ruleset"], one["valid"]) for one in results}
+
+
 def test_a_clock_of_tta_in_an_mlperf_log_makes_it_one_of_tta(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It asks for v1 then, whatever round it names, and the call ends."""
+    """It is judged by v1 then, whatever round it names, and is not valid; its neighbour is."""
     boxes = results(tmp_path, "Aaa", "Bbb")
     names_rules(boxes[0].logs[0], "mlperf_training/5.1.0")
     find(boxes[0].logs[0], "tta_rules").metadata = {"elapsed_ns": 1}
     for box in boxes:
         box.write()
 
-    assert call("check", tmp_path) == ExitStatus.USAGE
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "for v1 ('mlperf_training/5.1.0' is not one of tta's own rulesets), " in err
+    assert judged_by(capsys, tmp_path) == {"Aaa": ("v1", False), "Bbb": ("mlperf_training/5.1.0", True)}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_results_that_ask_for_two_rulesets_are_not_judged(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A submitter's older log decides nothing for the others: one sentence, both reasons, the choices."""
-    older, newer = results(tmp_path, "Aaa", "Bbb")
+def mixed(place: Path) -> None:
+    """Results of two rounds, of `tta`, and one whose log names nothing."""
+    older, newer, silent = results(place, "Aaa", "Bbb", "Ddd")
     shift(older, -120)
-    older.write()
-    newer.write()
-
-    status = call(verb, tmp_path)
-
-    out, err = capsys.readouterr()
-    assert (status, out) == (ExitStatus.USAGE, "")
-    assert err.splitlines()[-1] == (
-        f"tta: these results ask for two rulesets: {older.folder} for mlperf_training/5.0.0 (the first of 2 rounds "
-        f"that have retinanet and is dated 2025-04-14), {newer.folder} for mlperf_training/5.1.0 (the only round "
-        "that has retinanet and is dated 2025-08-12); judge all of them by one with --ruleset NAME, or judge their "
-        "folders separately"
-    )
-    assert cli.main([verb, "--ruleset", "mlperf_training/5.1.0", str(tmp_path)]) != ExitStatus.USAGE
-    assert call(verb, older.folder) == call(verb, newer.folder) == ExitStatus.OK
-
-
-def test_results_of_tta_and_of_mlperf_ask_for_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No ruleset is for both."""
-    RoundBox(tmp_path).write()
-    fabricate.write_submission(tmp_path)
-
-    assert call("check", tmp_path) == ExitStatus.USAGE
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "for v1 (which result_0.txt names)" in err
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_every_process_refuses_a_result_that_asks_for_another(
-    jobs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The last of five is of another round."""
-    boxes = results(tmp_path, "Aaa", "Bbb", "Ccc", "Ddd", "Eee")
-    shift(boxes[-1], -120)
-    for box in boxes:
+    for log in silent.logs:
+        find(log, "submission_benchmark").value = "doom"
+    for box in (older, newer, silent):
         box.write()
+    fabricate.write_submission(place, 5)
 
-    assert call("check", tmp_path, "--jobs", jobs) == ExitStatus.USAGE
+
+RULESETS = {
+    "Aaa": "mlperf_training/5.0.0",
+    "Bbb": "mlperf_training/5.1.0",
+    "Ddd": "v1",
+    "acme": "v1",
+}
+
+
+def test_each_result_of_a_mixed_tree_is_judged_as_it_would_be_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same ruleset, with the same verdict."""
+    mixed(tmp_path)
+    alone = {name: found for path in tmp_path.iterdir() for name, found in judged_by(capsys, path).items()}
+
+    together = judged_by(capsys, tmp_path)
+
+    assert together == alone
+    assert {name: ruleset for name, (ruleset, _) in together.items()} == RULESETS
+    assert [name for name, (_, is_valid) in together.items() if is_valid] == ["Aaa", "Bbb"]
+
+
+def test_every_report_of_a_check_names_the_ruleset_of_each_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the text, in the JSON and on the page; a SARIF log has a run for each ruleset."""
+    mixed(tmp_path)
+    documents = {}
+    for form in ("text", "json", "sarif", "html"):
+        call("check", tmp_path, "--format", form)
+        documents[form] = capsys.readouterr().out
+
+    digests = {name: load.load_ruleset(catalog.ruleset_folder(name), name).digest for name in RULESETS.values()}
+    heads = [line for line in documents["text"].splitlines() if line.startswith(str(tmp_path))]
+    assert [line.rpartition("; ruleset ")[2] for line in heads] == list(RULESETS.values())
+    ends = ", ".join(f"{name} ({digest[:12]})" for name, digest in digests.items())
+    assert documents["text"].endswith(f"; rulesets {ends}\n")
+    found = json.loads(documents["json"])["rulesets"]
+    assert {one["ruleset"]: one["ruleset_digest"] for one in found} == digests
+    runs = json.loads(documents["sarif"])["runs"]
+    assert {run["properties"]["ruleset"]: run["properties"]["rulesetDigest"] for run in runs} == digests
+    judged = json.loads(documents["json"])["results"]
+    assert [len(run["results"]) for run in runs] == [
+        sum(len(one["findings"]) for one in judged if one["ruleset"] == name) for name in digests
+    ]
+    page = documents["html"]
+    assert all(f"<dd>ruleset {name}</dd>" in page and digest in page for name, digest in digests.items())
+    assert [page.count(f"<dt>Ruleset</dt><dd>{name}") for name in digests] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_every_report_of_an_audit_names_the_ruleset_of_each_result(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or says that there is none: for a log that names no known benchmark, targets and limits are unknown."""
+    mixed(tmp_path)
+    call("audit", tmp_path, "--format", form)
     out, err = capsys.readouterr()
-    assert out == ""
-    assert f"{boxes[0].folder} for mlperf_training/5.1.0" in err
-    assert f"{boxes[-1].folder} for mlperf_training/5.0.0" in err
+
+    assert [line.partition("auditing by ")[2].split(",")[0].split(";")[0] for line in err.splitlines()] == [
+        "ruleset mlperf_training/5.0.0",
+        "ruleset mlperf_training/5.1.0",
+        "no ruleset",
+        "ruleset v1",
+    ]
+    expected = [None if name == "Ddd" else ruleset for name, ruleset in RULESETS.items()]
+    if form == "json":
+        assert [one["ruleset"] for one in json.loads(out)["results"]] == expected
+        assert [one["ruleset"] for one in json.loads(out)["rulesets"]] == [name for name in expected if name]
+    else:
+        mark = "runs, {}\n" if form == "text" else "<dd>{}</dd>"
+        words = ["no ruleset" if name is None else f"ruleset {name}" for name in expected]
+        assert [mark.format(word) in out for word in words[:3]] == [True] * 3
+
+
+def test_a_sarif_log_of_an_audit_has_a_run_for_each_ruleset_and_for_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The results without a ruleset are in a run that names none."""
+    mixed(tmp_path)
+    call("audit", tmp_path, "--format", "sarif")
+
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["properties"].get("ruleset") for run in runs] == [
+        "mlperf_training/5.0.0",
+        "mlperf_training/5.1.0",
+        None,
+        "v1",
+    ]
+
+
+def test_a_score_has_the_tables_of_each_ruleset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`tta`'s first; in JSON a list of the documents that each ruleset has alone."""
+    mixed(tmp_path)
+    call("score", tmp_path)
+    text = capsys.readouterr().out
+    call("score", tmp_path, "--format", "json")
+    documents = json.loads(capsys.readouterr().out)["rulesets"]
+
+    names = ["v1", "mlperf_training/5.0.0", "mlperf_training/5.1.0"]
+    assert [line.split()[1] for line in text.splitlines() if line.startswith(("ruleset", "round"))] == names
+    assert [one["ruleset"] for one in documents] == names
+    call("score", tmp_path / "Aaa", "--format", "json")
+    assert json.loads(capsys.readouterr().out) == documents[1]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_derivation_names_the_ruleset_of_each_result(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its first line, and in the JSON document."""
+    mixed(tmp_path)
+    call("derive", tmp_path, "--format", form)
+
+    out = capsys.readouterr().out
+    if form == "json":
+        named = {Path(one["path"]).parts[-4]: one["ruleset"] for one in json.loads(out)["results"]}
+        assert named == RULESETS
+    else:
+        heads = [line for line in out.splitlines() if line.startswith(str(tmp_path))]
+        assert sorted(line.rpartition(", ruleset ")[2] for line in heads) == sorted(f"{x})" for x in RULESETS.values())
+
+
+def test_several_processes_judge_a_mixed_tree_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each chooses for the results that it reads."""
+    mixed(tmp_path)
+    found = []
+    for jobs in (1, 2):
+        call("check", tmp_path, "--jobs", jobs)
+        found.append(capsys.readouterr())
+
+    assert found[0] == found[1]
+    assert found[0].err.count("judging by ruleset") == len(set(RULESETS.values()))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -387,89 +492,52 @@ def test_every_process_refuses_a_result_that_asks_for_another(
 def test_the_folder_of_the_organiser_holds_for_logs_that_do_not_fit_it(
     verb: str, oddity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log with a benchmark of another round, or from after the round, first or last, is judged by the folder's."""
-    for names in (("Aaa", "Bbb"), ("Bbb", "Aaa")):
-        place = tmp_path / names[0].lower() / "training_results_v5.0"
-        odd, plain = results(place, *names)
-        shift(plain, -120)
-        if oddity == "gnmt":
-            for log in odd.logs:
-                find(log, "submission_benchmark").value = oddity
-        odd.write()
-        plain.write()
-
-        status = call(verb, place)
-
-        out, err = capsys.readouterr()
-        assert status in (ExitStatus.OK, ExitStatus.FINDINGS)
-        assert "by ruleset mlperf_training/5.0.0, by the name of its folder training_results_v5.0" in err
-        assert all(f"{name}/" in out for name in names)
-
-
-def test_a_folder_that_all_logs_contradict_decides_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A round published before the logs were written cannot include them; the first round after them can."""
+    """A log with a benchmark of another round, or from after the round, is judged by the folder's, even alone."""
     place = tmp_path / "training_results_v5.0"
-    for box in results(place, "Aaa", "Bbb"):
-        box.write()
+    odd, plain = results(place, "Aaa", "Bbb")
+    shift(plain, -120)
+    if oddity == "gnmt":
+        for log in odd.logs:
+            find(log, "submission_benchmark").value = oddity
+    odd.write()
+    plain.write()
 
-    assert call("check", place) == ExitStatus.OK
-    assert "mlperf_training/5.1.0, the only round that has retinanet" in capsys.readouterr().err
+    for path in (place, odd.folder):
+        status = call(verb, path)
+
+        err = capsys.readouterr().err
+        assert status in (ExitStatus.OK, ExitStatus.FINDINGS)
+        assert err.count("by ruleset ") == err.count("by ruleset mlperf_training/5.0.0, by the name of its folder") == 1
 
 
-def test_folders_of_two_rounds_ask_for_two_rulesets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_in_folders_of_two_rounds_are_judged_by_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Equal results, in the trees of two rounds that may include them."""
     for name in ("training_results_v5.0", "training_results_v5.1"):
         [box] = results(tmp_path / name, "Toymaker")
         shift(box, -120)
         box.write()
 
-    assert call("check", tmp_path) == ExitStatus.USAGE
-    err = capsys.readouterr().err
-    assert all(f"by the name of its folder training_results_{name}" in err for name in ("v5.0", "v5.1"))
+    call("check", tmp_path)
 
-
-@pytest.mark.parametrize("verb", ["check", "derive", "score"])
-def test_ten_results_that_ask_for_nothing_are_judged_by_v1(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And with them one that names v1; but one that then asks for a round ends the call."""
-    folder = fabricate.write_submission(tmp_path / "tree")
-    for index in range(10):
-        run = foreign.rows(index)
-        of(run, "submission_benchmark").value = "nothing"
-        foreign.write(tmp_path / f"A{index:02}", [run])
-
-    call(verb, tmp_path)
-
-    out, err = capsys.readouterr()
-    assert "tta: judging by ruleset v1; no log names one\n" in err
-    assert str(folder.relative_to(tmp_path)) in out
-    assert all(f"A{index:02}" in out for index in range(10))
-    [box] = results(tmp_path, "B")
-    box.write()
-    assert call(verb, tmp_path) == ExitStatus.USAGE
-    assert (
-        f"the first 10 results ask for no ruleset, {box.folder} for mlperf_training/5.1.0 (the only round"
-        in capsys.readouterr().err
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(
+        "tta: judging by ruleset mlperf_training/5.0.0, by the name of its folder training_results_"
     )
+    place = tmp_path / "training_results_v5.1/Toymaker/results/toybox/retinanet"
+    assert second.startswith(f"tta: {place}: judging by ruleset mlperf_training/5.1.0, by the name of its folder")
 
 
-def test_unreadable_results_before_one_that_asks_are_not_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """They are judged by what the later one asks for, and so is one whose log names nothing."""
-    for index in range(13):
-        (tmp_path / f"A{index:02}").mkdir()
-        text = "nothing\n" if index else ':::MLLOG {"time_s": 0.0}\n'
-        (tmp_path / f"A{index:02}" / "result_0.txt").write_text(text)
-    [box] = results(tmp_path, "B")
-    box.write()
+def test_a_result_without_any_log_is_judged_by_the_round_of_its_folder(tmp_path: Path) -> None:
+    """An emptied result does not leave its round; elsewhere there is nothing to go by."""
+    for place, name in (("training_results_v5.0", "mlperf_training/5.0.0"), ("june", "v1")):
+        [box] = results(tmp_path / place, "Toymaker")
+        box.write()
+        for path in box.folder.iterdir():
+            path.write_text("")
 
-    assert call("check", tmp_path) == ExitStatus.FINDINGS
-    out, err = capsys.readouterr()
-    assert err.count("judging by ruleset mlperf_training/5.1.0") == 1
-    assert "A00/result_0.txt:1: MLP001" in out
-    assert "14 results, 1 valid" in out
+        assert detector_for([tmp_path]).choose(read_result(box.folder)).name == name
 
 
 @pytest.mark.parametrize("verb", ["derive", "score"])
@@ -481,35 +549,3 @@ def test_an_unreadable_log_is_reported_and_no_ruleset_called_auto(
 
     assert call(verb, tmp_path / "result_0.txt") == ExitStatus.USAGE
     assert "not a run log" in capsys.readouterr().err
-
-
-def asking(monkeypatch: pytest.MonkeyPatch, *names: str | None, folder: str | None = None) -> Iterator[Result]:
-    """Results with a log each, which ask for these rulesets. folder: the round that the organiser's folder names."""
-    made = [cast(Result, SimpleNamespace(runs=("log",), path=Path(str(index)))) for index in range(len(names))]
-    requests = {
-        str(result.path): None if name is None else Request(name, f"; it is {name}", result.path, folder)
-        for result, name in zip(made, names, strict=True)
-    }
-    monkeypatch.setattr(Detector, "request_of", lambda self, result: requests[str(result.path)])
-    return iter(made)
-
-
-AUTO = Detector(frozenset({"v1"}), (), frozenset())
-
-
-@pytest.mark.parametrize(("num_silent", "num_kept"), [(0, 1), (1, 2), (9, 10), (10, 10), (15, 10)])
-def test_no_more_results_are_kept_than_decide(num_silent: int, num_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to the first that asks for a ruleset, or ten; the others are still to be read."""
-    waiting = asking(monkeypatch, *[None] * num_silent, *["a"] * 21)
-    kept, decided = AUTO.decide(waiting)
-
-    assert (len(kept), len(list(waiting))) == (num_kept, num_silent + 21 - num_kept)
-    assert decided.name == ("a" if num_silent < 10 else "v1")
-
-
-def test_two_requests_that_the_folder_contradicts_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first decides only if all of them ask for the same."""
-    waiting = asking(monkeypatch, "a", "b", folder="c")
-
-    with pytest.raises(UsageError, match=r"these results ask for two rulesets: 0 for a \(it is a\), 1 for b"):
-        AUTO.decide(waiting)
