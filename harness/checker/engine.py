@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -16,8 +16,9 @@ from harness.submission.result import Result
 
 JUDGEMENT = "judgement"
 FOREIGN_LOG = "LOG002"
-# What an MLPerf run that did not converge may lack: the end of its last line, run_stop, a good enough evaluation.
-_NOT_CONVERGED = ("MLP001", "MLP003", "MLP007")
+# What an MLPerf run that did not converge may lack: the end of its last line, run_stop, a good enough evaluation, a
+# status that exists, any progress.
+_NOT_CONVERGED = ("MLP001", "MLP003", "MLP007", "MLP023", "MLP028")
 
 
 def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date) -> list[Finding]:
@@ -43,9 +44,9 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
     benchmark = _benchmark(ruleset, result.benchmark)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
     own = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
-    tree = waivers.tree_of(result.path)
+    tree, severities = waivers.tree_of(result.path), _severities(ruleset, result.benchmark)
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
-        severity = Severity(ruleset.codes[rule.code])
+        severity = Severity(severities[rule.code])
         if rule.scope == JUDGEMENT:
             faults = list(rule.check(result, tuple(found), ruleset, today))
         elif rule.scope == "log":
@@ -65,6 +66,12 @@ def _of_a_round(finding: Finding, may_fail: Container[str]) -> Finding:
     if finding.code not in _NOT_CONVERGED or finding.path not in may_fail or not finding.counts:
         return finding
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
+
+
+def _severities(ruleset: RuleSet, benchmark: str | None) -> Mapping[str, str]:
+    """The checks in force with their severities, which a round may set for one benchmark."""
+    found = ruleset.round.benchmark(benchmark) if ruleset.round is not None else None
+    return ruleset.codes if found is None else {**ruleset.codes, **found.codes}
 
 
 def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:

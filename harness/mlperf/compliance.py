@@ -7,6 +7,7 @@ constraint says is put into words as far as it can be.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from bisect import bisect_left, bisect_right
@@ -19,12 +20,25 @@ from harness.base.values import is_number
 from harness.errors import printable, unknown_name
 from harness.findings import Fault
 from harness.log.events import Event
-from harness.log.keys import EVAL_ACCURACY, INIT_START, INIT_STOP, RUN_START, TRACKED_STATS
+from harness.log.keys import (
+    BLOCK_START,
+    BLOCK_STOP,
+    EVAL_ACCURACY,
+    EVAL_START,
+    EVAL_STOP,
+    INIT_START,
+    INIT_STOP,
+    RUN_START,
+    TRACKED_STATS,
+)
 from harness.log.run_log import RunLog
 from harness.mlperf.formula import NOT_MET, Formula, Line
 from harness.mlperf.model import Join, KeyRule, LogRules, Round, RoundBenchmark
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
+# Keys that a run writes repeatedly, from one process.
+TRAINING_KEYS = (BLOCK_START, BLOCK_STOP, "epoch_start", "epoch_stop")
+EVALUATION_KEYS = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 _PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
@@ -233,6 +247,53 @@ def joined(log: RunLog, join: Join) -> Iterator[Event]:
             value[part] = event.value
     for first, value in groups.values():
         yield Event(first.time_ms, first.event_type, join.into, value, {}, first.lineno)
+
+
+def is_evaluated_afterwards(log: RunLog, benchmark: RoundBenchmark | None) -> bool:
+    """Whether the run was evaluated after training, from checkpoints, where the benchmark permits that.
+
+    Where it permits both, all evaluations of such a log come after all of its training.
+    """
+    if benchmark is None or benchmark.evaluated == "online":
+        return False
+    if benchmark.evaluated == "afterwards":
+        return True
+    training = [line.lineno for name in TRAINING_KEYS for line in log.all(name)]
+    return bool(training) and max(training) < _first_evaluation(log)
+
+
+def before_evaluation(log: RunLog, key: str) -> list[Event]:
+    """Return the lines of `key` before any evaluation; programs that evaluate checkpoints log blocks of their own."""
+    first = _first_evaluation(log)
+    return [line for line in log.all(key) if line.lineno < first]
+
+
+def _first_evaluation(log: RunLog) -> float:
+    """The number of the first line of an evaluation; infinite if there is none."""
+    return min((line.lineno for name in EVALUATION_KEYS for line in log.all(name)[:1]), default=math.inf)
+
+
+def position(line: Event, benchmark: RoundBenchmark) -> float | None:
+    """Return how far training is by a line of the log or by one that is combined from several; None if not stated."""
+    fields = line.value if benchmark.join is not None and line.key == benchmark.join.into else line.metadata
+    stated = fields.get(benchmark.position)
+    return stated if is_number(stated) else None
+
+
+def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Event | None:
+    """Return the last line, by time, of training that ended before `place` in training, as evaluations count it."""
+    lines = [line for key in (BLOCK_STOP, "epoch_stop") for line in before_evaluation(log, key)]
+    placed = [(line, position(line, benchmark)) for line in lines]
+    before = [line for line, stated in placed if stated is not None and stated < place]
+    return max(before, key=lambda line: line.time_ms, default=None)
+
+
+def is_reprint(value: object, before: object, benchmark: RoundBenchmark | None) -> bool:
+    """Whether two values are one, printed twice."""
+    if is_number(value) and is_number(before):
+        tolerance = benchmark.reprint_tolerance if benchmark is not None else 0.0
+        return abs(value - before) <= tolerance * max(abs(value), abs(before))
+    return value == before
 
 
 def first_reached(log: RunLog, round_: Round) -> Event | None:

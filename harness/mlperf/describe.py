@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.mlperf.model import KeyRule, LogRules, Round, RoundBenchmark
+from harness.mlperf.model import Evaluated, KeyRule, LogRules, Round, RoundBenchmark, TrainSamples
+
+_EVALUATED: dict[Evaluated, str] = {
+    "online": "Evaluation is on the clock",
+    "afterwards": "Checkpoints are evaluated after training; run_stop has the time of the first one that passed",
+    "either": "Evaluation is on the clock or, from checkpoints, after training",
+}
+_TRAIN_SAMPLES: dict[TrainSamples, str] = {
+    "run": "train_samples counts the samples up to the end of the run",
+    "batches": "train_samples counts batches",
+    "games": "train_samples counts games of self-play, which become more",
+    "unstated": "train_samples is not the size of the data",
+}
 
 
 def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
@@ -25,6 +37,7 @@ def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
         lines.append(f"- {division}: less than {limit_s / 60:g} minutes from the first init_start to init_stop.")
     if (join := benchmark.join) is not None:
         lines.append(f"- The {join.key} lines of one {join.by} count as one {join.into}; each names its {join.part}.")
+    lines += [f"- {fact}." for fact in _facts(benchmark)]
     if benchmark.distance is not None:
         unit = f" (in {benchmark.convergence[0].unit})" if benchmark.convergence else ""
         lines.append(
@@ -38,6 +51,24 @@ def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
             lines += ["", f"### Additionally, if {benchmark.variant_key} is {value}", "", *_table(own)]
     lines += ["", "## Reference convergence", "", *_references(benchmark)]
     return "\n".join(lines) + "\n"
+
+
+def _facts(benchmark: RoundBenchmark) -> Iterator[str]:
+    """What logs of the benchmark are like, where it differs from most; see `RoundBenchmark`."""
+    yield _EVALUATED[benchmark.evaluated]
+    yield f"Evaluations state how far training is in {benchmark.position}"
+    if benchmark.first_evaluations == "late":
+        yield "The schedule of evaluations begins late: a run may be evaluated only once"
+    if benchmark.train_samples != "data":
+        yield _TRAIN_SAMPLES[benchmark.train_samples]
+    if benchmark.training_set:
+        yield f"The training set has {benchmark.training_set:,} samples"
+    if benchmark.reprint_tolerance:
+        yield f"Values of one evaluation that differ by up to {benchmark.reprint_tolerance:g} of themselves are equal"
+    if benchmark.convergence_allowance:
+        yield f"A result may converge {benchmark.convergence_allowance:,g} faster than the acceptable mean"
+    for code, severity in benchmark.codes.items():
+        yield f"{code} is of severity {severity} here"
 
 
 def round_in_words(round_: Round) -> str:

@@ -20,14 +20,15 @@ import hashlib
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import yaml
 
 from harness.base.typed_yaml import YAML_ERRORS, mapping_of, only
 from harness.base.values import is_number, is_whole, mapping_or_empty
 from harness.errors import RulesError, printable, unknown_name
-from harness.mlperf import formula
+from harness.findings import Severity
+from harness.mlperf import formula, model
 from harness.mlperf.formula import Formula
 from harness.mlperf.model import Count, Join, KeyRule, LogRules, Round, RoundBenchmark, RoundReference
 
@@ -36,7 +37,16 @@ RULESET_FILE = "ruleset.yaml"
 ROUNDS_FOLDER = "mlperf_training"
 _LOG_RULES = {"keys", "either"}
 _TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *_LOG_RULES}
-_BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence", "distance"}
+# Facts of a benchmark that are one of several words, and those that are a number.
+_WORDS = {
+    "evaluated": get_args(model.Evaluated),
+    "first_evaluations": get_args(model.FirstEvaluations),
+    "position": get_args(model.Position),
+    "train_samples": get_args(model.TrainSamples),
+}
+_NUMBERS = ("training_set", "reprint_tolerance", "convergence_allowance")
+_BENCHMARK = {"extends", "num_runs", "drop", "divisions", "variants", "join", "convergence", "distance", "codes"}
+_BENCHMARK |= {*_WORDS, *_NUMBERS}
 _KEY = {"count", "each", "first", "target", "after", "before", "lists"}
 _REFERENCE = {"global_batch_size", "unit", "points", "hyperparameters"}
 _COUNTS = {"once": Count(1, 1), "optional": Count(0, 1), "any": Count()}
@@ -356,7 +366,32 @@ def _benchmark(name: str, content: dict[str, Any], below: dict[str, LogRules], p
             _reference(str(key), name, item, f"{place}: convergence: {key}") for key, item in references.items()
         ),
         distance=_distance(content["distance"], f"{place}: distance") if "distance" in content else None,
+        codes=severities(content.get("codes", {}), f"{place}: codes"),
+        **_facts(content, place),
     )
+
+
+def _facts(content: dict[str, Any], place: str) -> dict[str, Any]:
+    for name, words in _WORDS.items():
+        if (word := content.get(name, words[0])) not in words:
+            raise RulesError(f"{place}: {name} is {printable(word)!r}; it must be one of {', '.join(words)}")
+    for name in _NUMBERS:
+        if not is_number(number := content.get(name, 0)) or number < 0:
+            raise RulesError(f"{place}: {name} is {printable(number)!r}; it must be a number from 0")
+    return {name: content[name] for name in (*_WORDS, *_NUMBERS) if name in content}
+
+
+def severities(content: object, place: str) -> dict[str, str]:
+    """Return codes of checks with their severities.
+
+    Raises:
+        RulesError: it is not a mapping, or a severity does not exist.
+    """
+    codes = mapping_of(content, place)
+    for code, severity in codes.items():
+        if severity not in list(Severity):
+            raise RulesError(f"{place}: {code}: {unknown_name('severity', str(severity), list(Severity))}")
+    return {str(code): str(severity) for code, severity in codes.items()}
 
 
 def _distance(content: object, place: str) -> Formula:

@@ -13,6 +13,10 @@ from typing import Literal
 from harness.mlperf.formula import Formula
 
 Unit = Literal["epochs", "samples"]
+Evaluated = Literal["online", "afterwards", "either"]
+TrainSamples = Literal["data", "run", "batches", "games", "unstated"]
+FirstEvaluations = Literal["early", "late"]
+Position = Literal["epoch_num", "samples_count", "step_num"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,18 @@ class RoundBenchmark:
         `variant_key` (the optimiser, where each has its own rules).
     distance: a constraint on the distance between evaluations, as its `value`, in the closed division; in the unit
         of the references. None if the distance is not documented or not constant.
+    evaluated: "online", on the clock; "afterwards": after training, from checkpoints, by programs of their own, so that
+        the lines of evaluations are in no order of time, and `run_stop` has the time of the first checkpoint that
+        passed; "either": as the submitter likes, and `compliance.is_evaluated_afterwards` says how a log was.
+    first_evaluations: "late" if the schedule begins so late that a run may be evaluated only once.
+    position: the field of metadata in which an evaluation says how far training is; convergence is counted by it.
+    train_samples: what the key of this name counts: the samples of the training set ("data"), the samples up to the end
+        of the run, which differ from run to run ("run"), the batches of one pass ("batches"), games of self-play, which
+        become more ("games"), or anything ("unstated"). Only the first two are in the unit of `global_batch_size`.
+    training_set: the samples of the training set, where `train_samples` need not count them; 0 if not known.
+    reprint_tolerance: the relative difference of two values of one evaluation that is due to rounding.
+    convergence_allowance: epochs or samples that a result may be faster than the acceptable mean.
+    codes: the severity of checks that differs from that of the round.
     """
 
     name: str
@@ -108,6 +124,14 @@ class RoundBenchmark:
     join: Join | None = None
     convergence: tuple[RoundReference, ...] = ()
     distance: Formula | None = None
+    evaluated: Evaluated = "online"
+    first_evaluations: FirstEvaluations = "early"
+    position: Position = "epoch_num"
+    train_samples: TrainSamples = "data"
+    training_set: int = 0
+    reprint_tolerance: float = 0.0
+    convergence_allowance: float = 0.0
+    codes: Mapping[str, str] = field(default_factory=dict)
 
     def rules_of(self, division: str, variant: object = None) -> LogRules | None:
         """Return the rules for a log in `division` whose `variant_key` has the value `variant`.

@@ -6,8 +6,8 @@ rounds. There are two definitions of what is acceptable:
 "rules"   the text of the rules: the spread is that of the reference runs that are averaged, and as many of the
           submission's runs count as are averaged.
 "code"    MLCommons' rcp_checker: the spread is that of all reference runs, the dropped ones included; the number of
-          submitted runs minus two counts, even for 3D U-Net, which drops eight; and from round 5.0 on, Llama 3.1 405B
-          may be one more evaluation faster. This is the default, because the rounds were judged by it.
+          submitted runs minus two counts, even for 3D U-Net, which drops eight; and some benchmarks have an allowance
+          (`RoundBenchmark.convergence_allowance`). This is the default, because the rounds were judged by it.
 
 Both use the population standard deviation (divided by n). The rules' own example, ten reference runs of
 16 14 16 17 16 16 15 16 15 16 epochs and a submission of five runs: the mean is 15.75; "rules" accepts 15.21, 3.53 %
@@ -33,8 +33,6 @@ Definition = Literal["code", "rules"]
 Basis = Literal["exact", "interpolated", "larger", "none"]
 CONFIDENCE = 0.95  # one-sided; the rules' p-value of 0.05
 ROUNDING = 1e-9  # relative: an interpolated mean is not exact, and a mean equal to the limit passes
-# Epochs or samples that rcp_checker allows on top, and the first round in which it does.
-_ALLOWANCE = {"llama31_405b": ("5.0.0", 46_080.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +190,7 @@ def judge(
         return RoundVerdict("missing", "none", f"round {version} has no reference runs of {benchmark.name}", mean=mean)
     point, basis = reference_at(points, batch_size, benchmark.num_runs)
     if point is not None:
-        verdict = _compare(point, mean, benchmark, version, definition, basis)
+        verdict = _compare(point, mean, benchmark, definition, basis)
         if basis != "larger" or verdict.status == "pass":
             return verdict
         where = f"below the smallest of the reference, {points[0].batch_size}"
@@ -207,14 +205,12 @@ def round_points(references: Iterable[RoundReference], drop: int, definition: De
 
 
 def _compare(
-    point: Point, mean: float, benchmark: RoundBenchmark, version: str, definition: Definition, basis: Basis
+    point: Point, mean: float, benchmark: RoundBenchmark, definition: Definition, basis: Basis
 ) -> RoundVerdict:
     num_dropped = 2 if definition == "code" else 2 * benchmark.drop
     limit = acceptable_mean(point, benchmark.num_runs - num_dropped)
-    if definition == "code" and benchmark.name in _ALLOWANCE:
-        since, allowance = _ALLOWANCE[benchmark.name]
-        if _numbers(version) >= _numbers(since):
-            limit = max(0.0, limit - allowance)
+    if definition == "code":
+        limit = max(0.0, limit - benchmark.convergence_allowance)
     is_passed = is_acceptable(mean, limit)
     where = {"exact": "at", "interpolated": "interpolated to", "larger": "at the larger"}[basis]
     return RoundVerdict(
@@ -226,7 +222,3 @@ def _compare(
         mean=mean,
         factor=normalisation(point, mean) if is_passed else 1.0,
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.rpartition("/")[2].split(".") if part.isdigit())

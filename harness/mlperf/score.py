@@ -27,13 +27,7 @@ from harness.mlperf.rcp import RoundVerdict, judge
 _REJECTED: tuple[Kind, ...] = ("name", "missing", "differs", "value", "target", "order", "init", "list")
 UNFINISHED = frozenset({"target", "missing", "cut_off"})  # faults of a run that did not converge or did not end
 _EVALUATIONS = ("eval_accuracy", "eval_error")
-# rcp_checker's set, for all rounds: evaluations of these state their progress in samples_count, those of the others in
-# epoch_num, which for some benchmarks counts samples, too.
-_IN_SAMPLES = frozenset(
-    ("llama2_70b_lora", "flux1", "llama31_405b", "llama31_8b", "gpt_oss_20b", "deepseekv3_671b", "qwen35_397b_grpo")
-)
 _MAX_AMOUNT = 2.0**63  # anything larger is not a count, and has no mean
-SAMPLES, EPOCHS, TRAIN_SAMPLES = "samples_count", "epoch_num", "train_samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +184,8 @@ def amount_to_target(log: RunLog, benchmark: RoundBenchmark | None) -> float | N
         return _first_passing(log, benchmark, benchmark.join, stop)
     amount = last_evaluated_at(log, benchmark)
     if counts_in_epochs(amount, log, benchmark):
-        amount = finite_number(last_value(log, TRAIN_SAMPLES))
-    return round(amount, 3) if amount is not None and benchmark.name not in _IN_SAMPLES else amount
+        amount = finite_number(last_value(log, keys.TRAIN_SAMPLES))
+    return round(amount, 3) if amount is not None and benchmark.position == "epoch_num" else amount
 
 
 def last_evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
@@ -199,8 +193,7 @@ def last_evaluated_at(log: RunLog, benchmark: RoundBenchmark) -> float | None:
     stops = log.all(keys.RUN_STOP)
     lines = [line for name in _EVALUATIONS for line in log.all(name) if stops and line.lineno < stops[-1].lineno]
     last = max(lines, key=lambda line: line.lineno, default=None)
-    unit = SAMPLES if benchmark.name in _IN_SAMPLES else EPOCHS
-    return finite_number(last.metadata.get(unit)) if last is not None else None
+    return finite_number(last.metadata.get(benchmark.position)) if last is not None else None
 
 
 def counts_in_epochs(amount: float | None, log: RunLog, benchmark: RoundBenchmark) -> bool:

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.base.typed_yaml import build, list_of, load_yaml, mapping_of, only
+from harness.base.typed_yaml import build, list_of, load_yaml, only
 from harness.energy.limits import EnergyLimits
 from harness.errors import RulesError, printable, unknown_name
-from harness.findings import Severity
 from harness.mlperf.load import (
     KIND,
     ROUNDS_FOLDER,
@@ -21,6 +20,7 @@ from harness.mlperf.load import (
     publication_date,
     read_layers,
     read_round,
+    severities,
 )
 from harness.ruleset.detect import Candidate
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
@@ -54,7 +54,7 @@ def load_ruleset(folder: Path, version: str) -> RuleSet:
     if top.get("kind") == KIND:  # not on a line of its own
         return load_round(folder, version)
     only(top, {"divisions", "timing", "energy", "codes", "waivers", "signatures", "isolation", "code"}, str(path))
-    codes, divisions = _codes(top.get("codes"), f"{path}: codes"), top.get("divisions")
+    codes, divisions = severities(top.get("codes"), f"{path}: codes"), top.get("divisions")
     if not codes:
         raise RulesError(f"{path}: 'codes' must map check codes to severities")
     if not isinstance(divisions, list) or not divisions or not all(isinstance(name, str) for name in divisions):
@@ -105,8 +105,11 @@ def load_round(folder: Path, version: str) -> RuleSet:
     """
     raw = read_round(folder)
     place = str(folder / RULESET_FILE)
-    codes = _codes(raw.top.get("codes"), f"{place}: codes")
+    codes = severities(raw.top.get("codes"), f"{place}: codes")
     found = parse_round(raw, version, folder)
+    for name, benchmark in found.benchmarks.items():
+        if absent := sorted(set(benchmark.codes) - set(codes)):
+            raise RulesError(f"{folder / name}.yaml: codes: {absent[0]} is not in force in the round")
     digest = hashlib.sha256(repr(sorted(raw.digests.items())).encode())
     return RuleSet(
         version=version,
@@ -132,14 +135,6 @@ def round_candidates(folders: Iterable[tuple[str, Path]]) -> list[Candidate]:
         Candidate(name, publication_date(layers.top, str(folder / RULESET_FILE)), frozenset(layers.files))
         for (name, folder), layers in zip(rounds, read, strict=True)
     ]
-
-
-def _codes(content: object, place: str) -> dict[str, str]:
-    codes = mapping_of(content, place)
-    for code, severity in codes.items():
-        if severity not in list(Severity):
-            raise RulesError(f"{place}: {code}: {unknown_name('severity', str(severity), list(Severity))}")
-    return {str(code): str(severity) for code, severity in codes.items()}
 
 
 def _energy_limits(content: object, place: str) -> EnergyLimits:

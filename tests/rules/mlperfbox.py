@@ -21,6 +21,7 @@ from tests.rules.box import TODAY, Box
 
 ROUND = "mlperf_training/5.1.0"
 ROUND_4_0 = "mlperf_training/4.0.0"
+ROUND_2_0 = "mlperf_training/2.0.0"
 
 
 @cache

@@ -1,8 +1,9 @@
 """A sample count or batch size is impossible.
 
 ## What it does
-Looks at `train_samples`, `eval_samples` and `global_batch_size`: they must be numbers above zero, and the batch no
-larger than the data.
+Looks at `train_samples`, `eval_samples` and `global_batch_size`: they must be numbers above zero, or lists of one such
+number, and the batch no larger than the data: than `train_samples` or, where that need not count samples, than the
+training set of the benchmark.
 
 ## Why it matters
 Convergence and throughput are checked with these numbers. MLCommons' checker only requires that they are not empty.
@@ -26,10 +27,12 @@ from harness.base.values import is_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
+from harness.mlperf import compliance
 from harness.mlperf.compliance import quoted
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
+COMPARABLE = ("data", "run")  # what train_samples may count to be comparable with a batch
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -38,12 +41,16 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         line = log.first(name)
         if line is None:
             continue
-        if is_number(line.value) and line.value > 0:
-            sizes[name] = line.value
+        value = line.value[0] if isinstance(line.value, list) and len(line.value) == 1 else line.value
+        if is_number(value) and value > 0:
+            sizes[name] = value
         else:
             seen = f"the text {quoted(line.value)}" if isinstance(line.value, str) else quoted(line.value)
             yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
-    batch, samples = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES)
+    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
+    batch, samples, what = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES), "train_samples is"
+    if benchmark is not None and benchmark.train_samples not in COMPARABLE:
+        samples, what = benchmark.training_set or None, "the samples of the training set are"
     if batch is not None and samples is not None and batch > samples:
-        message = f"global_batch_size is {batch:,}; train_samples is {samples:,}"
+        message = f"global_batch_size is {batch:,}; {what} {samples:,}"
         yield Fault(str(log.path), log.line_of(keys.GLOBAL_BATCH_SIZE), message)

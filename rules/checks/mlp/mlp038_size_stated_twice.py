@@ -2,7 +2,7 @@
 
 ## What it does
 Compares the values of all lines of `global_batch_size`, `train_samples` and `eval_samples`, if the round permits the
-key more than once; if it does not, MLP004 reports it.
+key more than once; if it does not, MLP004 reports it. Where training plays its own data (MiniGo), only the batch size.
 
 ## Why it matters
 The last batch size selects the reference that convergence is compared with; the lines before it, which formulas use,
@@ -39,7 +39,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     once = {
         name for name, rule in compliance.rules_of(log, ruleset.round).keys.items() if rule.count.at_most is not None
     }
-    for name in KEYS:
+    _, benchmark = compliance.benchmark_of(log, ruleset.round)
+    grows = benchmark is not None and benchmark.train_samples == "games"
+    for name in KEYS[:1] if grows else KEYS:
         lines = log.all(name)
         other = next((line for line in lines if line.value != lines[0].value), None)
         if other is not None and name not in once:

@@ -2,7 +2,7 @@
 
 ## What it does
 In the closed division: looks between the first line that reaches the target and `run_stop` for evaluations at other
-positions in training. Benchmarks whose checkpoints are evaluated afterwards (Stable Diffusion) are exempt.
+positions in training. Runs that were evaluated afterwards, from checkpoints (MiniGo, Stable Diffusion), are exempt.
 
 ## Why it matters
 MLCommons' program counts epochs or samples to target up to the last evaluation before `run_stop`. An evaluation
@@ -40,7 +40,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         return
     _, benchmark = compliance.benchmark_of(log, ruleset.round)
     reached = compliance.reached(log, ruleset.round)  # by line, as convergence is counted, whatever the clock says
-    if benchmark is None or benchmark.join is not None or not reached:
+    if benchmark is None or compliance.is_evaluated_afterwards(log, benchmark) or not reached:
         return
     first = reached[0]
     between = [line for name in KEYS for line in log.all(name) if first.lineno < line.lineno < stop.lineno]

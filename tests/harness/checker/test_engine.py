@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
 from harness.checker.engine import is_valid, judge
 from harness.errors import RulesError
 from harness.findings import Fault, Finding, Rule, Severity
@@ -228,6 +229,36 @@ def test_a_run_of_a_round_that_may_fail_is_a_warning(tmp_path: Path) -> None:
     assert {item.severity for item in alone} == {Severity.ERROR}  # there is no mean that could leave it out
     noted = judge(result, replace(rules, codes={"MLP007": "note"}, waivers=()), checks, TODAY)
     assert {(item.severity, item.message) for item in noted} == {(Severity.NOTE, "it is wrong")}
+
+
+def test_a_status_and_a_curve_of_a_run_that_may_fail_are_excused(tmp_path: Path) -> None:
+    """A word that is no status, or a quality that never changes: such a run fails, and one may."""
+    box = RoundBox(tmp_path)
+    mlperflog.find(box.logs[1], "run_stop").metadata["status"] = "abort"
+    for nth in range(5):
+        mlperflog.find(box.logs[1], "eval_accuracy", nth).value = 0.001
+    found = judge(box.result(), box.ruleset, registry.checks().values(), TODAY)
+    severities = {item.code: item.severity for item in found if item.path == str(box.log(1))}
+
+    assert severities == dict.fromkeys(("MLP007", "MLP023", "MLP028"), Severity.WARNING)
+
+
+def test_a_round_sets_the_severity_of_a_check_for_a_benchmark(tmp_path: Path) -> None:
+    """Of that benchmark only; other checks have the severity of the round."""
+    box = RoundBox(tmp_path)
+    result, probe = box.result(), Probe()
+    checks = [probe.rule(code, fault(str(box.log(0)))) for code in ("MLP003", "MLP004")]
+    rules = replace(box.ruleset, codes=dict.fromkeys(("MLP003", "MLP004"), "error"))
+    assert rules.round is not None
+    one = replace(rules.round.benchmarks["retinanet"], codes={"MLP004": "note"})
+
+    def severities(name: str) -> dict[str, Severity]:
+        assert rules.round is not None
+        round_ = replace(rules.round, benchmarks={**rules.round.benchmarks, name: one})
+        return {item.code: item.severity for item in judge(result, replace(rules, round=round_), checks, TODAY)}
+
+    assert severities("retinanet") == {"MLP003": Severity.ERROR, "MLP004": Severity.NOTE}
+    assert severities("flux1") == {"MLP003": Severity.ERROR, "MLP004": Severity.ERROR}
 
 
 def test_a_finding_names_its_place() -> None:

@@ -111,6 +111,41 @@ def test_each_round_has_its_own_numbers() -> None:
     ] == [(40, 4), (5, 1), (3, 1)]
 
 
+def test_facts_of_a_benchmark_are_in_its_file(write: Callable[..., Path]) -> None:
+    """A word or a number each, as it says or as most benchmarks are; what it has is in its description."""
+    facts = """
+        evaluated: either
+        first_evaluations: late
+        position: samples_count
+        train_samples: games
+        training_set: 500
+        reprint_tolerance: 0.01
+        convergence_allowance: 7
+        codes: {MLP003: note}
+    """
+    folder = write(**{"2.0/toy": facts})
+    usual, found = loaded(folder.parent / "1.0").benchmarks["toy"], loaded(folder).benchmarks["toy"]
+    text = describe.benchmark_in_words(loaded(folder), found)
+
+    assert (usual.evaluated, usual.first_evaluations, usual.position) == ("online", "early", "epoch_num")
+    assert (usual.train_samples, usual.training_set, dict(usual.codes)) == ("data", 0, {})
+    assert (usual.reprint_tolerance, usual.convergence_allowance) == (0.0, 0.0)
+    assert (found.evaluated, found.first_evaluations, found.position) == ("either", "late", "samples_count")
+    assert (found.train_samples, found.training_set, dict(found.codes)) == ("games", 500, {"MLP003": "note"})
+    assert (found.reprint_tolerance, found.convergence_allowance) == (0.01, 7)
+    for words in (
+        "on the clock or, from checkpoints, after training",
+        "in samples_count",
+        "begins late",
+        "games of self-play",
+        "500 samples",
+        "up to 0.01",
+        "7 faster",
+        "MLP003 is of severity note here",
+    ):
+        assert words in text
+
+
 def test_a_variant_adds_to_the_page_of_its_division(write: Callable[..., Path]) -> None:
     """ResNet's optimisers: LARS and SGD have hyperparameters of their own; any other value has the common page."""
     benchmark = loaded(write()).benchmarks["toy"]
@@ -215,6 +250,12 @@ def test_a_benchmark_may_be_removed_or_have_another_name(write: Callable[..., Pa
         ({"2.0/toy": "convergence: {ref_256: {points: []}}\n"}, "points must be a list of numbers above zero"),
         ({"2.0/toy": "convergence: {ref_256: {unit: hours}}\n"}, "unit is 'hours'"),
         ({"2.0/toy": "convergence: {ref_256: {global_batch_size: 0}}\n"}, "global_batch_size is 0;"),
+        ({"2.0/toy": "evaluated: later\n"}, "evaluated is 'later'; it must be one of online, afterwards, either"),
+        ({"2.0/toy": "train_samples: [data]\n"}, "train_samples is"),
+        ({"2.0/toy": "reprint_tolerance: -1\n"}, "reprint_tolerance is '-1'; it must be a number from 0"),
+        ({"2.0/toy": "training_set: many\n"}, "training_set is 'many'; it must be a number from 0"),
+        ({"2.0/toy": "codes: {MLP003: fatal}\n"}, "toy.yaml: codes: MLP003: unknown severity 'fatal'"),
+        ({"2.0/toy": "codes: {MLP004: note}\n"}, "toy.yaml: codes: MLP004 is not in force in the round"),
         ({"2.0/toy": "- 5\n"}, "must be a mapping"),
         ({"2.0/toy": "num_runs: 5\nnum_runs: 6\n"}, "'num_runs' occurs twice"),
         ({"2.0/toy": "# " + "x" * (4 << 20)}, "larger than 4 MiB"),
@@ -277,6 +318,7 @@ def test_what_a_benchmark_lacks_is_not_described(write: Callable[..., Path]) -> 
     """A target of the open division, and the unit of a distance where there are no references."""
     found = loaded(write(**{"2.0/toy": "distance: value == 1\nconvergence: null\n"}))
     text = describe.benchmark_in_words(found, found.benchmarks["toy"])
+    assert "train_samples" not in text
 
     assert "- closed: at least one eval_accuracy must meet `value >= 0.9`." in text
     assert "- open: at least one eval_accuracy" not in text
