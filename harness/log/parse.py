@@ -75,8 +75,8 @@ def _parse(line: bytes, lineno: int) -> Event:
         event_type = ""  # Google's logs in rounds 0.7 and 1.0; MLPerf's parser ignores it
     elif event_type not in EVENT_TYPES:
         raise ValueError(f"event_type is {printable(repr(event_type))}; it must be one of {', '.join(EVENT_TYPES)}")
-    if not isinstance(key, str) or not key:
-        raise ValueError("key is missing or not a text")
+    if not isinstance(key, str) or not (key or is_foreign):
+        raise ValueError("key is missing or not a text")  # MLPerf's parser skips a key that is empty
     if not isinstance(metadata, dict):
         raise ValueError("metadata is missing or not an object")
     if "value" not in record:

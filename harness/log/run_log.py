@@ -28,7 +28,11 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 Batch: TypeAlias = tuple[Sequence[int], Sequence[bytes]]  # line numbers, and the text after the token on each line
 MAX_LINE_BYTES = 1 << 20  # the longest event in a real log has some kilobytes
-MAX_EVENTS_PER_KEY = 10_000  # a run has tens of evaluations
+# Of `tta`'s logs, where a run has tens of evaluations; of statistics and power readings, which decide nothing and are
+# counted beyond that, in all logs. In logs of other programs every process of a large machine may log its start: v3.1
+# of MLPerf has 10,752 of one key.
+MAX_EVENTS_PER_KEY = 10_000
+_STATISTICS = (TRACKED_STATS, POWER_READING)
 MAX_KEPT_BYTES = 64 << 20  # of lines; parsed, they take up to twenty times as much memory
 MAX_DEFECTS_PER_KIND, _MAX_KEYS = 100, 1_000
 UNREAD = ("malformed", "overlong", "cut_off", "too_many")  # kinds of defects whose lines no check sees
@@ -58,7 +62,8 @@ class Defect:
 class RunLog:
     """A log, read to its end.
 
-    events: in the order of the file, without those beyond the first 10,000 of a key and those after 64 MiB of lines.
+    events: in the order of the file, without those after 64 MiB of lines, and without those beyond the first 10,000 of
+        a key: of any key in a log of `tta`, of statistics in logs of other programs.
     defects: at most 100 of a kind; defect_counts: how many there are of each.
     sha256, num_bytes, num_lines: of the whole file. counts: number of events by key.
     is_foreign: whether another program wrote it: there are events, and none has monotonic time.
@@ -307,7 +312,7 @@ class Collector:
             or not all(map(_ORDER.isdisjoint, [event.metadata for event in events]))
             or self.kept_bytes + num_bytes > MAX_KEPT_BYTES
             or len(self.counts.keys() | by_key) > _MAX_KEYS
-            or any(self.counts.get(key, 0) + len(found) > MAX_EVENTS_PER_KEY for key, found in by_key.items())
+            or any(self.counts.get(key, 0) + len(by_key.get(key, ())) > MAX_EVENTS_PER_KEY for key in _STATISTICS)
         ):
             return False
         self.kept_bytes += num_bytes
@@ -327,10 +332,9 @@ class Collector:
             self.defect("too_many", event.lineno, f"more than {_MAX_KEYS:,} different keys")
             return
         self.counts[event.key] = count + 1
-        if count >= MAX_EVENTS_PER_KEY:
-            # Statistics and power readings decide nothing and may be many; other keys may not.
-            if count == MAX_EVENTS_PER_KEY and event.key not in (TRACKED_STATS, POWER_READING):
-                self.defect("too_many", event.lineno, f"more than {count:,} events {printable(event.key)!r}")
+        if count >= MAX_EVENTS_PER_KEY and (self.is_chained or event.key in _STATISTICS):
+            if count == MAX_EVENTS_PER_KEY:
+                self._too_many(event)
             return
         if self.kept_bytes <= MAX_KEPT_BYTES < self.kept_bytes + num_bytes:
             self.defect("too_many", event.lineno, f"more than {MAX_KEPT_BYTES:,} bytes of events")
@@ -338,6 +342,10 @@ class Collector:
         if self.kept_bytes <= MAX_KEPT_BYTES:
             self.events.append(event)
             self.by_key.setdefault(event.key, []).append(event)
+
+    def _too_many(self, event: Event) -> None:
+        if event.key not in _STATISTICS:
+            self.defect("too_many", event.lineno, f"more than {MAX_EVENTS_PER_KEY:,} events {printable(event.key)!r}")
 
     def _check_order(self, event: Event) -> None:
         seq, prev, elapsed_ns = event.metadata.get("seq"), event.metadata.get("prev"), event.elapsed_ns
@@ -349,6 +357,9 @@ class Collector:
                 return
             for lineno in self.unchained:
                 self.defect("unchained", lineno, _UNCHAINED)
+            for found in self.by_key.values():
+                if len(found) > MAX_EVENTS_PER_KEY:
+                    self._too_many(found[MAX_EVENTS_PER_KEY])
         if not is_whole(seq) or elapsed_ns is None or not isinstance(prev, str):
             self.defect("unchained", event.lineno, _UNCHAINED)
             return

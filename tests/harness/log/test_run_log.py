@@ -20,7 +20,7 @@ from harness.log.parse import parse_line
 from harness.log.run_log import MAX_EVENTS_PER_KEY, MAX_LINE_BYTES, RunLog
 from harness.log.tail import Tail
 from harness.log.writer import LogWriter
-from tests.fabricate import events, find, text_of
+from tests.fabricate import Step, events, find, text_of
 from tests.scripted import FakeClock
 
 
@@ -219,7 +219,8 @@ def test_chain_does_not_pass_over_an_overlong_line(tmp_path: Path) -> None:
     [
         ({"time_ms": True}, "time_ms is missing or not a number"),
         ({"event_type": "POINT"}, "event_type is 'POINT'; it must be one of INTERVAL_START, "),
-        ({"key": ""}, "key is missing or not a text"),
+        ({"key": None}, "key is missing or not a text"),
+        ({"key": "", "metadata": {"elapsed_ns": 1}}, "key is missing or not a text"),
         ({"value": ...}, "value is missing"),
         ({"metadata": []}, "metadata is missing or not an object"),
     ],
@@ -438,16 +439,38 @@ def test_all_first_one_and_field_answer_by_key(tmp_path: Path) -> None:
         log.one("c")
 
 
-def test_events_beyond_the_limit_of_a_key_are_counted_but_not_kept(tmp_path: Path) -> None:
-    """One defect where the limit is passed; of statistics there may be any number."""
+def test_a_key_of_another_program_may_be_empty(tmp_path: Path) -> None:
+    """MLPerf's parser skips such a line; nothing asks for it here either."""
+    log = read_bytes(tmp_path, foreign("") + foreign("a"))
+
+    assert (defects(log), [event.key for event in log.events]) == ([], ["", "a"])
+
+
+def test_of_statistics_as_many_are_kept_as_of_a_key_and_the_others_counted(tmp_path: Path) -> None:
+    """In another program's log, any number of lines of any other key is kept: every process may log its start."""
     over = MAX_EVENTS_PER_KEY + 2
 
     log = read_bytes(tmp_path, foreign("a") * over + foreign("tracked_stats") * over + foreign("power_reading") * over)
 
-    assert defects(log) == [("too_many", MAX_EVENTS_PER_KEY + 1)]
+    assert defects(log) == []
     assert log.counts == {"a": over, "tracked_stats": over, "power_reading": over}
-    assert len(log.all("a")) == len(log.all("tracked_stats")) == MAX_EVENTS_PER_KEY
+    assert len(log.all("a")) == over
+    assert len(log.all("tracked_stats")) == MAX_EVENTS_PER_KEY
     assert len(log.all("power_reading")) == MAX_EVENTS_PER_KEY  # of logs made before there were power logs
+
+
+@pytest.mark.parametrize("num_loose", [0, MAX_EVENTS_PER_KEY + 2])
+def test_in_a_log_of_tta_no_key_has_more_events_than_the_limit(tmp_path: Path, num_loose: int) -> None:
+    """One defect where the limit is passed, also if the lines before have no order; of statistics any number may be."""
+    over, steps = MAX_EVENTS_PER_KEY + 2, events()
+    place = 2
+    steps[place:place] = [Step(1.0, key, 1) for key in ("note", "tracked_stats") for _ in range(over - num_loose)]
+    log = read_bytes(tmp_path, foreign("note") * num_loose + foreign("tracked_stats") * num_loose + text_of(steps))
+    first = MAX_EVENTS_PER_KEY + 1 + (0 if num_loose else place)
+
+    assert [(item.kind, item.lineno) for item in log.defects if item.kind == "too_many"] == [("too_many", first)]
+    assert (log.counts["note"], log.counts["tracked_stats"] >= over) == (over, True)
+    assert len(log.all("tracked_stats")) == MAX_EVENTS_PER_KEY
 
 
 def test_events_of_the_first_thousand_keys_are_kept(tmp_path: Path) -> None:
