@@ -12,7 +12,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -167,8 +167,10 @@ class _Pass:
         names = frozenset[str]().union(*(formula.names for formula in (*each, *rule.first)))
         names |= target.names if target is not None else frozenset()
         constraints = (*each, *rule.first)
+        previous: Mapping[str, Any] = {}
         for event, place in zip(events, places, strict=True):
-            line = Line(event.value, event.metadata, self._earlier(names, place) if names else {})
+            line = Line(event.value, event.metadata, self._earlier(names, place) if names else {}, previous)
+            previous = event.metadata
             for constraint in constraints:
                 if (why := constraint.failure(line)) is not None:
                     known = self.broken.setdefault((rule.key, constraint.text), _Broken(event, why, 0))

@@ -7,10 +7,11 @@ division by zero, an absent key) is not met, and a sentence says why.
 
     value, value.BBOX, value["BBOX"], value[1]      the value of the line, or a part of it
     metadata.epoch_num                              a field of its metadata
+    previous.samples_count                          a field of the metadata of the line of the same key before it
     global_batch_size                               the value of the last line of that key before this one
     has(metadata.epoch_num)                         whether that is present
-    + - * / **   == != < <= > >=   in, not in   and, or, not   x if condition else y
-    abs ceil log2 len is_integer is_int   inf true false none
+    + - * / % **   == != < <= > >=   in, not in   and, or, not   x if condition else y
+    abs ceil floor log2 len is_integer is_int   inf true false none
     is_integer: a whole number to within 1e-5. is_int: written without a fraction.
 """
 
@@ -29,21 +30,26 @@ from typing import Any, NamedTuple
 from harness.errors import RulesError, printable
 
 NOT_MET = "is not met"
-MAX_LENGTH = 500  # characters; the longest constraint of a round has 90
+MAX_LENGTH = 500  # characters; the longest constraint of a round has 250
 MAX_EXPONENT = 64
 TOLERANCE = 1e-5  # of is_integer, as in the MLPerf checker
 _ABSENT = object()
+_FIELDS = ("metadata", "previous")
 _CONSTANTS = {"inf": math.inf, "true": True, "false": False, "none": None}
-_FUNCTIONS = ("abs", "ceil", "has", "is_int", "is_integer", "len", "log2")
+_FUNCTIONS = ("abs", "ceil", "floor", "has", "is_int", "is_integer", "len", "log2")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Line(NamedTuple):
-    """What a constraint can see: a line, and the last values of other keys before it."""
+    """What a constraint can see: a line, and the last values of other keys before it.
+
+    previous: the metadata of the line of the same key before it.
+    """
 
     value: Any
     metadata: Mapping[str, Any] = _EMPTY
     earlier: Mapping[str, Any] = _EMPTY
+    previous: Mapping[str, Any] = _EMPTY
 
 
 class _NotEvaluable(Exception):  # noqa: N818  (never leaves this file)
@@ -135,7 +141,7 @@ def _build(node: ast.expr, names: set[str]) -> _Node:
             return lambda line: line.value
         case ast.Name(id=name) if name in _CONSTANTS:
             return lambda line: _CONSTANTS[name]
-        case ast.Name(id=name) if name not in ("metadata", *_FUNCTIONS):
+        case ast.Name(id=name) if name not in (*_FIELDS, *_FUNCTIONS):
             names.add(name)
             return lambda line: _present(line.earlier.get(name, _ABSENT), name, "there is no line of it before")
         case ast.Attribute() | ast.Subscript():
@@ -178,9 +184,9 @@ def _part(node: ast.Attribute | ast.Subscript, names: set[str]) -> _Node:
         case _:
             raise _NotInLanguage(f"{printable(ast.unparse(node), 60)!r}: a part is selected by a word or a number")
     where = ast.unparse(node)
-    if isinstance(whole, ast.Name) and whole.id == "metadata" and isinstance(key, str):
-        name = key
-        return lambda line: _present(line.metadata.get(name, _ABSENT), where)
+    if isinstance(whole, ast.Name) and whole.id in _FIELDS and isinstance(key, str):
+        name, fields = key, operator.attrgetter(whole.id)
+        return lambda line: _present(fields(line).get(name, _ABSENT), where)
     inner = _build(whole, names)
 
     def part(line: Line) -> Any:
@@ -273,6 +279,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
     ast.Pow: _power,
 }
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -288,6 +295,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _CALLS: dict[str, Callable[[Any], Any]] = {
     "abs": lambda found: abs(_number(found)),
     "ceil": lambda found: math.ceil(_number(found)),
+    "floor": lambda found: math.floor(_number(found)),
     "is_int": lambda found: isinstance(found, int),
     "is_integer": _is_integer,
     "len": _len,

@@ -159,7 +159,7 @@ class RoundBenchmark:
 class Round:
     """One round of MLPerf Training.
 
-    published: the day of its results, YYYY-MM-DD; no run of it is later.
+    published: the day of its results, YYYY-MM-DD; no run of it is later. 9999-12-31 before that day.
     rules: for a log that names no division. divisions: for a log that names one, but no known benchmark.
     max_init_s: by division, seconds that initialisation, from the first `init_start` to `init_stop`, must stay below.
     """

@@ -165,7 +165,7 @@ def test_a_benchmark_that_is_gone_ends_their_program() -> None:
     assert judge(slow, reference.global_batch_size, round_.benchmarks["dlrm"], "1.0.0").status == "pass"
 
 
-@pytest.mark.parametrize("version", ["1.0.0", "2.1.0", "4.0.0", "5.1.0", "6.0.0"])
+@pytest.mark.parametrize("version", ["1.0.0", "2.1.0", "4.0.0", "5.1.0", "6.0.0", "6.1.0"])
 def test_every_reference_is_theirs(version: str, tmp_path: Path) -> None:
     """Mean, minimum acceptable mean and pruned batch sizes of every benchmark that their program still knows."""
     round_ = round_rules(f"mlperf_training/{version}").round

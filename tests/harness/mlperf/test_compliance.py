@@ -67,6 +67,18 @@ def test_two_metrics_at_the_same_samples_are_one_evaluation(
     assert bool(compliance.reached(log, round_of("5.0.0"))) is is_reached
 
 
+@pytest.mark.parametrize(("epochs", "num_wrong"), [((1, 2, 3, 4, 5), 0), ((2, 3, 4, 5, 6), 1), ((1, 2, 4, 5, 6), 1)])
+def test_a_constraint_sees_the_line_of_its_key_before(epochs: tuple[int, ...], num_wrong: int, tmp_path: Path) -> None:
+    """The first line has none before it."""
+    log = retinanet()
+    for nth, epoch in enumerate(epochs):
+        find(log, "eval_accuracy", nth).metadata["epoch_num"] = epoch
+    text = "metadata.epoch_num == (previous.epoch_num + 1 if has(previous.epoch_num) else 1)"
+    rule = KeyRule("eval_accuracy", each=(parse(text),))
+
+    assert len(messages(read(tmp_path, log), "value", asking(rule))) == num_wrong
+
+
 def test_a_combined_line_is_in_the_place_of_its_first(tmp_path: Path) -> None:
     """So that a finding has a line; that the samples are missing is one."""
     log = read(tmp_path, diffusion(evaluation(..., "FID", 80.0), evaluation(..., "CLIP", 0.2)))

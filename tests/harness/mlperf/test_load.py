@@ -85,7 +85,7 @@ def test_every_round_has_targets_and_no_benchmarks_of_tta() -> None:
     """In every division of every benchmark."""
     rounds = [folder for name, folder in catalog.ruleset_folders() if name.startswith("mlperf_training/")]
 
-    assert len(rounds) == 12
+    assert len(rounds) == 13
     for folder in rounds:
         found = load.load_ruleset(folder, folder.name)
         assert found.round is not None
@@ -215,6 +215,7 @@ def test_a_benchmark_may_be_removed_or_have_another_name(write: Callable[..., Pa
         ({"second": NEXT + "codes: {MLP003: fatal}\n"}, "unknown severity 'fatal'"),
         ({"second": NEXT + "codes: [MLP003]\n"}, "codes: must be a mapping"),
         ({"second": NEXT + "published: null\n"}, "'published' occurs twice"),
+        ({"second": NEXT.replace('"2025-01-01"', "soon")}, "'soon'; it must be 'YYYY-MM-DD', in quotes, or not yet"),
         ({"base": BASE.replace('"2024-01-01"', "2024-01-01"), "second": 'kind: mlperf\nextends: "1.0"\n'}, "in quotes"),
         (
             {"base": BASE.replace("2024-01-01", "2024-13-01"), "second": 'kind: mlperf\nextends: "1.0"\n'},

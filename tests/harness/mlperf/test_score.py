@@ -447,7 +447,7 @@ def test_a_seed_is_a_whole_number_or_its_text(value: object, number: int | None)
     assert mlperf_score.parse_seed(value) == number
 
 
-@pytest.mark.parametrize("name", ["0.7.0", "1.0.0", "4.0.0", "4.1.0", "6.0.0"])
+@pytest.mark.parametrize("name", ["0.7.0", "1.0.0", "4.0.0", "4.1.0", "6.0.0", "6.1.0"])
 def test_an_earlier_round_is_not_judged_by_later_rules(name: str) -> None:
     """Seeds and status words from 4.1 on; reference convergence from 1.0 on."""
     in_force = set(round_rules(f"mlperf_training/{name}").codes)
