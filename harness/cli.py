@@ -37,6 +37,7 @@ VERBS = {
     "check": Verb("harness.commands.check", "Check logs, results, submissions or a whole tree against the rules."),
     "audit": Verb("harness.commands.audit", "List what an auditor should look at: odd things that no rule forbids."),
     "score": Verb("harness.commands.score", "Score and rank results: score, measured time, energy and cost."),
+    "compare": Verb("harness.commands.compare", "Compare two results: time, energy, cost, settings and curves."),
     "summary": Verb("harness.commands.summary", "Print one row per result: quality, samples and time to target."),
     "derive": Verb(
         "harness.commands.derive",

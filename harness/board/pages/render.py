@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from harness.base.docstrings import pieces
 from harness.base.values import mapping_or_empty
 from harness.board.charts.lines import legend_swatch, target_swatch, thinned
+from harness.board.compare import data_script, side_of
 from harness.board.export import board_csv, board_json
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Table
@@ -30,6 +31,8 @@ _HERE = Path(__file__).parent
 _STATIC = (
     _HERE.parents[1] / "assets" / "style.css",
     _HERE.parent / "static" / "board.js",
+    _HERE.parent / "static" / "chart.js",
+    _HERE.parent / "static" / "compare.js",
     _HERE.parent / "static" / "icon.svg",
 )
 ROWS_FIRST = 8  # of a table in its chart, and on the first page
@@ -63,6 +66,15 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
         yield _benchmark_page(render, stem, own)
         yield render("energy.html", f"{stem}--energy.html", name=name, rules=own[0].time.rules, sections=own)
         yield render("cost.html", f"{stem}--cost.html", name=name, rules=own[0].time.rules, sections=own)
+        sides = [
+            (entry.slug, side_of(entry.row, entry.logs[0].config if entry.logs else {}, board.ruleset))
+            for aspects in own
+            for row in aspects.table.rows
+            if (entry := board.of(row))
+        ]
+        yield render("compare.html", f"{stem}--compare.html", name=name, sides=sides)
+        for key, side in sides:
+            yield f"data/{key}.js", data_script(key, side)
     for aspects in tables:
         for row in aspects.table.rows:
             yield _result_page(render, board, board.of(row), aspects)
@@ -184,7 +196,7 @@ class _Renderer:
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
             significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
-            value=words.value_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
+            value=words.value_words, setting=words.setting_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
             geometric_mean=statistics.geometric_mean,
         )  # fmt: skip
         self.environment.globals.update(
@@ -313,7 +325,10 @@ def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:
 
 
 def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, object]]:
-    """Name, value, and, for names in the rules, the reference's value and what the closed division permits."""
+    """Name, value, and, for names in the rules, the reference's value and what the closed division permits.
+
+    Those that differ from the reference come first.
+    """
     values = config.get("hyperparameters")
     if not isinstance(values, dict):
         return []
@@ -329,4 +344,5 @@ def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, objec
                 "differs": constraint is None or value != constraint.default,
             }
         )
+    rows.sort(key=lambda row: not row["differs"])
     return rows

@@ -86,9 +86,32 @@ def shown(text: object, limit: int = 200) -> str:
     return printable(text, limit)
 
 
+_SETTINGS = {
+    "full_curve": "trained past the target",
+    "module": "own module",
+    "num_devices": "devices",
+}
+
+
+def setting_words(name: str) -> str:
+    """The name of a run's setting as a reader knows it; hyperparameters keep the name by which they are set."""
+    return _SETTINGS.get(name, name)
+
+
 def value_words(value: object) -> str:
-    """A value of a log or a description as JSON, strings without quotes: `true`, `0.1`, `[1, 2]`."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    """A value of a log or a description: `yes`, `none`, `0.1`, `1, 2`, `name: fast.py, parts: build_model`."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(f"{name}: {value_words(item)}" for name, item in sorted(value.items())) or "none"
+        case list() | tuple():
+            return ", ".join(value_words(item) for item in value) or "none"
+        case None:
+            return "none"
+    return json.dumps(value)
 
 
 def shown_lines(text: object, limit: int = 4000) -> list[str]:

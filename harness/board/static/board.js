@@ -66,6 +66,7 @@ for (const table of document.querySelectorAll("table.ranks:not(.leads)")) {
     button.textContent = isWhole ? `Show the first ${limit}` : `Show all ${found.length} rows`;
     button.hidden = found.length <= limit;
     box.classList.toggle("tall", shown.size > limit);
+    box.classList.toggle("fits", table.offsetWidth <= box.clientWidth); // then the head stays on the page, not in a box
     return found.length;
   };
   button.addEventListener("click", () => {
@@ -75,6 +76,7 @@ for (const table of document.querySelectorAll("table.ranks:not(.leads)")) {
   });
   table.addEventListener("reordered", refresh);
   box.after(button);
+  addEventListener("resize", refresh);
   refreshers.push(refresh);
   refresh();
 }

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.board.compare import compare, side_of
+from harness.board.index import Board
 from harness.board.site import write_site
-from tests.harness.board.test_index import board_of, energy_tree, rich_tree
+from tests import fabricate
+from tests.harness.board.test_index import SKU, board_of, energy_tree, rich_tree, submit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -44,6 +47,31 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("metered")
     write_site(board_of(energy_tree(folder / "tree")), folder / "site", folder / "tree")
     return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, Path]:
+    """A board with sixty results in one table, and its site."""
+    folder = tmp_path_factory.mktemp("many")
+    accelerators = ("X100", "Y200", "Z300")
+    before = dict(fabricate.SYSTEM)
+    for number in range(60):
+        model = {"accelerator_model_name": accelerators[number % 3], "accelerators_per_node": "8"}
+        fabricate.SYSTEM.update(model)
+        submit(
+            folder / "tree",
+            ("acme", "birch", "elm", "fir")[number % 4],
+            f"system-{number:02d}",
+            block_s=0.3 * 1.05**number,
+            power=("wall", "counters", "model", None)[number % 4],
+            sku=SKU,
+            submitted=f"2026-{1 + number % 9:02d}-15",
+        )
+    fabricate.SYSTEM.clear()
+    fabricate.SYSTEM.update(before)
+    board = board_of(folder / "tree")
+    write_site(board, folder / "site", folder / "tree")
+    return board, folder / "site"
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +151,10 @@ def test_a_table_sorts_by_a_click_and_by_the_keyboard(site: Path, browser: Brows
     down = [text.strip() for text in cells.all_inner_texts()]
 
     assert energy.get_attribute("aria-sort") == "descending"
-    assert up[0].startswith("0 kJ")
-    assert down[0].startswith("57")
-    assert [text.split("\n")[-1] for text in up[-2:]] == [text.split("\n")[-1] for text in down[-2:]]
-    assert "estimated" in up[-2]
-    assert up[-1] == down[-1] == "not measured"
+    assert [text.split(" kJ")[0] for text in up] == ["0", "4.36", "57.0", "4.06", "not measured"]
+    assert [text.split(" kJ")[0] for text in down] == ["4.36", "0", "57.0", "4.06", "not measured"]
+    assert "void" in up[2]
+    assert "estimated" in up[3]
     page.close()
 
 
@@ -147,6 +174,121 @@ def test_power_and_quality_share_one_time_axis(metered: Path, browser: Browser) 
     assert len(ends) == 5
     assert min(box["x"] for box in watts) < start["x"] < max(box["x"] for box in ends)
     assert max(box["x"] for box in ends) < max(box["x"] + box["width"] for box in watts)
+    page.close()
+
+
+def test_of_sixty_rows_eight_are_shown_until_asked_for(many: tuple[Board, Path], browser: Browser) -> None:
+    """Search and filters find rows that are not shown; all rows on demand, below a head that stays."""
+    page = browser.new_page(viewport={"width": 1260, "height": 900})
+    page.goto((many[1] / "benchmarks" / "toy_mini.html").as_uri())
+    rows, status = page.locator("table.ranks tbody tr:visible"), page.locator(".filters [role=status]")
+    assert rows.count() == 8
+
+    page.get_by_role("combobox", name="Accelerator").select_option("Y200")
+    page.get_by_role("combobox", name="Submitter").select_option("fir")
+    assert (status.inner_text(), rows.count()) == ("5 of 60 results", 5)
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("combobox", name="Since").select_option("2026-09-15")
+    assert status.inner_text() == "6 of 60 results"
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("searchbox").fill("SYSTEM-59 x1")
+    assert status.inner_text() == "0 of 60 results"
+    page.get_by_role("searchbox").fill("system-59 fir")
+    assert rows.locator("a").first.inner_text() == "fir"
+    page.get_by_role("button", name="Clear").click()
+
+    page.get_by_role("button", name="Show all 60 rows").click()
+    assert rows.count() == 60
+    head, last = page.locator("table.ranks thead th").nth(1), rows.nth(59)
+    last.scroll_into_view_if_needed()
+    below, above = last.bounding_box(), head.bounding_box()
+    assert below is not None
+    assert above is not None
+    assert 0 <= above["y"] < below["y"] < 900
+    page.get_by_role("button", name="Show the first 8").click()
+    assert rows.count() == 8
+    page.close()
+
+
+def test_points_of_rows_that_are_not_shown_fade(many: tuple[Board, Path], browser: Browser) -> None:
+    """The chart of costs has all sixty; those of the rows below it stand out."""
+    page = browser.new_page(viewport={"width": 1260, "height": 900})
+    page.goto((many[1] / "benchmarks" / "toy_mini--cost.html").as_uri())
+    points = page.locator("svg.chart g[id^=cost]")
+
+    assert points.count() == 60
+    assert page.locator("svg.chart g[id^=cost]:not(.off)").count() == 8
+    page.close()
+
+
+def test_a_reader_chooses_the_rows_of_the_chart(many: tuple[Board, Path], browser: Browser) -> None:
+    """At most eight, each in its colour; two of them can be compared."""
+    page = browser.new_page(viewport={"width": 1260, "height": 900})
+    seen = _watched(page)
+    page.goto((many[1] / "benchmarks" / "toy_mini.html").as_uri())
+    page.get_by_role("button", name="Show all 60 rows").click()
+    lines, boxes = page.locator("figure.curves svg.chart polyline.line"), page.locator("td.pick input")
+
+    boxes.nth(40).click()
+    assert not boxes.nth(40).is_checked()
+    assert "take one out first" in page.locator(".chosen [role=status]").inner_text()
+    boxes.nth(0).uncheck()
+    boxes.nth(40).check()
+    page.wait_for_function("document.querySelector('.names').textContent.includes('system-40')")
+    styles = [line.get_attribute("class") for line in lines.all()]
+    assert len(styles) == 40
+    assert len(set(styles)) == 8
+    page.get_by_role("button", name="None").click()
+    boxes.nth(2).check()
+    boxes.nth(5).check()
+    page.get_by_role("link", name="Compare these two").click()
+    page.wait_for_selector("#compare table")
+    assert [page.locator("select").nth(number).input_value() for number in (0, 1)] == [
+        "elm--system-02--toy_mini",
+        "birch--system-05--toy_mini",
+    ]
+    assert seen == []
+    page.close()
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (0, 4), (4, 40), (1, 2)])
+def test_the_page_compares_as_the_command_does(
+    many: tuple[Board, Path], browser: Browser, first: int, second: int
+) -> None:
+    """The same ratio, interval, p-value and verdict: significant or not, comparable or not."""
+    board, site = many
+    [table] = board.leaderboard.tables
+    entries = [board.of(table.rows[number]) for number in (first, second)]
+    found = compare(*(side_of(entry.row, entry.logs[0].config, board.ruleset) for entry in entries))
+    page = browser.new_page(viewport={"width": 1260, "height": 900})
+    page.goto(
+        (site / "benchmarks" / "toy_mini--compare.html").as_uri() + "#" + "&".join(entry.slug for entry in entries)
+    )
+    page.wait_for_selector("#compare table")
+    rows = page.locator("#compare table").first.locator("tbody tr")
+
+    assert rows.count() == len(found.lines)
+    for row, line in zip(rows.all(), found.lines, strict=True):
+        cells = [cell.inner_text() for cell in row.locator("th, td").all()]
+        assert cells[0] == line.name
+        assert cells[3] == ("–" if line.ratio is None else f"{line.ratio:.4f}")
+        assert cells[4] == ("–" if line.interval is None else f"{line.interval[0]:.4f} – {line.interval[1]:.4f}")
+        assert cells[5] == ("–" if line.p is None else "< 0.0001" if line.p < 1e-4 else f"{line.p:.4f}")
+        assert cells[6] == (line.verdict if line.p is None else line.verdict.replace(":", ""))
+    page.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "benchmarks/toy_mini", "benchmarks/toy_mini--energy", "benchmarks/toy_mini--cost"]
+)
+def test_on_a_phone_the_first_row_is_visible(many: tuple[Board, Path], browser: Browser, name: str) -> None:
+    """Its name is above the fold."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((many[1] / f"{name}.html").as_uri())
+    box = page.locator("table.ranks tbody tr a").first.bounding_box()
+
+    assert box is not None
+    assert box["y"] + box["height"] < 844
     page.close()
 
 

@@ -382,7 +382,7 @@ def test_of_many_rows_the_chart_and_the_first_page_have_eight(tmp_path: Path) ->
     assert "All 10 ranked results" in index
     assert "All 10 unranked results" in index
     assert page.count('<polyline class="line') == 5 * ROWS_FIRST
-    assert [page.count(f'<line class="line s{number}"') for number in range(9)] == [1] * 8 + [0]
+    assert [page.count(f'<line class="line s{number}"') for number in range(9)] == [2] * 8 + [0]
     assert "the first 8 of 10 ranked results" in " ".join(page.split())
     assert 'data-accelerator="none" data-count="0" data-division="closed" data-date="2026-11-20"' in page
 

@@ -15,6 +15,7 @@ from harness.board.pages.words import (
     plain,
     plural,
     rank_words,
+    setting_words,
     shown,
     shown_lines,
     significant,
@@ -148,8 +149,25 @@ def test_a_document_is_split_into_pieces() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("fp32", "fp32"), (True, "true"), (0.1, "0.1"), (None, "null"), ([1, "a"], '[1, "a"]'), ({"b": 1}, '{"b": 1}')],
+    [
+        ("fp32", "fp32"),
+        (True, "yes"),
+        (False, "no"),
+        (0.1, "0.1"),
+        (1e-05, "1e-05"),
+        (None, "none"),
+        ([1, "a"], "1, a"),
+        ([], "none"),
+        ({"b": 1, "a": [None]}, "a: none, b: 1"),
+        ({}, "none"),
+    ],
 )
-def test_values_are_written_as_json_writes_them(value: object, text: str) -> None:
-    """Not as Python does; a text has no quotes."""
+def test_values_are_words_of_a_reader(value: object, text: str) -> None:
+    """Not as Python or JSON writes them."""
     assert value_words(value) == text
+
+
+def test_settings_have_names_of_a_reader() -> None:
+    """A hyperparameter keeps the name by which it is set."""
+    assert setting_words("num_devices") == "devices"
+    assert setting_words("opt_base_learning_rate") == "opt_base_learning_rate"

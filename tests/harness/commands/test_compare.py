@@ -1,0 +1,74 @@
+"""`tta compare`: two results from fabricated logs whose times are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from tests.fabricate import events, write_result
+from tests.rules_folder import write_ruleset
+
+
+def _result(folder: Path, block_s: float, num_runs: int = 5, division: str = "closed") -> Path:
+    def make(index: int, _: object) -> list[object]:
+        return events(index, block_s=block_s * (1 + 0.002 * index), division=division)  # type: ignore[return-value]
+
+    return write_result(folder, num_runs, make)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    return str(write_ruleset(tmp_path / "rules" / "v1"))
+
+
+def test_two_results_as_text_and_as_json(tmp_path: Path, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A third more seconds per sample is significant; both forms say the same."""
+    fast, slow = _result(tmp_path / "fast", 2.0), _result(tmp_path / "slow", 3.0)
+
+    assert main(["compare", str(fast), str(slow), "--ruleset", rules]) == 0
+    text = capsys.readouterr().out
+    assert main(["compare", str(fast), str(slow), "--ruleset", rules, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    score = document["lines"][0]
+    assert (score["name"], score["is_significant"]) == ("score", True)
+    assert score["ratio"] == pytest.approx(score["a"] / score["b"])
+    assert score["ratio_interval"][0] < score["ratio"] < score["ratio_interval"][1] < 1
+    assert f"{score['ratio']:.4f}" in text
+    assert score["verdict"] in text
+    assert document["a"]["place"] == str(fast)
+    assert document["num_equal_settings"] == len(document["a"]["settings"])
+    assert document["settings"] == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ("fast", "fast/../fast", "are the same result; name two"),
+        ("fast", "short", "short cannot be compared: no score: 3 runs found; the rules require 5"),
+        ("fast", "open", "cannot be compared: their divisions are closed and open"),
+        ("fast", ".", "has 3 results; name the folder of one"),
+        ("fast", "nowhere", "there is no such file or folder"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, rules: str, capsys: pytest.CaptureFixture[str], a: str, b: str, words: str
+) -> None:
+    """With a sentence and status 2."""
+    _result(tmp_path / "all" / "fast", 2.0)
+    _result(tmp_path / "all" / "short", 2.0, num_runs=3)
+    _result(tmp_path / "all" / "open", 2.0, division="open")
+
+    assert main(["compare", str(tmp_path / "all" / a), str(tmp_path / "all" / b), "--ruleset", rules]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_benchmark_that_the_rules_do_not_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under the ruleset that the logs name."""
+    fast, slow = _result(tmp_path / "fast", 2.0), _result(tmp_path / "slow", 3.0)
+
+    assert main(["compare", str(fast), str(slow)]) == 2
+    assert "there is no benchmark 'toy_mini' in ruleset v1" in capsys.readouterr().err
