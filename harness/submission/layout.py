@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"
@@ -27,6 +27,7 @@ BILLING_NAME = "billing.yaml"
 CODE_LIST, PACKAGES_LIST = "provenance/code.txt", "provenance/packages.txt"
 # In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
 SYSTEM_NAME, CODE_NAME = "system.json", "code"
+OWN_FOLDERS = ("power", "provenance", "unfinished")  # of a result; there is no other result in them
 UNFINISHED = "unfinished"  # the folder of attempts at runs that have no end; `tta run --resume` moved them there
 # What MLCommons' programs obey where they find it in a submission: claims of the submitter's.
 SCALING_NAME, PARAMETERS_NAME = "scaling.json", "package_checker_params"
@@ -43,13 +44,15 @@ def is_result_place(folder: Path) -> bool:
     return folder.absolute().parts[-3:-2] == (RESULTS,)
 
 
-def is_result_without_logs(folder: Path, names: Iterable[str]) -> bool:
-    """Whether a folder with these files is a result without logs: in its place, below a submitter with systems/.
+def is_submitted(folder: Path, with_results: Container[Path]) -> bool:
+    """Whether a folder in the place of a result is a submitter's, although it has no logs.
 
-    Removing all logs must not make the result disappear.
+    with_results: the folders, absolute, with a result below them. A submitter has systems/ or benchmarks/ next to
+    results/, or other results; results/ within a program's folder have none of these.
     """
     place = folder.absolute()
-    return is_result_place(folder) and not log_names(names) and (place.parents[2] / SYSTEMS).is_dir()
+    has_tree = any((place.parents[2] / name).is_dir() for name in (SYSTEMS, BENCHMARKS))
+    return has_tree or place.parents[1] in with_results
 
 
 def system_file(folder: Path) -> Path | None:

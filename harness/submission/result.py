@@ -34,12 +34,13 @@ from harness.submission.layout import (
     LOG_PATTERN,
     MANIFEST_NAME,
     NAME_PATTERN,
+    OWN_FOLDERS,
     RESULT_PATTERN,
     RESULTS,
     SYSTEM_NAME,
     SYSTEMS,
     is_result_place,
-    is_result_without_logs,
+    is_submitted,
     log_names,
     system_file,
 )
@@ -98,9 +99,11 @@ def find_results(path: Path) -> list[Path]:
     """Return the results at or below `path`: the log itself, or every folder with result_<k>.txt or a claim in it.
 
     A folder whose logs have other names that MLPerf permits, result_<anything>.txt, is a result in MLPerf's place,
-    results/<system>/<benchmark>; elsewhere each log is a result of its own. In a submitter's folder, which has results/
-    and systems/, only what is below results/ is searched. Symbolic links are not followed. A folder directly in `path`
-    with more files or folders below it than a tree may have counts as a result, one that cannot be read.
+    results/<system>/<benchmark>; elsewhere each log is a result of its own. A folder in that place without logs is one,
+    too, unless a result is below it: removing all logs does not make a result disappear. In a submitter's folder, which
+    has results/ and systems/, only results/ and the folders of other submitters are searched. Symbolic links are not
+    followed. A folder directly in `path` with more files or folders below it than a tree may have counts as a result,
+    one that cannot be read.
 
     Raises:
         SubmissionError: `path` does not exist, there is no result below it, or it has too many files or folders itself.
@@ -119,15 +122,16 @@ def results_below(folder: Path) -> list[Path]:
     Raises:
         SubmissionError: it has too many files or folders itself.
     """
+    search = _Search()
     top = next(walk(folder, MAX_TREE_FILES, "tree"))
-    found = _results_at(top)
+    search.at(top)
     for branch in (folder / name for name in top.folders):
         try:
             for level in walk(branch, MAX_TREE_FILES, "tree"):
-                found += _results_at(level)
+                search.at(level)
         except SubmissionError:  # too many files or folders: `read_result` says so, and nothing else is lost
-            found.append(branch)
-    return found
+            search.found.append(branch)
+    return search.results()
 
 
 def beyond_limit(found: Iterable[Path]) -> dict[Path, SubmissionError]:
@@ -158,22 +162,48 @@ def _num_bytes(path: Path) -> int:
     return num_bytes
 
 
-def _results_at(level: Level) -> list[Path]:
-    """Return the results that a level of a walk is or has, and leave those of its folders that may have others."""
-    # Names of submitters and systems never begin with a dot; .git and staged submissions do.
-    level.folders[:] = [name for name in level.folders if not name.startswith(".")]
-    if {RESULTS, SYSTEMS} <= set(level.folders):
-        level.folders[:] = [RESULTS]  # reference runs next to it are never results
-    names = {*level.names, *level.folders}  # a folder named like a claim makes a result, too: a wrong one
-    is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names) or bool({CLAIM_NAME, MANIFEST_NAME} & names)
-    is_result = is_result or is_result_without_logs(level.path, level.names)
-    if is_result or level.why is not None:  # a folder that cannot be listed is reported as unreadable
-        level.folders.clear()  # anything deeper belongs to this result
-        return [level.path]
-    if foreign := log_names(level.names):
-        level.folders.clear()
-        return [level.path] if is_result_place(level.path) else [level.path / name for name in foreign]
-    return []
+class _Search:
+    """A search for results, level by level. found: what is one, whatever is below it.
+
+    bare: folders in the place of a result that have no logs; each is a result, too, unless there is one below it.
+    aside: folders next to results/ and systems/ of a submitter, where other submitters may be, but no result that is
+    not in its place.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Path] = []
+        self._bare: list[Path] = []
+        self._aside: set[Path] = set()
+
+    def results(self) -> list[Path]:
+        """What was found, in the order of the walk: a folder comes before what is below it."""
+        above = {parent for path in self.found for parent in path.absolute().parents}
+        bare = [path for path in self._bare if path.absolute() not in above and is_submitted(path, above)]
+        return sorted({*self.found, *bare}, key=lambda path: path.parts) if bare else self.found
+
+    def at(self, level: Level) -> None:
+        """Note the results that a level of a walk is or has, and leave those of its folders that may have others."""
+        # Names of submitters and systems never begin with a dot; .git and staged submissions do.
+        level.folders[:] = [name for name in level.folders if not name.startswith(".")]
+        if {RESULTS, SYSTEMS} <= set(level.folders):
+            level.folders[:] = [name for name in level.folders if name not in (SYSTEMS, BENCHMARKS)]
+            self._aside |= {level.path / name for name in level.folders if name != RESULTS}
+        is_place = is_result_place(level.path)
+        if not is_place and not self._aside.isdisjoint((level.path, *level.path.parents)):
+            return  # reference runs next to results/ are never results
+        names = {*level.names, *level.folders}  # a folder named like a claim makes a result, too: a wrong one
+        is_result = any(RESULT_PATTERN.fullmatch(name) for name in level.names)
+        is_result = is_result or bool({CLAIM_NAME, MANIFEST_NAME} & names)
+        foreign = log_names(level.names)
+        if is_result or level.why is not None or (is_place and foreign):
+            level.folders.clear()  # anything deeper belongs to this result
+            self.found.append(level.path)  # a folder that cannot be listed is reported as unreadable
+        elif foreign:
+            level.folders.clear()
+            self.found += [level.path / name for name in foreign]
+        elif is_place:
+            level.folders[:] = [name for name in level.folders if name not in OWN_FOLDERS]
+            self._bare.append(level.path)
 
 
 def read_result(path: Path) -> Result:

@@ -38,21 +38,19 @@ def test_logs_are_in_the_order_of_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "names", "is_described", "is_bare"),
+    ("beside", "with_results", "is_one"),
     [
-        ("results/box/bert", [], True, True),
-        ("results/box/bert", ["scaling.json"], True, True),
-        ("results/box/bert", ["result_0.txt"], True, False),
-        ("results/box/bert", [], False, False),
-        ("results/bert", [], True, False),
-        ("other/box/bert", [], True, False),
+        ("systems", "", True),
+        ("benchmarks", "", True),
+        ("src", "", False),
+        ("src", "results", True),
+        ("src", "results/box", False),
     ],
 )
-def test_a_result_without_logs_is_one_where_systems_are_described(
-    tmp_path: Path, place: str, names: list[str], is_described: bool, is_bare: bool
+def test_a_submitter_has_systems_or_benchmarks_or_other_results(
+    tmp_path: Path, beside: str, with_results: str, is_one: bool
 ) -> None:
-    """It is in MLPerf's place, next to systems/; a folder with a log is a result of another kind."""
-    if is_described:
-        (tmp_path / "systems").mkdir()
+    """Next to results/, or in it; a program's own folder called results has none of these."""
+    (tmp_path / beside).mkdir()
 
-    assert layout.is_result_without_logs(tmp_path / place, names) is is_bare
+    assert layout.is_submitted(tmp_path / "results/box/bert", {tmp_path / with_results}) is is_one

@@ -54,6 +54,19 @@ def theirs(path: Path) -> Path:
         (["s/systems/x.json", "s/results/x/b/scaling.json"], ["s/results/x/b"]),
         (["f/result_x.txt", "f/result_y.txt", "f/sub/result_0.txt"], ["f/result_x.txt", "f/result_y.txt"]),
         (["s/systems/x.json", "s/results/x/b/result_a.txt"], ["s/results/x/b"]),
+        (["s/results/x/a/result_0.txt", "s/results/x/b/scaling.json"], ["s/results/x/a", "s/results/x/b"]),
+        (["s/results/x/b/result_0.txt", "t/results/x/b/scaling.json"], ["s/results/x/b"]),
+        (["s/systems/x.json", "s/results/x/b/unfinished/result_0.5.txt"], ["s/results/x/b"]),
+        (["s/systems/x.json", "s/results/o/x/b/result_a.txt"], ["s/results/o/x/b/result_a.txt"]),
+        (["results/r/s/results/x/b/result_0.txt", "systems/y.json"], ["results/r/s/results/x/b"]),
+        (
+            ["systems/y.json", "results/y/b/result_0.txt", "t/results/x/b/result_0.txt", "t/systems/x.json"],
+            ["results/y/b", "t/results/x/b"],
+        ),
+        (
+            ["s/systems/x.json", "s/results/x/b/result_0.txt", "s/benchmarks/results/x/b/result_0.txt"],
+            ["s/results/x/b"],
+        ),
     ],
 )
 def test_what_is_a_result(tmp_path: Path, names: list[str], results: list[str]) -> None:
