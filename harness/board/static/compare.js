@@ -150,7 +150,7 @@ if (page) {
       const line = tta.svg("svg", { class: "swatch", viewBox: "0 0 26 10", "aria-hidden": "true" }, tta.svg("line", { class: "target", x1: 1, x2: 25, y1: 5, y2: 5 }));
       legend.prepend(element("li", {}, line, element("span", {}, `target ${tta.number(a.target)}`)));
     }
-    const heads = head(["", ""], ["A"], ["B"], ["A / B"], ["95 % interval"], ["p"], ["Difference", ""]);
+    const heads = head(["Quantity", ""], ["A"], ["B"], ["A / B"], ["95 % interval"], ["p"], ["Difference", ""]);
     const card = (heading, ...children) => element("section", { className: "card" }, element("h2", {}, heading), ...children);
     return output.replaceChildren(
       card("Numbers", link("A", a, one), link("B", b, other), table("Numbers", heads, amounts(a, b)),

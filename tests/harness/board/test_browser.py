@@ -292,6 +292,28 @@ def test_on_a_phone_the_first_row_is_visible(many: tuple[Board, Path], browser: 
     page.close()
 
 
+@pytest.mark.parametrize("width", [390, 1260])
+def test_axe_finds_nothing(many: tuple[Board, Path], metered: Path, browser: Browser, width: int) -> None:
+    """No violation of axe-core's rules for accessibility on any kind of page, light or dark."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    names = ["index", "rules/index", "rules/tst001", "rules/benchmark-toy_mini", "results/elm--system-02--toy_mini"]
+    names += [f"benchmarks/toy_mini{part}" for part in ("", "--energy", "--cost", "--compare")]
+    pages = [many[1] / f"{name}.html" for name in names] + [metered / "results" / "acme--wall-a--toy_mini.html"]
+    for scheme in ("light", "dark"):
+        context = browser.new_context(  # the policy of the pages permits no foreign script
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            bypass_csp=True,  # type: ignore[arg-type]
+        )
+        page = context.new_page()
+        for path in pages:
+            page.goto(path.as_uri())
+            page.wait_for_load_state()
+            found = axe.run(page).response["violations"]
+            assert [(item["id"], item["nodes"][0]["html"]) for item in found] == [], path
+        context.close()
+
+
 def test_without_scripts_the_page_is_complete(site: Path, browser: Browser) -> None:
     """All rows are present, and there are no buttons without a function."""
     context = browser.new_context(java_script_enabled=False)

@@ -303,7 +303,7 @@ def test_the_rulebook_is_included(site: Path) -> None:
     assert TOY.terms_digest in numbers
     document = (site / "rules/tst001.html").read_text()
     assert "<h2>What it does</h2>" in document
-    assert "<pre><code>run_stop  status: aborted</code></pre>" in document
+    assert '<pre tabindex="0"><code>run_stop  status: aborted</code></pre>' in document
     assert "<code>status</code>" in document
 
 
