@@ -156,7 +156,7 @@ def read_board(
     entries: dict[str, Entry] = {}
     not_placed: list[NotPlaced] = []
     taken: set[str] = set()
-    refused = beyond_limit(found := _results(tree))
+    refused = beyond_limit(found := [path for path in results_of(tree) if path.is_dir()])
     for path in found:
         place = path.relative_to(tree).as_posix()
         try:
@@ -168,9 +168,9 @@ def read_board(
                 not_placed.append(NotPlaced(place, missing))
                 continue
             row = _relative_row(rate(result), place, tree)
-            entry = _entry(result, row, prices, ruleset, _unused(slug(_name_parts(place)), taken), tree)
+            entry = _entry(result, row, prices, ruleset, unused(slug(_name_parts(place)), taken), tree)
         except InputError as error:
-            not_placed.append(NotPlaced(place, (_without_root(str(error), tree),)))
+            not_placed.append(NotPlaced(place, (without_root(str(error), tree),)))
             continue
         except OSError as error:  # removed while it was being read
             not_placed.append(NotPlaced(place, (f"cannot be read: {error.strerror}",)))
@@ -183,21 +183,26 @@ def read_board(
     return Board(ruleset, rules, prices, leaderboard, banded, tuple(not_placed))
 
 
-def _results(tree: Path) -> list[Path]:
+def results_of(tree: Path) -> list[Path]:
+    """The folders of all results below `tree`, and logs that are in none.
+
+    Raises:
+        SubmissionError: `tree` is not a folder, cannot be listed, or has too many files or folders itself.
+    """
     if not tree.is_dir():
         raise SubmissionError(f"{tree}: there is no such folder")
     try:
         next(tree.iterdir(), None)
     except OSError as error:
         raise SubmissionError(f"{tree}: cannot be read: {error.strerror}") from None
-    return [path for path in results_below(tree) if path.is_dir()]
+    return results_below(tree)
 
 
 def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:
     """Why the result belongs to no table; empty if it belongs to one."""
     if result.benchmark in ruleset.benchmarks:
         return ()
-    reasons = [f"{_relative(item.path, tree)}: {_without_root(item.message, tree)}" for item in result.unreadable]
+    reasons = [f"{relative_place(item.path, tree)}: {without_root(item.message, tree)}" for item in result.unreadable]
     if result.benchmark is not None:
         reasons.append(f"ruleset {ruleset.version} has no benchmark {result.benchmark!r}, which the logs name")
     elif result.runs:
@@ -237,10 +242,12 @@ def _entry(
         ),
         claim=result.claim,
         system=result.system,
-        system_place=None if result.system_path is None else _relative(result.system_path, tree),
+        system_place=None if result.system_path is None else relative_place(result.system_path, tree),
         has_manifest=result.manifest is not None,
         downloads=tuple(_downloads(result, row.path, name)),
-        unreadable=tuple((_relative(item.path, tree), _without_root(item.message, tree)) for item in result.unreadable),
+        unreadable=tuple(
+            (relative_place(item.path, tree), without_root(item.message, tree)) for item in result.unreadable
+        ),
     )
 
 
@@ -294,7 +301,7 @@ def _name_parts(place: str) -> list[str]:
             return parts
 
 
-def _unused(name: str, taken: set[str]) -> str:
+def unused(name: str, taken: set[str]) -> str:
     """`name`, with the first unused number if it is taken; results come in the order of their paths."""
     number, unused = 1, name
     while unused in taken:
@@ -332,21 +339,24 @@ def _relative_row(row: Row, place: str, tree: Path) -> Row:
     return replace(
         row,
         path=place,
-        findings=tuple(_relative_finding(finding, tree) for finding in row.findings),
-        score=replace(score, why_not=None if score.why_not is None else _without_root(score.why_not, tree)),
+        findings=tuple(relative_finding(finding, tree) for finding in row.findings),
+        score=replace(score, why_not=None if score.why_not is None else without_root(score.why_not, tree)),
     )
 
 
-def _relative_finding(finding: Finding, tree: Path) -> Finding:
-    return replace(finding, path=_relative(Path(finding.path), tree), message=_without_root(finding.message, tree))
+def relative_finding(finding: Finding, tree: Path) -> Finding:
+    """The finding with its paths relative to the tree."""
+    return replace(finding, path=relative_place(Path(finding.path), tree), message=without_root(finding.message, tree))
 
 
-def _relative(path: Path, tree: Path) -> str:
+def relative_place(path: Path, tree: Path) -> str:
+    """The path relative to the tree; the name alone of one that is elsewhere."""
     for root in (tree, tree.absolute()):
         if path.is_relative_to(root):
             return path.relative_to(root).as_posix()
     return path.name if path.is_absolute() else path.as_posix()
 
 
-def _without_root(message: str, tree: Path) -> str:
+def without_root(message: str, tree: Path) -> str:
+    """The message with paths relative to the tree."""
     return message.replace(f"{tree.absolute()}/", "").replace(f"{tree}/", "")

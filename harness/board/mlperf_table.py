@@ -116,10 +116,11 @@ def _notes(row: RoundRow) -> list[str]:
 
 def document(version: str, digest: str, rows: Sequence[RoundRow]) -> dict[str, Any]:
     """The same as JSON: every number in full precision."""
-    return {"ruleset": version, "ruleset_digest": digest, "results": [_row_document(row) for row in rows]}
+    return {"ruleset": version, "ruleset_digest": digest, "results": [row_document(row) for row in rows]}
 
 
-def _row_document(row: RoundRow) -> dict[str, Any]:
+def row_document(row: RoundRow) -> dict[str, Any]:
+    """A result as JSON, every number in full precision."""
     score = row.score
     return {
         "path": str(row.path),

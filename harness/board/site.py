@@ -21,20 +21,29 @@ _COPY_BYTES = 1 << 20
 
 
 def write_site(board: Board, site: Path, tree: Path) -> int:
-    """Writes the whole site to `site`; returns the number of its files, without the marker.
+    """Writes the whole site of a board to `site`, as `publish` does; returns the number of its files."""
+    downloads = (download for _, entry in sorted(board.entries.items()) for download in entry.downloads)
+    return publish(render_pages(board), downloads, site, [tree])
 
-    It is built next to `site` and renamed: readers see the old or the new site, and an interrupted build leaves the
-    old one unchanged.
+
+def publish(
+    pages: Iterable[tuple[str, bytes]], downloads: Iterable[Download], site: Path, trees: Iterable[Path]
+) -> int:
+    """Writes pages and copies to `site`; returns the number of its files, without the marker.
+
+    trees: what they are made of. The site is built next to `site` and renamed: readers see the old or the new one, and
+    an interrupted build leaves the old one unchanged.
 
     Raises:
-        OutputError: `site` is neither a site nor an empty folder, contains the tree or is inside it, or cannot be
+        OutputError: `site` is neither a site nor an empty folder, contains a tree or is inside it, or cannot be
             written. InputError: a submitted file changed while it was copied.
     """
-    refuse_foreign(site, tree)
+    for tree in trees:
+        refuse_foreign(site, tree)
     try:
         site.parent.mkdir(parents=True, exist_ok=True)
         with _staging_folder(site) as folder:
-            count = _fill(folder, board)
+            count = _fill(folder, pages, downloads)
             _replace(site, folder)
     except OSError as error:
         raise OutputError(f"{error.filename or site}: cannot be written: {error.strerror}") from None
@@ -103,24 +112,20 @@ def _replace(site: Path, folder: Path) -> None:
         shutil.rmtree(old)
 
 
-def _fill(folder: Path, board: Board) -> int:
+def _fill(folder: Path, pages: Iterable[tuple[str, bytes]], downloads: Iterable[Download]) -> int:
     digests: dict[str, str] = {}
-    for path, content in render_pages(board):
+    for path, content in pages:
         assert path not in digests, f"two pages are called {path}"
         target = _place(folder, path)
         target.write_bytes(content)
         digests[path] = hashlib.sha256(content).hexdigest()
-    for download in _downloads(board):
+    for download in downloads:
         assert download.target not in digests, f"two files are called {download.target}"
         _copy(download, _place(folder, download.target))
         digests[download.target] = download.sha256
     marker = {"format": FORMAT_VERSION, "files": digests}
     (folder / MARKER_NAME).write_text(json.dumps(marker, indent=1, sort_keys=True) + "\n")
     return len(digests)
-
-
-def _downloads(board: Board) -> Iterable[Download]:
-    return (download for _, entry in sorted(board.entries.items()) for download in entry.downloads)
 
 
 def _place(folder: Path, path: str) -> Path:

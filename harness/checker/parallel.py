@@ -13,13 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from harness.checker import engine, registry
-from harness.checker.report import text
 from harness.checker.results import Rulesets
 from harness.errors import InputError, SubmissionError
-from harness.findings import Rule
+from harness.findings import Finding, Rule
 from harness.ruleset.detect import Detector
 from harness.ruleset.model import RuleSet
 from harness.submission.result import Result, read_result
@@ -31,33 +30,38 @@ _MIN_BYTES = 16 << 20  # about half a second of one core
 _IN_FLIGHT = 2  # results per process; a judged result waits for those before it
 
 
-Outcome: TypeAlias = text.Judged | InputError  # of one result
+T = TypeVar("T")
+Outcome: TypeAlias = T | InputError  # of one result
+Summary: TypeAlias = Callable[[Result, list[Finding], RuleSet, str], T]
 Complete: TypeAlias = Callable[[Result, RuleSet], Result]
 
 
-class Judge:
-    """The rulesets with their checks, and the day they are applied. complete: adds facts to a result before it."""
+class Judge(Generic[T]):
+    """The rulesets with their checks, and the day they are applied.
 
-    def __init__(self, rulesets: Rulesets, today: date, complete: Complete | None = None) -> None:
-        self.rulesets, self.today, self.complete = rulesets, today, complete
+    summary: what is kept of a result, its findings and its ruleset, and why it has that one; it is sent from one
+    process to another. complete: adds facts to a result before it is judged.
+    """
+
+    def __init__(self, rulesets: Rulesets, today: date, summary: Summary[T], complete: Complete | None = None) -> None:
+        self.rulesets, self.today, self.summary, self.complete = rulesets, today, summary, complete
         self._checks: dict[str, dict[str, Rule]] = {}
 
-    def judged(self, path: Path) -> Outcome:
-        """The findings on the result at `path`, or why it cannot be read."""
+    def judged(self, path: Path) -> Outcome[T]:
+        """The summary of the result at `path`, or why it cannot be read."""
         try:
-            result = read_result(path)
+            return self.of(read_result(path))
         except InputError as error:
             return error
-        return self.of(result)
 
-    def of(self, result: Result) -> text.Judged:
-        """The findings on `result`, which must not be used afterwards."""
+    def of(self, result: Result) -> T:
+        """The summary of `result`, which must not be used afterwards."""
         choice = self.rulesets.choose(result)
         ruleset = self.rulesets.load(choice.name)
         if self.complete is not None:
             result = self.complete(result, ruleset)
         findings = engine.judge(result, ruleset, self.checks(choice.name).values(), self.today)
-        judged = text.judged(result, findings, ruleset, choice.why)
+        judged = self.summary(result, findings, ruleset, choice.why)
         for log in result.runs:
             log.forget()  # what checks share refers to the log: a cycle, and the garbage collector is off
         return judged
@@ -94,7 +98,7 @@ def jobs_for(paths: Sequence[Path], jobs: int | None) -> int:
     return wanted if wanted < 2 or jobs is not None or _has_bytes(paths, _MIN_BYTES) else 1
 
 
-def in_order(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Outcome]:
+def in_order(paths: Sequence[Path], judge: Judge[T], jobs: int) -> Iterator[Outcome[T]]:
     """The outcome of each path, in order, from `jobs` processes, each of which loads the rulesets itself.
 
     A process that is killed costs only the result it was reading, which then counts as unreadable.
@@ -113,23 +117,22 @@ def in_order(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Outcome
     except BrokenProcessPool:
         for path in paths[done:]:
             try:
-                yield next(_by_processes([path], judge, 1))
+                yield from _by_processes([path], judge, 1)
             except BrokenProcessPool:
                 yield SubmissionError(f"{path}: the process that read it was killed; is there enough memory?")
 
 
-def _by_processes(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Outcome]:
+def _by_processes(paths: Sequence[Path], judge: Judge[T], jobs: int) -> Iterator[Outcome[T]]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # A fork has all modules already; nothing here has threads. Elsewhere than on Linux a fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(
-        jobs, context, _start, (judge.rulesets.name, judge.rulesets.detector, judge.today, judge.complete)
-    )
+    initial = (judge.rulesets.name, judge.rulesets.detector, judge.today, judge.summary, judge.complete)
+    pool = ProcessPoolExecutor(jobs, context, _start, initial)
     before = set(multiprocessing.active_children())
     try:
-        waiting: deque[Future[Outcome]] = deque()
+        waiting: deque[Future[Outcome[T]]] = deque()
         for path in paths:
             if len(waiting) >= jobs * _IN_FLIGHT:
                 yield waiting.popleft().result()
@@ -145,19 +148,19 @@ def _by_processes(paths: Sequence[Path], judge: Judge, jobs: int) -> Iterator[Ou
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_judge: list[Judge] = []  # of this process, once it is one of the pool
+_judge: list[Judge[Any]] = []  # of this process, once it is one of the pool
 
 
-def _start(name: str, detector: Detector | None, today: date, complete: Complete | None) -> None:
+def _start(name: str, detector: Detector | None, today: date, summary: Summary[Any], complete: Complete | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()
-    _judge[:] = [Judge(Rulesets(name, detector), today, complete)]
+    _judge[:] = [Judge(Rulesets(name, detector), today, summary, complete)]
 
 
-def _judged(path: Path) -> Outcome:
+def _judged(path: Path) -> Any:
     return _judge[0].judged(path)
 
 

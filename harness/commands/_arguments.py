@@ -29,17 +29,15 @@ class Parser(argparse.ArgumentParser):
 def add_results(parser: Parser, what: str, default_ruleset: str = "v1", has_auto: bool = False) -> None:
     """Add PATH … and --ruleset. has_auto: --ruleset may be `auto`."""
     parser.add_argument("paths", nargs="+", type=as_path, metavar="PATH", help=what)
+    add_ruleset(parser, default=default_ruleset, has_auto=has_auto)
+
+
+def add_ruleset(
+    parser: Parser, what: str = "the ruleset to judge by", default: str = "v1", has_auto: bool = False
+) -> None:
+    """Add --ruleset. has_auto: it may be `auto`."""
     auto = ", or auto: for each result its own, the one its logs name or the MLPerf round it is of" if has_auto else ""
-    parser.add_argument(
-        "--ruleset",
-        default=default_ruleset,
-        metavar="NAME",
-        help=f"the ruleset to judge by{auto} (default: %(default)s)",
-    )
-
-
-def add_ruleset(parser: Parser, what: str = "the ruleset to judge by") -> None:
-    parser.add_argument("--ruleset", default="v1", metavar="NAME", help=f"{what} (default: %(default)s)")
+    parser.add_argument("--ruleset", default=default, metavar="NAME", help=f"{what}{auto} (default: %(default)s)")
 
 
 def add_format(parser: Parser, *others: str) -> None:

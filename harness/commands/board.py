@@ -1,4 +1,4 @@
-"""`tta board`: the leaderboard of a tree, as a static site or over HTTP."""
+"""`tta board`: the leaderboard of a tree, or of folders of MLPerf rounds, as a static site or over HTTP."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from harness.board import leaderboard
+from harness.board import leaderboard, rounds
 from harness.board.index import Board, read_board
 from harness.board.leaderboard import Leaderboard, Row
-from harness.board.site import refuse_foreign, write_site
+from harness.board.pages.round_render import render_round_pages
+from harness.board.site import publish, refuse_foreign, write_site
 from harness.checker import registry
-from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
+from harness.checker.results import AUTO, open_results
+from harness.commands._arguments import Parser, add_ruleset, as_path, as_positive, utc_today
 from harness.errors import ExitStatus, MissingDependencyError, UsageError
 from harness.ruleset import catalog, load
+from harness.ruleset.detect import DEFAULT_RULESET
 from harness.submission.result import Result
 
 
@@ -22,19 +25,73 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "action", choices=("build", "serve"), help="build: write a static site; serve: serve it over HTTP"
     )
-    parser.add_argument("tree", type=as_path, metavar="TREE", help="a tree of submissions")
+    parser.add_argument(
+        "trees",
+        nargs="+",
+        type=as_path,
+        metavar="TREE",
+        help="a tree of submissions, or one folder or several with results of MLPerf rounds",
+    )
     parser.add_argument("--out", type=as_path, metavar="SITE", help="build: the folder of the site")
     parser.add_argument("--host", default="127.0.0.1", help="serve: the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8765, help="serve: the port (default: %(default)s)")
-    add_ruleset(parser)
+    parser.add_argument(
+        "--jobs",
+        type=as_positive,
+        metavar="N",
+        help="MLPerf rounds: number of processes (default: one per core if there are many logs)",
+    )
+    add_ruleset(parser, has_auto=True)
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
+    trees: list[Path] = arguments.trees
+    name = _own_ruleset(trees, arguments.ruleset)
     if arguments.action == "serve":
-        return serve(arguments.tree, arguments.host, arguments.port, arguments.ruleset)
+        if name is None:
+            raise UsageError(
+                "tta board serve: it serves tta's own results; build the site of MLPerf rounds with `tta board build` "
+                "and let any web server serve its folder"
+            )
+        return serve(_one(trees), arguments.host, arguments.port, name)
     if arguments.out is None:
         raise UsageError("tta board build: name the folder for the pages with --out SITE")
-    return build(arguments.tree, arguments.out, arguments.ruleset, utc_today())
+    if name is None:
+        return build_rounds(trees, arguments.out, arguments.ruleset, utc_today(), arguments.jobs)
+    return build(_one(trees), arguments.out, name, utc_today())
+
+
+def _own_ruleset(trees: list[Path], name: str) -> str | None:
+    """The ruleset of a board of `tta`'s own results; None for a board of MLPerf rounds.
+
+    `auto` stands for the ruleset of the first result that points to one.
+    """
+    if name == AUTO:
+        results = open_results(trees, name)
+        choices = (results.rulesets.choose(result) for result in results)
+        name = next((choice.name for choice in choices if not choice.is_default), DEFAULT_RULESET)
+    ruleset = load.load_ruleset(catalog.ruleset_folder(name), name)
+    return None if ruleset.round is not None else name
+
+
+def _one(trees: list[Path]) -> Path:
+    if len(trees) > 1:
+        raise UsageError(f"tta board: {len(trees)} folders; a board of tta's own results is of one tree")
+    return trees[0]
+
+
+def build_rounds(trees: list[Path], site: Path, ruleset_name: str, today: date, jobs: int | None) -> ExitStatus:
+    """Write the site of MLPerf rounds and print the path of its first page.
+
+    Raises:
+        TtaError: a tree or a ruleset cannot be read, or the site cannot be written.
+    """
+    for tree in trees:
+        refuse_foreign(site, tree)  # before the work
+    board = rounds.read_rounds(trees, ruleset_name, today, jobs)
+    publish(render_round_pages(board), (), site, trees)
+    print(site / "index.html")
+    return ExitStatus.OK
 
 
 def build(tree: Path, site: Path, ruleset_name: str, today: date) -> ExitStatus:

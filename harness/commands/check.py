@@ -89,7 +89,7 @@ def _judged(
     again: Recomputation | None,
 ) -> ExitStatus:
     results = open_results(paths, ruleset_name)
-    judge = parallel.Judge(results.rulesets, today, again)
+    judge = parallel.Judge(results.rulesets, today, text.judged, again)
     judged: list[text.Judged] = []
     outcomes = parallel.in_order(results.paths, judge, parallel.jobs_for(results.paths, jobs))
     for path, outcome in zip(results.paths, outcomes, strict=True):
@@ -105,7 +105,7 @@ def _judged(
 
 
 def _document(
-    judged: list[text.Judged], judge: parallel.Judge, output_format: str, today: date, is_verbose: bool
+    judged: list[text.Judged], judge: parallel.Judge[text.Judged], output_format: str, today: date, is_verbose: bool
 ) -> str:
     rulesets = [judge.rulesets.load(name) for name in dict.fromkeys(item.ruleset for item in judged)]
     checks = {code: rule for ruleset in rulesets for code, rule in judge.checks(ruleset.version).items()}

@@ -12,15 +12,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from harness.base.stats import student_quantile, trimmed_mean, trimming_cost, upper_tail, variance
-from harness.ruleset.model import ReferenceConvergence
 
 SLOWER = 0.05  # one-sided p-value below which a result is scored with its own samples
 TOO_FAST = 1e-4  # one-sided p-value of the error, beyond what tuning gains
 TUNING = 0.25  # samples that tuning within the permitted ranges may save; 22 % was seen (image classification)
 ROUNDING = 1e-12  # least error of a mean of logarithms: equal samples are not told apart by the last digits
+
+
+class ReferenceRuns(Protocol):
+    """Samples to target of the reference at one batch size, as `ReferenceConvergence` has them."""
+
+    @property
+    def global_batch_size(self) -> int: ...
+
+    @property
+    def samples_to_target(self) -> Sequence[float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class Verdict:
     how: str
 
 
-def reference_at(reference: Iterable[ReferenceConvergence], batch_size: int) -> Reference | str:
+def reference_at(reference: Iterable[ReferenceRuns], batch_size: int) -> Reference | str:
     """Return the reference at `batch_size`, or why there is none.
 
     Between two batch sizes the logarithm of the samples is linear in that of the batch size. There is no reference
@@ -98,7 +107,7 @@ def reference_at(reference: Iterable[ReferenceConvergence], batch_size: int) -> 
 def judge_convergence(
     samples: Sequence[float | None],
     batch_size: int,
-    reference: Sequence[ReferenceConvergence],
+    reference: Sequence[ReferenceRuns],
     drop: int = 1,
 ) -> Verdict:
     """Compare the samples to target of a result's runs (None: missed) with the reference at `batch_size`.

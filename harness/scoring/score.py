@@ -198,7 +198,10 @@ def _measured(
     dropped = order[:drop] + order[len(order) - drop :]
     left_out = [runs[i].energy for i in dropped if runs[i].seconds is not None]
     seconds = trimmed_mean([_time(run) for run in runs], drop)
-    errors = _measured_errors(runs, verdict, drop, without.division == "open")
+    times, paces = [_time(run) for run in runs], [run.pace_s for run in runs]
+    errors = olympic_errors(
+        times, paces, [run.crossing_samples for run in runs], verdict, drop, without.division == "open"
+    )
     interval = Estimate(seconds, errors).interval()
     usd = None if usd_per_hour is None else mean_cost_usd([_time(run) for run in averaged], usd_per_hour)
     energy = score_energy([run.energy for run in averaged], None, limits, _idle_w(runs), others=left_out)
@@ -218,24 +221,31 @@ def _measured(
     )
 
 
-def _measured_errors(
-    runs: Sequence[RunResult], verdict: Verdict | None, drop: int, is_open: bool
+def olympic_errors(
+    seconds: Sequence[float],
+    paces: Sequence[float | None],
+    samples: Sequence[float | None],
+    verdict: Verdict | None,
+    drop: int,
+    is_open: bool,
 ) -> tuple[tuple[float, float], ...]:
-    """The errors of the logarithm of the olympic mean.
+    """The errors of the logarithm of the olympic mean of `seconds`, of which failed runs have infinite ones.
 
     Where the rules have a reference, they are those of the samples, whose scatter is pooled with the reference's, and
     of the seconds per sample. A recipe of the open division may scatter more than the reference: there the larger of
     the pooled scatter and its own counts. Without a reference, the scatter is that of the times (Tukey and McLaughlin).
+
+    paces, samples: of each run, seconds per sample and samples to target; None where unknown.
     """
-    paces = [math.log(run.pace_s) for run in runs if run.pace_s is not None]
-    share = trimming_cost(len(runs), drop) / len(runs)
-    if verdict is None or verdict.variance is None or verdict.dof is None or len(paces) < 2:
-        return trimmed_error([math.log(max(_time(run), MIN_SECONDS)) for run in runs], drop)
+    known = [math.log(pace) for pace in paces if pace is not None]
+    share = trimming_cost(len(seconds), drop) / len(seconds)
+    if verdict is None or verdict.variance is None or verdict.dof is None or len(known) < 2:
+        return trimmed_error([math.log(max(time, MIN_SECONDS)) for time in seconds], drop)
     spread: tuple[float, float] = (verdict.variance, verdict.dof)
-    crossings = [math.log(run.crossing_samples) for run in runs if run.crossing_samples]
-    if is_open and len(crossings) == len(runs) and (own := variance(crossings)) > verdict.variance:
-        spread = own, len(runs) - 1
-    return (spread[0] * share, spread[1]), (variance(paces) * share, len(paces) - 1)
+    crossings = [math.log(crossing) for crossing in samples if crossing]
+    if is_open and len(crossings) == len(seconds) and (own := variance(crossings)) > verdict.variance:
+        spread = own, len(seconds) - 1
+    return (spread[0] * share, spread[1]), (variance(known) * share, len(known) - 1)
 
 
 def _paced(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,20 @@ CONTENT_POLICY = (
 
 def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
     """Path and content of every file of the site, except for the copies of submitted files."""
-    render = _Renderer(board)
+    render = Renderer(
+        "",
+        lambda code: rule_path(board.rules[code]) if code in board.rules else None,
+        board=board,
+        target_words=target_words,
+        cost_words=time_view.cost_words,
+        CLASS_WORDS=energy_words.CLASS_WORDS,
+        COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
+        SCOPE_WORDS=energy_words.SCOPE_WORDS,
+        PURCHASE_WORDS=PURCHASE_WORDS,
+        CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
+    )
     tables = [_aspects(board, table) for table in board.leaderboard.tables]
-    for path in _STATIC:
-        yield f"static/{path.name}", path.read_bytes()
+    yield from static_files()
     yield "leaderboard.json", board_json(board)
     yield "leaderboard.csv", board_csv(board)
     names = sorted({aspects.time.benchmark for aspects in tables})
@@ -94,6 +104,12 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
             rules=rules,
             has_results=rules.name in names,
         )
+
+
+def static_files() -> Iterator[tuple[str, bytes]]:
+    """What every page refers to: style, script and icon."""
+    for path in _STATIC:
+        yield f"static/{path.name}", path.read_bytes()
 
 
 def benchmark_slug(name: str) -> str:
@@ -181,10 +197,14 @@ def _lowest_energy(groups: list[EnergyGroup]) -> Leader | None:
     return Leader(row.view, row.energy, f"class {row.meter_class}, {group.scope}", tied)
 
 
-class _Renderer:
-    """Renders templates for a board. Every text is escaped; an undefined name in a template is an error."""
+class Renderer:
+    """Renders templates for a site. Every text is escaped; an undefined name in a template is an error.
 
-    def __init__(self, board: Board) -> None:
+    frame: what the names of the templates for navigation and footer begin with. rule_href: the page of a check's code,
+    relative to the site's root. names: what all templates know.
+    """
+
+    def __init__(self, frame: str, rule_href: Callable[[str], str | None], **names: Any) -> None:
         self.environment = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -200,12 +220,8 @@ class _Renderer:
             geometric_mean=statistics.geometric_mean,
         )  # fmt: skip
         self.environment.globals.update(
-            board=board, policy=CONTENT_POLICY, rows_first=ROWS_FIRST, target_swatch=target_swatch,
-            target_words=target_words, cost_words=time_view.cost_words,
-            CLASS_WORDS=energy_words.CLASS_WORDS, COMPONENT_WORDS=energy_words.COMPONENT_WORDS,
-            SCOPE_WORDS=energy_words.SCOPE_WORDS,
-            PURCHASE_WORDS=PURCHASE_WORDS, CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
-            rule_href=lambda code: rule_path(board.rules[code]) if code in board.rules else None,
+            frame=frame, policy=CONTENT_POLICY, rows_first=ROWS_FIRST, target_swatch=target_swatch,
+            rule_href=rule_href, **names,
         )  # fmt: skip
 
     def __call__(self, template: str, path: str, **context: Any) -> tuple[str, bytes]:
@@ -243,7 +259,7 @@ def _in_force(board: Board) -> list[tuple[str, str | None, Rule | None]]:
     return [(code, board.ruleset.codes.get(code), board.rules.get(code)) for code in codes]
 
 
-def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[str, bytes]:
+def _benchmark_page(render: Renderer, stem: str, own: list[Aspects]) -> tuple[str, bytes]:
     sections = []
     for aspects in own:
         view = aspects.time
@@ -262,7 +278,7 @@ def _benchmark_page(render: _Renderer, stem: str, own: list[Aspects]) -> tuple[s
     return render("benchmark.html", f"{stem}.html", name=first.benchmark, rules=first.rules, sections=sections)
 
 
-def _result_page(render: _Renderer, board: Board, entry: Entry, aspects: Aspects) -> tuple[str, bytes]:
+def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects) -> tuple[str, bytes]:
     table = aspects.table
     rules = board.ruleset.benchmarks[table.benchmark]
     score = entry.row.score

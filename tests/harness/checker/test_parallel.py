@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.checker import parallel
+from harness.checker.report import text
 from harness.checker.results import Rulesets
 from harness.errors import SubmissionError
 from tests import fabricate
@@ -33,14 +34,14 @@ def test_a_process_that_is_killed_costs_the_result_that_killed_it(
     paths = logs(tmp_path, 4)
     judged = parallel.Judge.judged
 
-    def killed_by_one(judge: parallel.Judge, path: Path) -> object:
+    def killed_by_one(judge: parallel.Judge[text.Judged], path: Path) -> object:
         if path == paths[1]:
             os.kill(os.getpid(), signal.SIGKILL)
         return judged(judge, path)
 
     monkeypatch.setattr(parallel.Judge, "judged", killed_by_one)
 
-    said = list(parallel.in_order(paths, parallel.Judge(Rulesets("v1", None), TODAY), 2))
+    said = list(parallel.in_order(paths, parallel.Judge(Rulesets("v1", None), TODAY, text.judged), 2))
 
     assert isinstance(said[1], SubmissionError)
     assert "log_1.txt: the process that read it was killed" in str(said[1])
