@@ -2,6 +2,7 @@
 """`tta check` against MLCommons' compliance checker: CPU seconds for the same logs, in alternating processes.
 
     python scripts/bench_check.py DIR=5.1.0 [DIR=4.0.0 ...] [--sample N] [--pairs 5] [--each 10]
+    python scripts/bench_check.py DIR [DIR ...] --board       # one site of these rounds: `tta board build`
 
 Needs `pip install mlperf-logging`. DIR is an unpacked round of that version. Both checkers must judge the same number
 of logs; the number that each accepts is printed too (for `tta`: logs without an error of a check that MLCommons'
@@ -205,13 +206,43 @@ def bench(folder: Path, version: str, sample: int, num_pairs: int, num_each: int
     ]
 
 
+def bench_board(folders: list[Path]) -> str:
+    """Return a sentence about one site of all rounds in `folders`: seconds, memory, pages and their sizes.
+
+    Raises:
+        ValueError: the build failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-board-") as place:
+        site = Path(place, "site")
+        command = [sys.executable, "-m", "harness.cli", "board", "build", *map(str, folders)]
+        cost = measured([*command, "--ruleset", "auto", "--out", str(site)])
+        if cost.status != 0:
+            raise ValueError(f"tta board build ended with status {cost.status}")
+        pages = [path.stat().st_size for path in site.rglob("*.html")]
+        total = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    num_logs = sum(len(logs_below(folder)) for folder in folders)
+    return (
+        f"{num_logs} logs: {cost.wall_s:.0f} s ({cost.cpu_s:.0f} CPU s, {os.cpu_count()} cores), at most "
+        f"{cost.peak_mib:.0f} MiB per process; {len(pages)} pages, the median {statistics.median(pages) / 1e3:.0f} kB, "
+        f"the largest {max(pages) / 1e3:.0f} kB; {total / 1e6:.0f} MB in all"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="tta check against MLCommons' compliance checker.")
     parser.add_argument("rounds", nargs="+", metavar="DIR=VERSION", help="an unpacked round and its version")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N logs, evenly spread (default: all)")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--board", action="store_true", help="build one site of all DIRs instead")
     parser.add_argument("--each", type=int, default=5, metavar="N", help="logs for MLCommons' one process per file")
     arguments = parser.parse_args()
+    if arguments.board:
+        try:
+            print(bench_board([Path(place).resolve() for place in arguments.rounds]))
+        except ValueError as error:
+            print(f"bench_check: {error}", file=sys.stderr)
+            return 2
+        return 0
     if importlib.util.find_spec("mlperf_logging") is None:
         print("bench_check: needs `pip install mlperf-logging`", file=sys.stderr)
         return 2

@@ -113,7 +113,8 @@ class RoundEntry:
     system description. accelerator, num_accelerators, num_nodes: as the description says; None where it does not.
     num_dropped: runs that the mean leaves out at either end.
     estimate: the score with its errors; None without a score. ranks: the first and the last that it may have among the
-    valid results of its table. quality, position: what the curves are of, and over. document: as `tta score --format json` has it.
+    valid results of its table. quality, position: what the curves are of, and over. document: as that of
+    `tta score --format json`.
     """
 
     place: str
