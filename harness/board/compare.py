@@ -21,9 +21,11 @@ from harness.board.leaderboard import Row
 from harness.board.pages.cost_view import usd_interval
 from harness.board.pages.time_view import energy_group, mean_phases, points_of, run_name
 from harness.board.pages.words import plural, setting_words, significant, value_words
+from harness.board.rounds import RoundEntry
 from harness.energy.limits import EnergyLimits
 from harness.energy.score import ScoreEnergy
 from harness.errors import UsageError, printable
+from harness.log import keys
 from harness.ruleset.model import RuleSet
 
 SIGNIFICANT = 0.05
@@ -144,9 +146,45 @@ def _energy_note(energy: ScoreEnergy | None, limits: EnergyLimits) -> str:
     return ": ".join([state, *([", ".join(reason.words(limits) for reason in energy.void)] if energy.void else [])])
 
 
-def curve_points(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """At most 60 points of a curve, in as many digits as a chart shows."""
-    return tuple((round(x, 3), float(f"{y:.6g}")) for x, y in thinned(points, MAX_POINTS))
+def curve_points(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> tuple[tuple[float, float], ...]:
+    """At most `limit` points of a curve, in as many digits as a chart shows."""
+    return tuple((round(x, 3), float(f"{y:.6g}")) for x, y in thinned(points, limit))
+
+
+def side_of_round(entry: RoundEntry) -> Side:
+    """The side of a result of an MLPerf round. Its curves have fewer points, the more runs there are."""
+    energy, limit = entry.energy, max(MAX_POINTS // 5, 2 * MAX_POINTS // max(1, len(entry.runs)))
+    heights = [quality for run in entry.runs for _, quality in run.curve]
+    return Side(
+        place=entry.place,
+        submitter=entry.submitter,
+        system=entry.system,
+        ruleset=entry.ruleset,
+        benchmark=entry.benchmark,
+        division=entry.division,
+        num_errors=entry.num_errors,
+        why_not=entry.why_not or ("it has no score" if entry.seconds is None else None),
+        amounts=(
+            Amount(
+                "score",
+                "s",
+                entry.seconds,
+                entry.interval,
+                () if entry.estimate is None else entry.estimate.errors,
+                "score",
+            ),
+            Amount("before normalisation", "s", entry.raw_seconds, note="not ranked"),
+            Amount("energy", "J", None if energy is None else energy.drawn_j, note="not ranked"),
+            Amount("accelerators", "", entry.num_accelerators, note="described"),
+        ),
+        phases=entry.phases,
+        settings={name: value for name, value in entry.settings if name != keys.SEED},
+        quality=entry.quality,
+        target=entry.target,
+        limits=(min(0.0, *heights), max(1.0, *heights)) if heights else None,
+        curves=tuple(Curve(run.name, run.complies, curve_points(run.curve, limit)) for run in entry.runs),
+        position=entry.position,
+    )
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, str]:
@@ -325,7 +363,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 def _number(amount: Amount, unit: str) -> str:
     if amount.value is None:
         return amount.note or "-"
-    return f"{significant(amount.value, 5)} {unit}".rstrip()
+    return f"{significant(amount.value, 5)} {unit}" if unit else f"{amount.value:,.10g}"
 
 
 def p_words(p: float) -> str:

@@ -7,6 +7,7 @@ judged. Copies of the logs are not part of the site; it names their places and d
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,11 +41,12 @@ from harness.checker.results import AUTO, Rulesets, detector_for
 from harness.errors import InputError
 from harness.findings import Finding, Rule, Severity, message_shape, sort_key
 from harness.log import keys
+from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.model import Round, RoundBenchmark
 from harness.mlperf.rcp import RoundVerdict
-from harness.mlperf.score import RoundScore, is_closed, round_score, run_seconds
+from harness.mlperf.score import RoundScore, is_closed, round_score, run_seconds, run_window
 from harness.ruleset.model import RuleSet
 from harness.scoring.round_energy import RoundEnergy, round_energy
 from harness.scoring.round_estimate import round_estimate
@@ -113,8 +115,8 @@ class RoundEntry:
     system description. accelerator, num_accelerators, num_nodes: as the description says; None where it does not.
     num_dropped: runs that the mean leaves out at either end.
     estimate: the score with its errors; None without a score. ranks: the first and the last that it may have among the
-    valid results of its table. quality, position: what the curves are of, and over. document: as that of
-    `tta score --format json`.
+    valid results of its table. quality, position: what the curves are of, and over. phases: mean
+    seconds of the runs that comply. document: as that of `tta score --format json`.
     """
 
     place: str
@@ -142,6 +144,7 @@ class RoundEntry:
     runs: tuple[RoundRunFacts, ...]
     quality: str
     position: str
+    phases: Mapping[str, float]
     target: float | None
     direction: str
     energy: RoundEnergy | None
@@ -311,6 +314,7 @@ class Reader:
             runs=_runs(score, curves),
             quality=quality,
             position=position,
+            phases=_phases(score),
             target=subject.standard.target,
             direction=subject.standard.direction,
             energy=None if energy is None else replace(energy, runs=()),
@@ -512,6 +516,31 @@ def _curves(subject: Subject, benchmark: RoundBenchmark) -> tuple[str, str, list
     return "quality", over, [_packed([(item.position, item.value) for item in own]) for own in points]
 
 
+def _phases(score: RoundScore) -> dict[str, float]:
+    """Mean seconds of the runs that comply: before the clock, in training, and in evaluations."""
+    found = []
+    for run in score.runs:
+        window = run_window(run.log)
+        if run.complies and window is not None:
+            start, stop = window
+            first = run.log.first(keys.INIT_START) or start
+            run_s, eval_s = (stop.time_ms - start.time_ms) / 1e3, _evaluating_s(run.log, start, stop)
+            found.append((max(0.0, (start.time_ms - first.time_ms) / 1e3), run_s - eval_s, eval_s))
+    columns = zip(*found, strict=True)
+    return {name: math.fsum(own) / len(own) for name, own in zip(("init", "train", "eval"), columns, strict=False)}
+
+
+def _evaluating_s(log: RunLog, start: Event, stop: Event) -> float:
+    """Seconds of a run between each eval_start and the next eval_stop, by the clock that MLPerf's programs use."""
+    since_ms, total_ms = None, 0.0
+    for event in log.events:
+        if start.lineno < event.lineno < stop.lineno and event.key == keys.EVAL_START:
+            since_ms = event.time_ms if since_ms is None else since_ms
+        elif start.lineno < event.lineno < stop.lineno and event.key == keys.EVAL_STOP and since_ms is not None:
+            total_ms, since_ms = total_ms + event.time_ms - since_ms, None
+    return min(max(0.0, total_ms), stop.time_ms - start.time_ms) / 1e3
+
+
 def _packed(points: Sequence[tuple[object, object]]) -> array[float]:
     """The points with two finite numbers, in order of the first, at most `MAX_POINTS`."""
     numbers = [(finite_number(x), finite_number(y)) for x, y in points]
@@ -566,7 +595,7 @@ def _settings(log: RunLog) -> tuple[tuple[str, str], ...]:
 
 def _described(description: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     shown = [(name[:100], value_words(value)[:400]) for name, value in description.items()]
-    return tuple([(name, value) for name, value in shown if value.strip() not in ("", "null")][:MAX_SETTINGS])
+    return tuple([(name, value) for name, value in shown if value.strip() not in ("", "none")][:MAX_SETTINGS])
 
 
 def _document(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from harness.base.values import mapping_or_empty
 from harness.board import leaderboard
-from harness.board.compare import Side, compare, comparison_document, comparison_text, side_of
-from harness.checker import registry
+from harness.board.compare import Side, compare, comparison_document, comparison_text, side_of, side_of_round
+from harness.board.index import NotPlaced
+from harness.board.rounds import Reader
+from harness.checker import engine, registry
 from harness.checker.results import AUTO, Rulesets, open_results
 from harness.commands._arguments import Parser, add_format, as_path, utc_today
 from harness.errors import ExitStatus, UsageError, printable
@@ -66,7 +69,13 @@ def _side(place: Path, rulesets: Rulesets, today: date) -> Side:
     choice = rulesets.choose(result)
     ruleset = rulesets.load(choice.name)
     rulesets.announce(place, f"judging by ruleset {choice.name}", choice.why)
-    row = leaderboard.row(result, ruleset, registry.checks().values(), ruleset.prices, today)
+    checks = registry.checks().values()
+    if ruleset.round is not None:
+        entry, _ = Reader(place, today)(result, engine.judge(result, ruleset, checks, today), ruleset, choice.why)
+        if isinstance(entry, NotPlaced):
+            raise UsageError(f"{printable(place)} cannot be compared: {printable('; '.join(entry.reasons), 400)}")
+        return replace(side_of_round(entry), place=str(place))
+    row = leaderboard.row(result, ruleset, checks, ruleset.prices, today)
     if row.score.benchmark not in ruleset.benchmarks:
         raise UsageError(f"{printable(place)} cannot be compared: {printable(row.score.why_not, 400)}")
     config = mapping_or_empty(next((log.value(keys.TTA_CONFIG) for log in result.runs), None))

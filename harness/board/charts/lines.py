@@ -200,9 +200,9 @@ def y_axis(scale: Scale, name: str, x_scale: Scale, marked: float | None = None)
                 )
             )
     lines.append(
-        Markup(
-            '<text class="axis-name" transform="translate(13 {}) rotate(-90)" text-anchor="middle">{}</text>'
-        ).format(px((scale.start + scale.stop) / 2), name)
+        Markup('<text class="axis-name" transform="translate(8 {}) rotate(-90)" text-anchor="middle">{}</text>').format(
+            px((scale.start + scale.stop) / 2), name
+        )
     )
     return Markup().join(lines)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.base.docstrings import pieces
 from harness.board.charts.lines import legend_swatch
+from harness.board.compare import data_script, side_of_round
 from harness.board.pages import round_view, words
 from harness.board.pages.energy_words import void_words
 from harness.board.pages.render import ROWS_FIRST, Renderer, benchmark_slug, rule_path, static_files
@@ -59,6 +60,7 @@ def render_round_pages(board: RoundBoard) -> Iterator[tuple[str, bytes]]:
         yield _round_page(render, part, own)
         for name in sorted({view.table.benchmark for view in own}):
             yield _tables_page(render, part, name, [view for view in own if view.table.benchmark == name])
+            yield from _compare_pages(render, part, name)
     for name in names:
         yield _benchmark_page(render, board, name)
     yield from _submitter_pages(render, board)
@@ -183,7 +185,22 @@ def _tables_page(render: Renderer, part: RoundPart, name: str, own: Sequence[Rou
         rules=rules,
         target=None if target is None else target.text,
         sections=sections,
+        compare=compare_path(part, name).rpartition("/")[2],
     )
+
+
+def _compare_pages(render: Renderer, part: RoundPart, name: str) -> Iterator[tuple[str, bytes]]:
+    """Any two results of one benchmark in one round, compared, and what the page needs of each."""
+    rows = [row for row in part.entries if row.benchmark == name and row.seconds is not None]
+    sides = [(row.slug, side_of_round(row)) for row in rows]
+    yield render("round_compare.html", compare_path(part, name), name=name, part=part, sides=sides)
+    for key, side in sides:
+        yield f"data/{key}.js", data_script(key, side)
+
+
+def compare_path(part: RoundPart, benchmark: str) -> str:
+    """The page that compares two results of a benchmark in a round."""
+    return f"{round_path(part, benchmark).removesuffix('.html')}--compare.html"
 
 
 def _round_page(render: Renderer, part: RoundPart, own: Sequence[RoundTableView]) -> tuple[str, bytes]:
@@ -322,6 +339,7 @@ def _result_page(
             for other_part, other in line
         ],
         submitter_href=submitter_path(row.submitter),
+        compare=compare_path(part, row.benchmark),
         argument=shlex.quote(f"{row.root}/{row.place}"),
         ruleset_argument=shlex.quote(row.ruleset),
     )

@@ -73,7 +73,7 @@ const tta = {
     }
     body.push(tta.svg("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
     body.push(text("axis-name", [(left + width - right) / 2, height - 12], xName, { "text-anchor": "middle" }));
-    const turned = `translate(13 ${(top + height - bottom) / 2}) rotate(-90)`;
+    const turned = `translate(8 ${(top + height - bottom) / 2}) rotate(-90)`;
     body.push(tta.svg("text", { class: "axis-name", transform: turned, "text-anchor": "middle" }, quality));
     if (target !== null) {
       body.push(tta.svg("line", { class: "target", x1: left, x2: width - right, y1: y(target), y2: y(target) }));
@@ -131,8 +131,8 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
       item.append(tta.swatch(one.style), Object.assign(document.createElement("span"), { textContent: one.name }));
       return item;
     });
-    figure.querySelector(".names").replaceChildren(...items);
-    figure.querySelector(".chosen-words").textContent = "Quality over time of every run of the chosen results;";
+    figure.querySelector(".names")?.replaceChildren(...items);
+    figure.querySelector(".chosen-words").textContent = "Quality over time of every run of the chosen results";
   }
   const choose = (row) => {
     const free = Array.from({ length: tta.maxChosen }, (_, style) => style).find((style) => !Array.from(chosen.values()).includes(style));

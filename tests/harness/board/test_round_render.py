@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 from markupsafe import Markup
 
-from harness.board.pages.round_render import COLUMNS, render_round_pages
+from harness.board.pages.round_render import COLUMNS, compare_path, render_round_pages
 from harness.board.pages.round_view import legend_of, row_view
 from harness.board.rounds import RoundBoard
 from harness.board.site import MARKER_NAME, publish
@@ -192,6 +192,17 @@ def test_a_table_has_the_rows_of_its_division_and_category(site: Path) -> None:
     assert "not measured" in page
     assert "Quality of the typical run" in page
     assert "A result has only 3 to 10 runs" in page
+
+
+def test_every_result_with_a_score_can_be_compared(site: Path, board: RoundBoard) -> None:
+    """Its page and its data are there; one of another round is not among those of a benchmark."""
+    for entry in board.entries:
+        assert (site / "data" / f"{entry.slug}.js").is_file() == (entry.seconds is not None)
+    for part in board.rounds:
+        for name in {entry.benchmark for entry in part.entries}:
+            page = (site / compare_path(part, name)).read_text()
+            own = {entry.slug for entry in part.entries if entry.benchmark == name and entry.seconds is not None}
+            assert set(re.findall(r'data-key="([^"]+)"', page)) == own
 
 
 def test_a_result_page_has_all_its_parts(site: Path, board: RoundBoard) -> None:

@@ -70,6 +70,14 @@ def rounds_of(*trees: Path, ruleset: str = "auto", jobs: int | None = 1) -> Roun
     return read_rounds(trees, ruleset, TODAY, jobs)
 
 
+def _phases(log: list[Entry]) -> tuple[float, float, float]:
+    """Seconds before the clock, in training and in evaluations."""
+    at = {key: [entry.at_s for entry in log if entry.key == key] for key in ("init_start", "run_start", "run_stop")}
+    starts, stops = ([entry.at_s for entry in log if entry.key == f"eval_{end}"] for end in ("start", "stop"))
+    eval_s = sum(stops) - sum(starts)
+    return at["run_start"][0] - at["init_start"][0], at["run_stop"][0] - at["run_start"][0] - eval_s, eval_s
+
+
 def only(board: RoundBoard) -> RoundEntry:
     [entry] = board.entries
     return entry
@@ -117,6 +125,9 @@ def test_a_result_has_the_numbers_of_the_score_to_the_digit(tree: Path) -> None:
     assert (entry.position, entry.target, entry.direction) == ("seconds since run_start", 0.34, "max")
     assert entry.ranks == (1, 1)
     assert ("global_batch_size", "256") in entry.settings
+    means = [sum(values) / 5 for values in zip(*map(_phases, box.logs), strict=True)]
+    assert list(entry.phases.values()) == pytest.approx(means, abs=1e-3)
+    assert list(entry.phases) == ["init", "train", "eval"]
     assert ("submitter", "Toymaker") in entry.description
 
 

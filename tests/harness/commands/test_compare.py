@@ -9,6 +9,7 @@ import pytest
 
 from harness.cli import main
 from tests.fabricate import events, write_result
+from tests.harness.board.test_rounds import rounds_of, submit
 from tests.rules_folder import write_ruleset
 
 
@@ -64,6 +65,34 @@ def test_what_cannot_be_compared_is_refused(
 
     assert main(["compare", str(tmp_path / "all" / a), str(tmp_path / "all" / b), "--ruleset", rules]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_results_of_an_mlperf_round_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By MLPerf's score, with the interval of the board; a fifth faster is significant."""
+    tree = tmp_path / "training_v5.1"
+    fast, slow = submit(tree, "Toymaker", faster=1.2), submit(tree, "Woodworker")
+
+    assert main(["compare", str(fast.folder), str(slow.folder), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    entries = {entry.submitter: entry for entry in rounds_of(tree).entries}
+    line = document["lines"][0]
+    assert (line["a"], line["b"]) == (entries["Toymaker"].seconds, entries["Woodworker"].seconds)
+    assert line["verdict"].startswith("significant: A has ")
+    assert document["a"]["place"] == str(fast.folder)
+    assert document["a"]["ruleset"] == "mlperf_training/5.1.0"
+    assert "seed" not in document["a"]["settings"]
+    assert [phase["name"] for phase in document["phases"]] == ["init", "train", "eval"]
+    assert document["a"]["curves"][0]["points"][-1][1] == 0.345
+
+
+def test_a_round_without_the_benchmark_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the name that the logs have."""
+    fast, slow = submit(tmp_path, "Toymaker"), submit(tmp_path, "Woodworker")
+
+    arguments = ["compare", str(fast.folder), str(slow.folder), "--ruleset", "mlperf_training/0.7.0"]
+    assert main(arguments) == 2
+    assert "has no benchmark 'retinanet', which the logs name" in capsys.readouterr().err
 
 
 def test_a_benchmark_that_the_rules_do_not_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
