@@ -39,6 +39,8 @@ Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "orde
 # Keys that a run writes repeatedly, from one process.
 TRAINING_KEYS = (BLOCK_START, BLOCK_STOP, "epoch_start", "epoch_stop")
 EVALUATION_KEYS = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
+_SAME_TIME_MS = 1000.0
+_ENDS = (BLOCK_STOP, "epoch_stop")
 _PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
@@ -254,14 +256,23 @@ def joined(log: RunLog, join: Join) -> Iterator[Event]:
 def is_evaluated_afterwards(log: RunLog, benchmark: RoundBenchmark | None) -> bool:
     """Whether the run was evaluated after training, from checkpoints, where the benchmark permits that.
 
-    Where it permits both, all evaluations of such a log come after all of its training.
+    Where it permits both, all evaluations of such a log come after all of its training; their times are those at which
+    the checkpoints were written, or they are after training, too; and for each checkpoint, of which there are several,
+    there is a line on which training until then ended: no other says how long that took.
     """
     if benchmark is None or benchmark.evaluated == "online":
         return False
     if benchmark.evaluated == "afterwards":
         return True
-    training = [line.lineno for name in TRAINING_KEYS for line in log.all(name)]
-    return bool(training) and max(training) < _first_evaluation(log)
+    training = [line for name in TRAINING_KEYS for line in log.all(name)]
+    evaluations = log.all(EVAL_ACCURACY)
+    num_checkpoints = len(set(progress_of_each(evaluations)))
+    if not training or max(line.lineno for line in training) > _first_evaluation(log):
+        return False
+    if not 2 <= num_checkpoints <= len(_ends_of_training(log)):
+        return False
+    end_ms, times = max(line.time_ms for line in training), [line.time_ms for line in evaluations]
+    return max(times) <= end_ms + _SAME_TIME_MS or min(times) >= end_ms - _SAME_TIME_MS
 
 
 def before_evaluation(log: RunLog, key: str) -> list[Event]:
@@ -283,11 +294,25 @@ def position(line: Event, benchmark: RoundBenchmark) -> float | None:
 
 
 def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Event | None:
-    """Return the last line, by time, of training that ended before `place` in training, as evaluations count it."""
-    lines = [line for key in (BLOCK_STOP, "epoch_stop") for line in before_evaluation(log, key)]
-    placed = [(line, position(line, benchmark)) for line in lines]
-    before = [line for line, stated in placed if stated is not None and stated < place]
-    return max(before, key=lambda line: line.time_ms, default=None)
+    """Return the last line, by time, of training that ended before `place` in training, as evaluations count it.
+
+    Of lines that state how far training is, those of the second half of the way there: the blocks that programs which
+    evaluate checkpoints log count from zero, and are later. If none states it (BERT counts its blocks in steps, its
+    evaluations in samples), each checkpoint that was evaluated has a block of its own at least.
+    """
+    lines = [line for key in _ENDS for line in log.all(key)]
+    placed = [(line, stated) for line in lines if (stated := position(line, benchmark)) is not None]
+    if placed:
+        before = [line for line, stated in placed if place / 2 < stated < place]
+        return max(before, key=lambda line: line.time_ms, default=None)
+    stated_places = {stated for line in log.all(EVAL_ACCURACY) if (stated := position(line, benchmark)) is not None}
+    num_checkpoints = sum(stated <= place for stated in stated_places)
+    return next(iter(_ends_of_training(log)[num_checkpoints - 1 : num_checkpoints]), None)
+
+
+def _ends_of_training(log: RunLog) -> list[Event]:
+    """The lines on which blocks or epochs, whichever are more, ended before any evaluation."""
+    return max((before_evaluation(log, key) for key in _ENDS), key=len)
 
 
 def is_reprint(value: object, before: object, benchmark: RoundBenchmark | None) -> bool:

@@ -2,9 +2,9 @@
 
 ## What it does
 Compares the times of consecutive lines of one key, for the keys that a run writes repeatedly; and `run_stop` with the
-evaluations before it. A line that a program printed again counts once. In a run that was evaluated after training, from
-checkpoints (in every run of MiniGo and Stable Diffusion, in some of BERT), only the lines before the
-first evaluation are compared: checkpoints are evaluated in any order, by several programs at once.
+evaluations before it. A line that a program printed again, with its time, counts once. In a run that was evaluated
+after training, from checkpoints (in every run of MiniGo and Stable Diffusion, in some of BERT), only the lines before
+the first evaluation are compared: checkpoints are evaluated in any order, by several programs at once.
 
 ## Why it matters
 One process writes these lines in sequence, by one clock. Lines of different keys may come from different processes.
@@ -51,10 +51,9 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
     if stop is None or is_afterwards:
         return
     before = [line for line in log.all(keys.EVAL_ACCURACY) if line.lineno < stop.lineno]
-    for last in before[-1:]:
-        early_s = (last.time_ms - stop.time_ms) / 1e3
-        if early_s > MAX_BACK_S:
-            yield Fault(str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s earlier than an evaluation before it")
+    early_s = (max((line.time_ms for line in before), default=stop.time_ms) - stop.time_ms) / 1e3
+    if early_s > MAX_BACK_S:
+        yield Fault(str(log.path), stop.lineno, f"run_stop is {early_s:.3f} s earlier than an evaluation before it")
 
 
 def _back(lines: Sequence[Event]) -> list[tuple[float, Event]]:
@@ -63,14 +62,15 @@ def _back(lines: Sequence[Event]) -> list[tuple[float, Event]]:
 
 
 def _without_reprints(lines: Sequence[Event], benchmark: RoundBenchmark | None) -> list[Event]:
-    """The lines but those that say of one place in training what a line before them said."""
+    """The lines but those that say of one place and time in training what a line before them said."""
     said: dict[str, list[Event]] = {}
     kept = []
     for line in lines:
         place = repr([line.metadata.get(name) for name in (*POSITION_FIELDS, "metric")])
         is_placed = any(name in line.metadata for name in POSITION_FIELDS)
         same = said.setdefault(place, []) if is_placed else []
-        if not any(compliance.is_reprint(line.value, other.value, benchmark) for other in same):
+        again = [other for other in same if abs(other.time_ms - line.time_ms) <= MAX_BACK_S * 1e3]
+        if not any(compliance.is_reprint(line.value, other.value, benchmark) for other in again):
             kept.append(line)
         same.append(line)
     return kept
