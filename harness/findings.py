@@ -59,12 +59,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPlace:
+    """A log among those that are judged together. result: the path of its result; path: its own."""
+
+    result: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A check, as the registry finds it.
 
     code: family and number, `LOG001`. name: the fault in snake case. scope: "log" (the check is called with each log),
-    "result" (called once with the whole result) or "judgement" (called last, with the others' findings). document: the
-    check's docstring.
+    "result" (called once with the whole result), "judgement" (called last, with the others' findings) or "tree" (called
+    once with the logs of all results). document: the check's docstring.
     """
 
     code: str

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from harness.errors import RulesError, unknown_name
-from harness.findings import Fault, Finding, Rule, Severity, sort_key
+from harness.findings import Fault, Finding, LogPlace, Rule, Severity, sort_key
 from harness.mlperf.score import excused
 from harness.ruleset import waivers
 from harness.ruleset.model import BenchmarkRules, RuleSet, Waiver
 from harness.submission.result import Result
 
-JUDGEMENT = "judgement"
+JUDGEMENT, TREE = "judgement", "tree"
 FOREIGN_LOG = "LOG002"
 # What an MLPerf run that did not converge may lack: the end of its last line, run_stop, a good enough evaluation, a
 # status that exists, any progress.
@@ -26,9 +26,10 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
 
     A check of scope "log" is called as `check(log, rules, ruleset)` for each log, one of scope "result" as
     `check(result, rules, ruleset)`, one of scope "judgement", after all others, as
-    `check(result, findings, ruleset, today)`. If LOG002 is in force, a log that another program wrote is shown only to
-    LOG002 and to the checks of the result. `rules` is None if the logs name no benchmark of the ruleset; that is itself
-    a finding of LOG010, so nothing passes for want of rules to check it against.
+    `check(result, findings, ruleset, today)`; those of scope "tree" are left to `judge_together`. If LOG002 is in
+    force, a log that another program wrote is shown only to LOG002 and to the checks of the result. `rules` is None if
+    the logs name no benchmark of the ruleset; that is itself a finding of LOG010, so nothing passes for want of rules
+    to check it against.
 
     Raises:
         RulesError: the ruleset puts a check in force that does not exist.
@@ -40,7 +41,7 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
         raise RulesError(
             f"ruleset {ruleset.version}: codes: {unknown_name('check', absent[0], [r.code for r in known])}"
         )
-    in_force = [rule for rule in known if rule.code in ruleset.codes]
+    in_force = [rule for rule in known if rule.code in ruleset.codes and rule.scope != TREE]
     benchmark = _benchmark(ruleset, result.benchmark)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
     own = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
@@ -59,6 +60,25 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
         may_fail = {str(log.path) for log in excused(result.runs, ruleset.round)}
         found = [_of_a_round(item, may_fail) for item in found]
     return sorted(found, key=sort_key)
+
+
+def judge_together(
+    logs: Sequence[LogPlace], ruleset: RuleSet, checks: Iterable[Rule], today: date
+) -> dict[str, list[Finding]]:
+    """The findings under `ruleset` that only all results together give, by the path of the result.
+
+    A check of scope "tree" is called once, as `check(logs, ruleset)`; what it finds has the path of one of the `logs`.
+    """
+    found: dict[str, list[Finding]] = {}
+    result_of = {log.path: log.result for log in logs}
+    for rule in checks:
+        if rule.scope == TREE and rule.code in ruleset.codes:
+            severity = Severity(ruleset.codes[rule.code])
+            for fault in rule.check(logs, ruleset):
+                result = result_of[fault.path]
+                finding = _finding(rule, fault, severity, ruleset, waivers.tree_of(Path(result)), today)
+                found.setdefault(result, []).append(finding)
+    return found
 
 
 def _of_a_round(finding: Finding, may_fail: Container[str]) -> Finding:

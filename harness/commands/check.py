@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.checker import parallel
+from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
-from harness.findings import Rule, grouped
+from harness.findings import Rule, grouped, sort_key
 from harness.ruleset.model import RuleSet
 from harness.run.data_cache import default_cache
 from harness.run.recompute import Recomputation
@@ -98,10 +99,26 @@ def _judged(
         else:
             results.rulesets.announce(outcome.path, f"judging by ruleset {outcome.ruleset}", outcome.why)
             judged.append(outcome)
+    judged = together(judged, judge)
     if judged:
         sys.stdout.write(_document(judged, judge, output_format, today, is_verbose))
     results.raise_unreadable()
     return ExitStatus.OK if all(item.is_valid for item in judged) else ExitStatus.FINDINGS
+
+
+def together(judged: list[text.Judged], judge: parallel.Judge[text.Judged]) -> list[text.Judged]:
+    """Return the same results with the findings that only all of them together give, each by its own ruleset."""
+    logs = [log for item in judged for log in item.logs]
+    found = {
+        name: engine.judge_together(logs, judge.rulesets.load(name), judge.checks(name).values(), judge.today)
+        for name in dict.fromkeys(item.ruleset for item in judged)
+    }
+    return [
+        replace(item, findings=tuple(sorted((*item.findings, *more), key=sort_key)))
+        if (more := found[item.ruleset].get(item.path))
+        else item
+        for item in judged
+    ]
 
 
 def _document(

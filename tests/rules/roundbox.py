@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.checker import engine, registry
+from harness.checker import engine, parallel, registry
+from harness.checker.report import text
+from harness.checker.results import Rulesets
+from harness.commands import check
 from harness.findings import Finding
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
@@ -91,6 +94,29 @@ class RoundBox(Box):
 
     def judge(self) -> list[Finding]:
         return engine.judge(self.result(), self.ruleset, registry.checks().values(), TODAY)
+
+
+class TreeBox(RoundBox):
+    """Two results, judged together: the one of `RoundBox` and, on otherbox, one whose runs end a second later."""
+
+    @property
+    def other(self) -> Path:
+        return self.folder.parents[1] / "otherbox" / "retinanet"
+
+    def write(self) -> None:
+        super().write()
+        self.other.mkdir(parents=True)
+        for index, entries in enumerate(runs()):
+            entries[-2].at_s += 1.0
+            mlperflog.write(self.other / f"result_{index}.txt", entries)
+        self.system_path.with_name("otherbox.json").write_text(json.dumps(self.description, indent=1))
+
+    def judge(self) -> list[Finding]:
+        judge = parallel.Judge(Rulesets(self.ruleset.version, None), TODAY, text.judged)
+        judged = [judge.judged(path) for path in results.find_results(self.place)]
+        found = [item for item in judged if isinstance(item, text.Judged)]
+        assert len(found) == len(judged)
+        return [finding for item in check.together(found, judge) for finding in item.findings]
 
 
 def metered(box: RoundBox) -> RoundBox:

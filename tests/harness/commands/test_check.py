@@ -149,3 +149,22 @@ def test_two_processes_report_what_one_reports(tmp_path: Path, capsys: pytest.Ca
 
     assert found[0] == found[1]
     assert [item["path"] for item in json.loads(found[0].out)["results"]] == [str(paths[0]), str(paths[2])]
+
+
+def test_logs_that_are_equal_are_named_at_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a round, where that is a warning; a third log is another."""
+    logs = [mlperflog.write(tmp_path / f"{name}.txt", mlperflog.retinanet()) for name in "ab"]
+    other = mlperflog.write(tmp_path / "c.txt", mlperflog.retinanet("open"))
+
+    status = check.run([*logs, other], "mlperf_training/5.1.0", "json", TODAY)
+
+    found = {
+        item["path"]: [finding["message"] for finding in item["findings"] if finding["code"] == "MLR024"]
+        for item in json.loads(capsys.readouterr().out)["results"]
+    }
+    assert status is ExitStatus.OK
+    assert found == {
+        str(logs[0]): [f"this is byte for byte the log {logs[1]}"],
+        str(logs[1]): [f"this is byte for byte the log {logs[0]}"],
+        str(other): [],
+    }
