@@ -24,7 +24,7 @@ from harness.board.pages.energy_view import EnergyGroup, EnergyView, energy_view
 from harness.board.pages.power_view import power_views, quality_chart
 from harness.board.pages.time_view import RowView, TableView
 from harness.findings import Finding, Rule
-from harness.ruleset.model import BenchmarkRules
+from harness.ruleset.model import BenchmarkRules, Constraint
 from harness.scoring.run_result import RunResult
 
 _HERE = Path(__file__).parent
@@ -36,6 +36,7 @@ _STATIC = (
     _HERE.parent / "static" / "icon.svg",
 )
 ROWS_FIRST = 8  # of a table in its chart, and on the first page
+_ANY = {"any bool": "yes or no", "any float": "any number", "any int": "any whole number", "any str": "any text"}
 MAX_EVALUATION_ROWS = 200  # of a run's evaluations in a page's table; the log has all of them
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
@@ -216,7 +217,8 @@ class Renderer:
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
             significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
-            value=words.value_words, setting=words.setting_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
+            value=words.value_words,
+            allowed=allowed_words, setting=words.setting_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
             geometric_mean=statistics.geometric_mean,
         )  # fmt: skip
         self.environment.globals.update(
@@ -340,6 +342,13 @@ def _evaluations(run: RunResult) -> list[tuple[int, float, float]]:
     return [(point.samples, point.seconds, point.quality) for point in points]
 
 
+def allowed_words(constraint: Constraint) -> str:
+    """What the closed division permits, in a reader's words."""
+    if constraint.fixed:
+        return f"fixed at {words.value_words(constraint.default)}"
+    return _ANY.get(constraint.allowed, constraint.allowed)
+
+
 def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, object]]:
     """Name, value, and, for names in the rules, the reference's value and what the closed division permits.
 
@@ -356,7 +365,7 @@ def _hyperparameters(config: Any, rules: BenchmarkRules) -> list[dict[str, objec
                 "name": name,
                 "value": value,
                 "default": None if constraint is None else constraint.default,
-                "allowed": "not in the rules" if constraint is None else constraint.allowed,
+                "allowed": "not in the rules" if constraint is None else allowed_words(constraint),
                 "differs": constraint is None or value != constraint.default,
             }
         )

@@ -159,7 +159,7 @@ def test_the_text_has_every_part() -> None:
     short = comparison_text(compare(_side(amounts=(_amount(None, None, note="void"),), phases={}, curves=()), _side()))
     assert "median run" not in short
     assert "void" in short
-    without = _side(curves=(Curve("result_0.txt", False, ()),))
+    without = _side(curves=(Curve("result_0.txt", False, ()),), phases={})
     assert "accuracy of the median run" in comparison_text(compare(without, without))
 
 

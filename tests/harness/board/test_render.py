@@ -17,10 +17,10 @@ import pytest
 
 from harness.board.charts.lines import NUM_COLOURS
 from harness.board.index import Board
-from harness.board.pages.render import ROWS_FIRST, render_pages
+from harness.board.pages.render import ROWS_FIRST, allowed_words, render_pages
 from harness.board.pages.time_view import accelerator_facts
 from harness.board.site import MARKER_NAME, write_site
-from harness.ruleset.model import Waiver
+from harness.ruleset.model import Constraint, Waiver
 from tests import fabricate
 from tests.harness.board.test_index import (
     HOSTILE,
@@ -402,6 +402,45 @@ def test_rows_are_filtered_by_what_the_system_description_says(
 ) -> None:
     """The accelerators of all nodes; nothing is guessed."""
     assert tuple(accelerator_facts(system).values()) == facts
+
+
+def test_a_changed_hyperparameter_is_marked_and_first(tmp_path: Path) -> None:
+    """And how many differ from the reference; values are a reader's words, not null, true or None."""
+    rules = replace(TOY, hyperparameters={**TOY.hyperparameters, "data_flip": Constraint(default=False, fixed=True)})
+    submit(tmp_path, rules=rules, batch_size=200)
+    made = dict(render_pages(board_of(tmp_path, ruleset(benchmarks={rules.name: rules}))))
+    page = made["results/acme--box1--toy_mini.html"].decode()
+    rows = re.findall(r'<tr( class="changed")?><th scope="row" class="any">([a-z_]+)', page)
+
+    assert rows == [
+        (' class="changed"', "global_batch_size"),
+        ("", "data_flip"),
+        ("", "opt_base_learning_rate"),
+        ("", "opt_name"),
+    ]
+    text = " ".join(" ".join(Page(page).text).split())
+    assert "1 of 4 hyperparameters changed from the reference" in text
+    assert "global_batch_size changed 200" in text
+    assert "data_flip no no fixed at no" in text
+    assert "own module none" in text
+    assert "trained past the target no" in text
+    assert not re.search(r"\b(null|true|false|None|True|False)\b", text)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (Constraint(default=True, fixed=True), "fixed at yes"),
+        (Constraint(default=True), "yes or no"),
+        (Constraint(default=0.1), "any number"),
+        (Constraint(default=1), "any whole number"),
+        (Constraint(default="sgd"), "any text"),
+        (Constraint(default=0.1, range=(0.01, 1.0)), "from 0.01 to 1"),
+    ],
+)
+def test_what_is_permitted_is_said_in_words(constraint: Constraint, text: str) -> None:
+    """Without the names of types."""
+    assert allowed_words(constraint) == text
 
 
 def test_more_runs_than_colours_share_one(tmp_path: Path) -> None:
