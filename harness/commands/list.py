@@ -76,9 +76,7 @@ def run(ruleset_name: str, output_format: str, reference: Path | None) -> ExitSt
 
 def _own_reference() -> Path | None:
     """The folder of the reference results; None where only the package is installed."""
-    import rules
-
-    folder = Path(next(iter(rules.__path__))).parent / "submissions" / "reference" / "results"
+    folder = catalog.ruleset_folder("v1").parents[1] / "submissions" / "reference" / "results"
     return folder if folder.is_dir() else None
 
 

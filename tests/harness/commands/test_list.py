@@ -82,6 +82,8 @@ def test_without_the_source_code_there_is_no_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where only the package is installed, the rules are all there is."""
+    (tmp_path / "rules/v1").mkdir(parents=True)
+    (tmp_path / "rules/v1/ruleset.yaml").touch()
     monkeypatch.setattr(rules, "__path__", [str(tmp_path / "rules")])
     assert command._own_reference() is None
     monkeypatch.undo()
