@@ -47,8 +47,11 @@ class Row:
         return f"{self.rank}{TOKEN}{json.dumps(record)}"
 
 
-def rows(index: int = 0) -> list[Row]:
-    """A run that reaches its target at the eighth evaluation; no two are alike."""
+def rows(index: int = 0, has_stats: bool = False) -> list[Row]:
+    """A run that reaches its target at the eighth evaluation; no two are alike.
+
+    has_stats: it states the times of its steps and evaluations.
+    """
     seed = 4711 + 997 * index
     wave = math.sin(7 * index + 1)  # from one run to the next, a little
     found = [
@@ -80,21 +83,35 @@ def rows(index: int = 0) -> list[Row]:
     now, samples = 60.5 + wave, 0
     for nth in range(NUM_EVALUATIONS):
         put(now, "block_start", None, "INTERVAL_START", samples_count=samples)
+        begin = len(found)
         found.append(Row(now + 3.0, text=f" 0: [NeMo I {{now}} training:{nth}] step"))
         block_s = EVERY / SPEED * (1 + 0.004 * wave + 0.002 * math.sin(3 * nth + index))
         found += [
             Row(now + block_s * part / 5, text=f" 0: [NeMo I {{now}} training:{nth}] step {part} of 5")
             for part in (1, 2, 3, 4)
         ]
-        found[-5:] = sorted(found[-5:], key=lambda row: row.at_s)
+        found += [
+            Row(
+                now + block_s * part / 5,
+                "tracked_stats",
+                {"train_step_time": block_s * BATCH / EVERY},
+                metadata={"step": (samples + EVERY * part / 5) / BATCH},
+            )
+            for part in ((1, 2, 3, 4, 5) if has_stats else ())
+        ]
+        found[begin:] = sorted(found[begin:], key=lambda row: row.at_s)
         now += block_s
         samples += EVERY
         put(now, "block_stop", None, "INTERVAL_END", samples_count=samples)
         put(now + 0.001, "tracked_stats", {"throughput": EVERY / block_s}, samples_count=samples)
         put(now + 0.002, "eval_start", None, "INTERVAL_START", samples_count=samples)
-        now += 1.0 + 0.01 * math.sin(nth + 5 * index)
+        eval_s = 1.0 + 0.01 * math.sin(nth + 5 * index)
+        now += eval_s
         value = TARGET + 0.012 - 0.6 * math.exp(-0.62 * nth) * (nth < 7) + 0.0008 * math.sin(11 * nth + 3 * index)
+        found.append(Row(now, text=f" 0: 'eval_quality_accuracy': {value:.6f}"))
         put(now, "eval_accuracy", value, samples_count=samples)
+        if has_stats:
+            put(now, "tracked_stats", {"validation_time": eval_s}, samples_count=samples)
         put(now + 0.001, "eval_stop", None, "INTERVAL_END", samples_count=samples)
     put(now + 0.01, "run_stop", None, "INTERVAL_END", samples_count=samples, status="success")
     total_s = math.ceil(now + 5)

@@ -173,3 +173,27 @@ def upper_tail(dof: int, t: float) -> float:
     """Return the probability that Student's t, of whole degrees of freedom, is above `t`; absolute error 1e-14."""
     half = max(0.0, 1 - _within(math.atan(abs(t) / math.sqrt(dof)), dof)) / 2
     return half if t >= 0 else 1 - half
+
+
+def binomial_interval(num_hits: int, num_trials: int, level: float = 0.05) -> tuple[float, float]:
+    """Return the exact interval of a share of which `num_hits` of `num_trials` were seen; 0 to 1 without trials.
+
+    Source: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934).
+    """
+
+    def at_most(hits: int, share: float) -> float:
+        terms = (math.comb(num_trials, k) * share**k * (1 - share) ** (num_trials - k) for k in range(hits + 1))
+        return math.fsum(terms)
+
+    def edge(hits: int, tail: float) -> float:
+        """The share of which at most `hits` are seen with the probability `tail`."""
+        low, high = 0.0, 1.0
+        while low < (middle := (low + high) / 2) < high:
+            if at_most(hits, middle) > tail:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    low = 0.0 if num_hits == 0 else edge(num_hits - 1, 1 - level / 2)
+    return low, 1.0 if num_hits == num_trials else edge(num_hits, level / 2)

@@ -39,10 +39,12 @@ def checks(codes: Container[str] | None = None) -> dict[str, Rule]:
 
 
 def signals() -> dict[str, Signal]:
-    """Every signal of `tta audit` by code, sorted."""
+    """Every signal of `tta audit` by code, sorted, with its rate of alarms at the end of its document."""
     import rules.audits
+    from harness.checker.audit.rules import load_rates
     from harness.checker.audit.signals import Signal
 
+    rates = load_rates(rates_file())
     found: dict[str, Signal] = {}
     for module_name in sorted(module.name for module in pkgutil.iter_modules(rules.audits.__path__)):
         match = _FILE.fullmatch(module_name)
@@ -50,7 +52,7 @@ def signals() -> dict[str, Signal]:
         code, name = match.group(1).upper(), match.group(2)
         assert code not in found, f"two signals have the code {code}"
         module = importlib.import_module(f"rules.audits.{module_name}")
-        document = inspect.cleandoc(module.__doc__ or "")
+        document = f"{inspect.cleandoc(module.__doc__ or '')}\n\n## Alarm rate\n{rates.sentence(code)}"
         found[code] = Signal(code, name, module.SCOPE, module.check, document, module.LIMITS)
     return found
 
@@ -73,6 +75,15 @@ def families() -> dict[str, str]:
 
 def audit_file() -> Path:
     """The rules of the audit that come with the harness."""
+    return _audits() / "audit.yaml"
+
+
+def rates_file() -> Path:
+    """How often the signals speak on published results."""
+    return _audits() / "rates.yaml"
+
+
+def _audits() -> Path:
     import rules
 
-    return Path(next(iter(rules.__path__))) / "audits" / "audit.yaml"
+    return Path(next(iter(rules.__path__))) / "audits"

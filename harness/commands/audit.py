@@ -109,7 +109,7 @@ def as_text(
     top = engine.worst(audited)
     blocks = []
     if top:
-        lines = [f"{place:>2}. {_line(item)}" for place, item in enumerate(top, 1)]
+        lines = [f"{place:>2}. {_line(thing.first)}{_more(thing.num_more)}" for place, thing in enumerate(top, 1)]
         words = "The most suspicious thing" if len(top) == 1 else f"The {len(top)} most suspicious things"
         blocks.append("\n".join([f"{words}:", *lines]))
     is_mixed = len({one.ruleset for one in audited}) > 1
@@ -166,7 +166,7 @@ def _report(
         parts=parts,
         documents=documents,
         today=today,
-        worst=[html.Worst(item.finding, item.score) for item in engine.worst(audited)],
+        worst=[html.Worst(thing.first.finding, thing.first.score) for thing in engine.worst(audited)],
         standard=text.rulesets_line(rulesets),
         missed=[(str(part.path), part.message) for part in missed],
     )
@@ -177,11 +177,11 @@ def _grouped(one: Audited) -> list[str]:
     groups: dict[str, list[Suspicion]] = {}
     for item in one.suspicions:
         groups.setdefault(item.finding.code, []).append(item)
-    lines = []
-    for group in groups.values():
-        more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
-        lines.append(f"    {_line(group[0])}{more}")
-    return lines
+    return [f"    {_line(group[0])}{_more(len(group) - 1)}" for group in groups.values()]
+
+
+def _more(number: int) -> str:
+    return f" (and {number} more)" if number else ""
 
 
 def _line(item: Suspicion) -> str:
@@ -208,7 +208,10 @@ def as_json(
         "audit_rules": rules.version,
         "audit_rules_digest": rules.digest,
         "rulesets": [text.ruleset_record(ruleset) for ruleset in rulesets],
-        "most_suspicious": [{**finding_object(item.finding), "score": item.score} for item in engine.worst(audited)],
+        "most_suspicious": [
+            {**finding_object(thing.first.finding), "score": thing.first.score, "num_more": thing.num_more}
+            for thing in engine.worst(audited)
+        ],
         "results": results,
         "not_audited": _missed_records(missed),
     }

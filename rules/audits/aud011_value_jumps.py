@@ -1,7 +1,8 @@
 """The quality jumps after the curve had flattened.
 
 ## What it does
-In the later half of a run, compares each step from one evaluation to the next with the whole range of the run.
+In the later half of a run, compares by how much an evaluation is better than all before it with the whole range of the
+run. A curve that wavers, and recovers, is not better than before.
 
 ## Why it matters
 Learning slows down. A late jump of a large part of all progress is a value from another run, or a typed one.
@@ -30,19 +31,22 @@ LIMITS = ("min_evaluations", "max_range_fraction")
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     curve = run.curve
-    if len(curve) < rule["min_evaluations"]:
+    if len(curve) < rule["min_evaluations"] or run.is_evaluated_afterwards:
         return
-    whole = max(point.value for point in curve) - min(point.value for point in curve)
-    late = list(itertools.pairwise(curve))[len(curve) // 2 :]
-    before, after = max(late, key=lambda pair: abs(pair[1].value - pair[0].value))
-    step = abs(after.value - before.value)
-    if whole > 0 and step > rule["max_range_fraction"] * whole:
+    sign = 1 if run.standard.direction == "max" else -1
+    values = [sign * point.value for point in curve]
+    best = list(itertools.accumulate(values, max))
+    gains = [(after - before, nth) for nth, (before, after) in enumerate(itertools.pairwise(best), 1)]
+    gain, nth = max(gains[len(curve) // 2 :])
+    whole = max(values) - min(values)
+    if whole > 0 and gain > rule["max_range_fraction"] * whole:
+        before = sign * best[nth - 1]
         yield evidence(
             run.path,
-            after.line,
-            f"the quality goes from {before.value:g} to {after.value:g} at one evaluation: {100 * step / whole:.0f} % "
-            f"of the run's whole range, in its later half",
-            step / whole,
-            before=before.value,
-            after=after.value,
+            curve[nth].line,
+            f"the quality goes from {before:g} at best to {curve[nth].value:g} at one evaluation: "
+            f"{100 * gain / whole:.0f} % of the run's whole range, in its later half",
+            gain / whole,
+            before=before,
+            after=curve[nth].value,
         )

@@ -1,7 +1,8 @@
 """The first or only evaluation of the run already meets the target.
 
 ## What it does
-Checks whether the first logged value reaches the target.
+Checks whether the first logged value reaches the target. A single one is usual in benchmarks whose schedule begins late
+and in runs that are evaluated from checkpoints afterwards.
 
 ## Why it matters
 Training is evaluated at intervals that are short compared with its length. A run without an evaluation below the target
@@ -29,8 +30,10 @@ LIMITS = ()
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    target = run.standard.target
-    if target is None or not run.curve:
+    target, benchmark = run.standard.target, run.standard.benchmark
+    if target is None or not run.curve or run.is_evaluated_afterwards:
+        return
+    if benchmark is not None and benchmark.first_evaluations == "late" and len(run.curve) == 1:
         return
     first = run.curve[0]
     is_reached = first.value >= target if run.standard.direction == "max" else first.value <= target

@@ -2,7 +2,7 @@
 
 ## What it does
 Compares between the runs the batch size, the sizes of the data and every hyperparameter that each log states once:
-everything that is neither a seed nor a measurement.
+everything that is neither a seed nor a measurement, nor a number of samples that follows from the run.
 
 ## Why it matters
 The runs of a result are one recipe with several seeds. A run with a setting of its own was made for something else.
@@ -30,6 +30,7 @@ from harness.log import keys
 SCOPE = "result"
 LIMITS = ("min_runs",)
 SETTINGS = (keys.GLOBAL_BATCH_SIZE, keys.TRAIN_SAMPLES, keys.EVAL_SAMPLES, "gradient_accumulation_steps")
+OF_DATA = ("data", "batches")  # where `train_samples` is a stopping point or grows by play, it differs from run to run
 PREFIXES = ("opt_", "lars_", "sgd_", "lora_")
 
 
@@ -56,11 +57,14 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 def _settings(run: RunFacts) -> dict[str, str]:
     """Settings that are stated once, as JSON; what is logged after the run is a measurement of it."""
+    benchmark = run.standard.benchmark
+    is_of_data = benchmark is None or benchmark.train_samples in OF_DATA
+    settings = SETTINGS if is_of_data else tuple(key for key in SETTINGS if key != keys.TRAIN_SAMPLES)
     end = run.stop.lineno if run.stop is not None else run.log.num_lines
     return {
         event.key: json.dumps(event.value, sort_keys=True)[:80]
         for event in run.log.events
-        if (event.key in SETTINGS or event.key.startswith(PREFIXES))
+        if (event.key in settings or event.key.startswith(PREFIXES))
         and run.log.counts[event.key] == 1
         and event.lineno < end
     }

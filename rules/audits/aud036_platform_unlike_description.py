@@ -3,7 +3,8 @@
 ## What it does
 Takes the models out of `submission_platform`, that is, the words with a digit in them (MI325X, H200, v4 of tpu-v4-128),
 and looks for each in the name of the system's folder and in the accelerator, processor and name of the system
-description; letters after the last digit denote a variant and are left out. A number before an x is that of the nodes,
+description; letters after the last digit denote a variant and are left out. Words of memory, sockets, buses and
+instruction sets (HBM3, SXM5, PCIe4, x86, x16, 80GB) are no models. A number before an x is that of the nodes,
 which MLR021 compares; a number of its own may be that of all accelerators.
 
 ## Why it matters
@@ -35,6 +36,8 @@ SCOPE = "result"
 LIMITS = ()
 FIELDS = ("system_name", "accelerator_model_name", "host_processor_model_name")
 NODES = re.compile("^[0-9]+x")  # MLR021 compares it
+# Words of memory, sockets, buses, instruction sets and numbers of something.
+NO_MODEL = re.compile(r"(?:sxm|oam|hbm|ddr|pcie|nvl|gen|n|x)[0-9]+[a-z]?|[0-9]+(?:x|gb?|tb?|w|ghz|gpus?)|(?:amd|arm)64")
 WORD = re.compile(r"[a-z0-9]+")
 BETWEEN = re.compile(r"(?<![0-9])[^a-z0-9]+|[^a-z0-9]+(?![0-9])")  # separators, except between two numbers
 
@@ -68,7 +71,8 @@ def _odd(platform: str, subject: Subject) -> str:
 
 def _models(platform: str) -> list[str]:
     """Words with a digit, without the letters after the last one; of bare numbers, those that can be a model's."""
-    words = [re.sub("[a-z]+$", "", word) for word in WORD.findall(platform.lower()) if re.search("[0-9]", word)]
+    found = (word for word in WORD.findall(platform.lower()) if re.search("[0-9]", word))
+    words = [re.sub("[a-z]+$", "", word) for word in found if not NO_MODEL.fullmatch(word)]
     return [word for word in words if not word.isdigit() or len(word) > 2]
 
 

@@ -2,7 +2,7 @@
 
 ## What it does
 Compares `eval_samples` of a result with the number that most other audited results of the benchmark from about the same
-time state. Slightly more is usual: the last batch is padded.
+time, of two submitters at least, state. Slightly more is usual: the last batch is padded.
 
 ## Why it matters
 The test set belongs to the benchmark. On a tenth of it an evaluation takes a tenth of the time, and the target is
@@ -29,7 +29,7 @@ from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.errors import printable
 
 SCOPE = "tree"
-LIMITS = ("min_others", "min_agreeing_fraction", "max_apart_days", "max_less", "max_more")
+LIMITS = ("min_others", "min_agreeing_fraction", "max_apart_days", "max_less", "max_more", "min_submitters")
 DAY_MS = 86_400_000
 
 
@@ -40,7 +40,12 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             num_others = others.total()
             if num_others < rule["min_others"]:
                 continue
-            [(usual, num)] = others.most_common(1)
+            sums: Counter[float] = Counter()
+            for (number, _), times in others.items():
+                sums[number] += times
+            [(usual, num)] = sums.most_common(1)
+            if sum(number == usual for number, _ in others) < rule["min_submitters"]:
+                continue
             is_usual = usual / rule["max_less"] <= mine <= usual * rule["max_more"]
             if num >= rule["min_agreeing_fraction"] * num_others and not is_usual:
                 usage = f"{num} of {num_others} other results of {printable(run.benchmark, 40)} state {usual:.12g}"
@@ -48,19 +53,25 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
                 yield evidence(run.path, None, message, 1.0, eval_samples=mine, usual=usual)
 
 
-def _with_others(group: Sequence[RunDigest], apart_ms: float) -> Iterator[tuple[RunDigest, float, Counter[float]]]:
-    """Each run that has a time and states a number, that number, and a count of the numbers of others near in time."""
+def _with_others(
+    group: Sequence[RunDigest], apart_ms: float
+) -> Iterator[tuple[RunDigest, float, Counter[tuple[float, str]]]]:
+    """Each run that has a time and states a number, that number, and a count of the others' with their submitters."""
     timed = [
         (run.span_ms[0], num, run) for run in group if run.span_ms is not None and (num := run.eval_samples) is not None
     ]
     timed.sort(key=lambda item: item[0])
-    near: Counter[float] = Counter()
+    near: Counter[tuple[float, str]] = Counter()
     low = high = 0
     for at_ms, num, run in timed:
         while high < len(timed) and timed[high][0] - at_ms <= apart_ms:
-            near[timed[high][1]] += 1
+            near[_vote(*timed[high])] += 1
             high += 1
         while at_ms - timed[low][0] > apart_ms:
-            near[timed[low][1]] -= 1
+            near[_vote(*timed[low])] -= 1
             low += 1
-        yield run, num, near - Counter([num])
+        yield run, num, near - Counter([_vote(at_ms, num, run)])
+
+
+def _vote(_: float, number: float, run: RunDigest) -> tuple[float, str]:
+    return number, run.submitter

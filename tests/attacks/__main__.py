@@ -154,7 +154,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        made = foreign.write(foreign.result(Path(place)), [foreign.rows(index) for index in range(5)])
+        made = foreign.write(foreign.result(Path(place)), [foreign.rows(index, has_stats=True) for index in range(5)])
         columns = {"fabricated": on_results(made, None, STANDARD, arguments.seed)}
     for item in arguments.real:
         name, _, folder = item.partition("=")
@@ -197,7 +197,8 @@ These attacks were tried or thought through by people who know the code, and lea
 helps against them is a second run by someone else, and a look at the machine.
 
 - **Any log**: one that is forged entirely, including other programs' lines. All times of all runs shortened by a
-  fifth, if no other program's line has a date. `init_start` written later than initialisation began.
+  fifth, if no other program's line has a date and no line states a time, or samples per second and samples.
+  `init_start` written later than initialisation began.
 - **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. A tenth more samples or epochs in
   all runs, if the round's page has no schedule (`tta explain` shows it) and the batch size is between those of the
   reference. Work before the clock that makes the first section less than 1.6 times as fast. Evaluations cut short if

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.log.events import TOKEN
 Record = dict[str, Any]
 PLACES = frozenset({"samples_count", "epoch_num"})
 TARGETS = {"llama2_70b_lora": 0.925, "resnet": 0.759, "bert": 0.72, "retinanet": 0.34}
+DATED = re.compile("RESULT,|20[0-9]{2}-[0-9]{2}-[0-9]{2}[ T]")
 COURSE = ("block_start", "block_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop")
 
 
@@ -134,6 +136,16 @@ def scaled(log: Log, factor: float) -> None:
     log.move(lambda record: True, lambda time: first + (time - first) * factor)
 
 
+def raised(value: Any) -> Any:
+    """A quality, or each of several, that is a little higher."""
+    return {name: raised(item) for name, item in value.items()} if isinstance(value, dict) else value + 0.0123
+
+
+def without_dates(log: Log) -> None:
+    """Deletes the lines of other programs that have a date or a total."""
+    log.lines = [(text, item) for text, item in log.lines if item is not None or not DATED.search(text)]
+
+
 # Times.
 
 
@@ -182,6 +194,19 @@ def _(box: Folder) -> None:
         scaled(log, 0.8)
 
 
+@attack("all times of a run are a fifth shorter, and the dates of other programs are deleted", "AUD032", "AUD038")
+def _(box: Folder) -> None:
+    without_dates(box.log)
+    scaled(box.log, 0.8)
+
+
+@attack("all times of all runs are a fifth shorter, and the dates of other programs are deleted", "AUD038")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        without_dates(log)
+        scaled(log, 0.8)
+
+
 @attack("all times of all runs are a fifth shorter, and written with more spaces", "AUD007")
 def _(box: Folder) -> None:
     """JSON permits them."""
@@ -212,6 +237,17 @@ def _(box: Folder) -> None:
 def _(box: Folder) -> None:
     middle = box.log.evaluations[len(box.log.evaluations) // 2]["time_ms"]
     box.log.move(lambda record: record["time_ms"] > middle, lambda time: middle + (time - middle) / 10)
+
+
+@attack("evaluations are given the same distance in time", "AUD019")
+def _(box: Folder) -> None:
+    """Each evaluation with its lines is moved, by little; what is between them stays."""
+    first, second = (record["time_ms"] for record in box.log.evaluations[:2])
+    for nth, record in enumerate(box.log.evaluations[2:], 2):
+        moved_ms = first + nth * (second - first) - record["time_ms"]
+        lines = box.log.records("eval_accuracy", "eval_stop")
+        for item in [item for item in lines if 0 <= item["time_ms"] - record["time_ms"] < 10]:
+            item["time_ms"] += moved_ms
 
 
 @attack("all times are whole seconds", "AUD005")
@@ -290,6 +326,29 @@ def _(box: Folder) -> None:
     box.log.evaluations[1]["value"] *= 5
 
 
+@attack("an accuracy is above one", "MLP007", "AUD013", "AUD026")
+def _(box: Folder) -> None:
+    box.log.evaluations[-1]["value"] = 1.02
+
+
+@attack("the last value is raised, and the framework's is left", "AUD026")
+def _(box: Folder) -> None:
+    box.log.evaluations[-1]["value"] = raised(box.log.evaluations[-1]["value"])
+
+
+@attack("the last three values are those of another run", "AUD025", "AUD026")
+def _(box: Folder) -> None:
+    for record, other in zip(box.log.evaluations[-3:], box.other.evaluations[-3:], strict=True):
+        record["value"] = other["value"]
+
+
+@attack("the last evaluations have the times of another run's", "AUD001", "AUD025")
+def _(box: Folder) -> None:
+    for name in ("eval_stop", "eval_accuracy"):
+        for record, other in zip(box.log.records(name)[-2:], box.other.records(name)[-2:], strict=True):
+            record["time_ms"] = other["time_ms"]
+
+
 @attack("the last value is exactly the target", "AUD018")
 def _(box: Folder) -> None:
     box.log.evaluations[-1]["value"] = TARGETS.get(str(box.log.one("submission_benchmark")["value"]), 0.9)
@@ -349,19 +408,19 @@ def farther(record: Record, **changes: Any) -> Record:
     return {**record, "metadata": metadata, **changes}
 
 
-@attack("an evaluation without a value is added farther on, in all runs", "MLP037", "MLP039")
+@attack("an evaluation without a value is added farther on, in all runs", "MLP037", "MLP039", "AUD031")
 def _(box: Folder) -> None:
     for log in box.whole:
         log.put(farther(log.evaluations[-1], value=None), log.evaluations[-1])
 
 
-@attack("an eval_error without a value is added farther on, in all runs", "MLP037", "MLP039")
+@attack("an eval_error without a value is added farther on, in all runs", "MLP037", "MLP039", "AUD031")
 def _(box: Folder) -> None:
     for log in box.whole:
         log.put(farther(log.evaluations[-1], key="eval_error", value=None), log.evaluations[-1])
 
 
-@attack("an evaluation is added after the one that reaches the target, in all runs", "MLP039")
+@attack("an evaluation is added after the one that reaches the target, in all runs", "MLP039", "AUD031")
 def _(box: Folder) -> None:
     for log in box.whole:
         before, last = log.evaluations[-2:]
@@ -402,7 +461,7 @@ def _(box: Folder) -> None:
         box.log.evaluations[-1]["metadata"][name] = None
 
 
-@attack("run_stop comes half an interval before the last evaluation, in all runs", "MLP024")
+@attack("run_stop comes half an interval before the last evaluation, in all runs", "MLP024", "AUD027")
 def _(box: Folder) -> None:
     """The line and its time: at most 50 s, by which a late writer could be behind."""
     for log in box.whole:

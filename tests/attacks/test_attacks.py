@@ -77,7 +77,7 @@ def test_names_are_unique() -> None:
 
 def test_valid_results_are_clean(tmp_path: Path) -> None:
     """What is found below is found because of the attack."""
-    made = foreign.write(foreign.result(tmp_path / "made"), [foreign.rows(index) for index in range(5)])
+    made = foreign.write(foreign.result(tmp_path / "made"), [foreign.rows(index, has_stats=True) for index in range(5)])
 
     assert RoundBox(tmp_path / "round").judge() == []
     assert audit(made, STANDARD) == []
@@ -99,7 +99,7 @@ def test_the_checks_find_an_attack(attack: Attack, tmp_path: Path) -> None:
 @pytest.mark.parametrize("attack", ATTACKS, ids=by_name)
 def test_the_audit_finds_an_attack(attack: Attack, seed: int, tmp_path: Path) -> None:
     """By its signals alone, with no round's rules."""
-    made = foreign.write(foreign.result(tmp_path), [foreign.rows(index) for index in range(5)])
+    made = foreign.write(foreign.result(tmp_path), [foreign.rows(index, has_stats=True) for index in range(5)])
     found = codes(audit(attacked(made, attack, seed).path, STANDARD))
 
     assert attack.signals <= found

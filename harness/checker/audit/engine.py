@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from harness.checker.audit.facts import Subject, Tree
 from harness.checker.audit.signals import AuditRules, Evidence, Signal, Suspicion, suspicion
+
+MOST_OF_A_SIGNAL = 2  # of the worst things, so that a signal that speaks on every result hides no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,14 @@ class Audited:
     num_runs: int
     suspicions: tuple[Suspicion, ...]
     ruleset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What one signal finds on one result: the strongest of its suspicions, and how many more there are."""
+
+    first: Suspicion
+    num_more: int
 
 
 def audit(subject: Subject, rules: AuditRules, signals: Mapping[str, Signal]) -> list[Suspicion]:
@@ -61,14 +72,18 @@ def order(item: Suspicion) -> tuple[float, str, int, str]:
     return (-item.score, finding.path, finding.line or 0, finding.code)
 
 
-def worst(audited: Iterable[Audited], number: int = 10) -> list[Suspicion]:
-    """The most suspicious things of all, at most two of one code on one result, so that they differ."""
-    found: list[Suspicion] = []
-    seen: dict[tuple[str, str], int] = {}
-    candidates = [(item, one.path) for one in audited for item in one.suspicions]
-    for item, path in sorted(candidates, key=lambda pair: order(pair[0])):
-        place = (item.finding.code, path)
-        seen[place] = seen.get(place, 0) + 1
-        if seen[place] <= 2 and len(found) < number:
-            found.append(item)
-    return found
+def worst(audited: Iterable[Audited], number: int = 10) -> list[Thing]:
+    """The most suspicious things of all, the worst first; at most two of one signal while there are others."""
+    groups: dict[tuple[str, str], list[Suspicion]] = {}
+    for one in audited:
+        for item in one.suspicions:
+            groups.setdefault((item.finding.code, one.path), []).append(item)
+    things = [Thing(found[0], len(found) - 1) for found in groups.values()]
+    things.sort(key=lambda thing: order(thing.first))
+    times: Counter[str] = Counter()
+    places = []  # how many worse ones of its signal each has, two at a time
+    for thing in things:
+        places.append(times[thing.first.finding.code] // MOST_OF_A_SIGNAL)
+        times[thing.first.finding.code] += 1
+    kept = sorted(range(len(things)), key=lambda nth: (places[nth], nth))[:number]
+    return [things[nth] for nth in sorted(kept)]

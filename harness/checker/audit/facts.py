@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from harness.base.values import finite_number, is_whole
+from harness.base.values import finite_number, int_of_digits, is_whole
 from harness.checker.audit import similarity
 from harness.checker.audit.log_text import LogText
 from harness.checker.audit.mlflow_db import MirrorRun
@@ -17,7 +18,9 @@ from harness.checker.audit.similarity import Fingerprint
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
+from harness.mlperf.compliance import is_evaluated_afterwards
 from harness.mlperf.formula import Formula
+from harness.mlperf.model import RoundBenchmark
 from harness.submission.result import Result
 
 # Events that a single process writes in sequence; headers and statistics come from several.
@@ -51,7 +54,7 @@ class Standard:
     converge alike. is_interpolated: they are where the target was crossed between evaluations. has_samples: the
     reference counts samples, at every batch size, so that `epoch_num` may hold samples (as in MLPerf's BERT). distance:
     what the distance from one evaluation to the next, its `value`, must meet, in reference_unit. max_init_s: the limit
-    of initialisation.
+    of initialisation. benchmark: the facts about it, in a round of MLPerf's.
     """
 
     target: float | None = None
@@ -64,6 +67,7 @@ class Standard:
     distance: Formula | None = None
     max_init_s: float | None = None
     num_runs: int | None = None
+    benchmark: RoundBenchmark | None = None
     today_ms: float = float("inf")
 
 
@@ -103,6 +107,19 @@ class RunFacts:
     @cached_property
     def batch(self) -> float | None:
         return finite_number(self.log.value(keys.GLOBAL_BATCH_SIZE))
+
+    @cached_property
+    def is_evaluated_afterwards(self) -> bool:
+        """Whether the evaluations are of checkpoints, after training, by programs of their own."""
+        return is_evaluated_afterwards(self.log, self.standard.benchmark)
+
+    @cached_property
+    def speed(self) -> tuple[float, str] | None:
+        """Samples or epochs per second up to the last evaluation, evaluations included, and which of the two."""
+        if self.final is None or self.start is None or self.is_evaluated_afterwards:
+            return None
+        position, seconds = self.final.position, self.final.at_s
+        return (position / seconds, self.final.unit) if position and position > 0 and seconds > 0 else None
 
     @cached_property
     def course(self) -> tuple[Event, ...]:
@@ -189,6 +206,13 @@ class Subject:
         return self.result.path
 
     @cached_property
+    def num_accelerators(self) -> int | None:
+        """The accelerators of all nodes by the description; None if it has none or does not say."""
+        each = int_of_digits((self.result.system or {}).get("accelerators_per_node"))
+        nodes = self.result.num_nodes
+        return each * nodes if each and nodes else None
+
+    @cached_property
     def by_time(self) -> tuple[RunFacts, ...]:
         """The runs that have a time, in order of their start."""
         timed = [run for run in self.runs if run.wall_ms is not None]
@@ -212,6 +236,22 @@ class RunDigest:
     qualities: Fingerprint
     intervals: Fingerprint
     eval_samples: float | None
+    speed: float | None
+    unit: str
+    accelerator: str
+    num_accelerators: int | None
+    num_ranks: int
+
+    @property
+    def submitter(self) -> str:
+        return self.place.partition("/")[0]
+
+    @property
+    def kind(self) -> tuple[str, str, str] | None:
+        """Results that can be compared by their speed per accelerator; None if this one cannot."""
+        if self.speed is None or self.num_accelerators is None or not self.accelerator:
+            return None
+        return (self.benchmark, self.unit, re.sub(r"\([^)]*\)|[^a-z0-9]", "", self.accelerator.lower()))
 
 
 @dataclass(slots=True)
@@ -221,7 +261,10 @@ class Tree:
     runs: list[RunDigest] = field(default_factory=list)
 
     def add(self, subject: Subject) -> None:
+        system = subject.result.system or {}
+        accelerator = system.get("accelerator_model_name")
         for run in subject.runs:
+            speed, unit = run.speed or (None, "")
             self.runs.append(
                 RunDigest(
                     path=run.path,
@@ -237,6 +280,11 @@ class Tree:
                     qualities=similarity.of_values(point.value for point in run.curve),
                     intervals=run.trail_of_times(),
                     eval_samples=finite_number(run.log.value(keys.EVAL_SAMPLES)),
+                    speed=speed,
+                    unit=unit,
+                    accelerator=accelerator if isinstance(accelerator, str) else "",
+                    num_accelerators=subject.num_accelerators,
+                    num_ranks=run.text.num_ranks,
                 )
             )
 

@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.base.stats import binomial_interval
 from harness.base.typed_yaml import load_yaml, only
-from harness.base.values import is_number
+from harness.base.values import is_number, is_whole
 from harness.checker.audit.signals import AuditRules, SignalRule
 from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 
-AUDIT_FILE = "audit.yaml"
 _OWN = {"severity", "weight"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """On how many of `num_results` published results, on which no limit was set, each signal speaks."""
+
+    num_results: int
+    alarms: Mapping[str, int]
+
+    def sentence(self, code: str) -> str:
+        """How often the signal speaks, with an interval of 95 %."""
+        if code not in self.alarms:
+            return "Not counted yet: `python -m tests.interop.audit_rates`, docs/how-to/add-a-check.md."
+        number = self.alarms[code]
+        low, high = binomial_interval(number, self.num_results)
+        share = f"{100 * number / self.num_results:.1f} %; 95 % interval {100 * low:.1f} to {100 * high:.1f} %"
+        return (
+            f"Speaks on {number} of {self.num_results} published results on which no limit was set ({share}): "
+            "docs/explanation/audit.md."
+        )
+
+
+def load_rates(path: Path) -> Rates:
+    """The rates in `path`.
+
+    Raises:
+        RulesError: it cannot be read, or has an unknown key or an impossible number.
+    """
+    content = load_yaml(path)
+    only(content, {"results", "alarms"}, str(path))
+    alarms = content.get("alarms")
+    if not isinstance(alarms, dict):
+        raise RulesError(f"{path}: 'alarms' must map signals to numbers of results")
+    num_results = content.get("results")
+    if not is_whole(num_results) or num_results < 1:
+        raise RulesError(f"{path}: results: {printable(num_results)!r} is not a number of results")
+    for code, number in alarms.items():
+        if not is_whole(number) or not 0 <= number <= num_results:
+            raise RulesError(f"{path}: {printable(code)}: {printable(number)!r} is not a number of results")
+    return Rates(num_results, alarms)
 
 
 def load_audit(path: Path) -> AuditRules:

@@ -42,6 +42,7 @@ def standard(result: Result, ruleset: RuleSet | None, today: date) -> Standard:
             distance=found.distance if references else None,
             max_init_s=limit_s,
             num_runs=found.num_runs,
+            benchmark=found,
             today_ms=today_ms,
         )
     limit_s = ruleset.timing.max_init_s.get(division)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harness.base.stats import (
     Estimate,
+    binomial_interval,
     p_equal,
     rank_intervals,
     student_quantile,
@@ -156,6 +157,15 @@ def test_ranks_without_errors_and_without_scatter() -> None:
     assert rank_intervals(unknown) == [(1, 4)] * 4
     assert rank_intervals([*unknown[:1], at(0.0), at(9.0)]) == [(1, 3), (1, 2), (2, 3)]
     assert rank_intervals(exact) == [(3, 3), (1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("num_hits", "num_trials", "low", "high"),
+    [(0, 10, 0.0, 0.3085), (3, 10, 0.0667, 0.6525), (10, 10, 0.6915, 1.0), (2, 173, 0.0014, 0.0411), (0, 0, 0.0, 1.0)],
+)
+def test_a_share_has_an_exact_interval(num_hits: int, num_trials: int, low: float, high: float) -> None:
+    """Of 95 %, as tables of Clopper and Pearson's have it."""
+    assert binomial_interval(num_hits, num_trials) == pytest.approx((low, high), abs=1e-4)
 
 
 ROWS = st.lists(

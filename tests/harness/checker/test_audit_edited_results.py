@@ -362,6 +362,8 @@ GAUDI = {"accelerator_model_name": "Gaudi 2", "number_of_nodes": "128", "acceler
         ("gaudi-512", {**GAUDI, "accelerators_per_node": "many"}, "toybox", "512"),
         ("gaudi-512", {"accelerator_model_name": "Gaudi 2", "accelerators_per_node": "8"}, "toybox", "512"),
         ("8xSUBMISSION_PLATFORM_PLACEHOLDER", AMD, "toybox", ""),
+        ("1xMI325X_HBM3e_OAM2_x86_PCIe5_x16_256GB", AMD, "toybox", ""),
+        ("1xMI355X_HBM3e_x86", AMD, "toybox", "mi355"),
         ("toybox", AMD, "toybox", ""),
         (["MI355X"], AMD, "toybox", ""),
     ],

@@ -10,7 +10,7 @@ from harness.checker import registry
 from harness.checker.audit import read
 from harness.checker.audit.facts import RunFacts, Standard, Tree
 from harness.checker.audit.log_text import LogText, read_text
-from harness.checker.audit.rules import load_audit
+from harness.checker.audit.rules import Rates, load_audit, load_rates
 from harness.checker.audit.standard import standard
 from harness.errors import LogError, RulesError
 from harness.findings import Severity
@@ -58,6 +58,29 @@ def test_other_lines_are_read(folder: Path) -> None:
     assert text.users == {"alice"}
     assert [seconds for seconds, _ in text.totals_s] == [float(rows(0)[-1].text.split(",")[3])]
     assert all(stamp.before_s <= (stamp.after_s or stamp.before_s) for stamp in text.stamps)
+
+
+def test_what_the_framework_measured_is_read(tmp_path: Path) -> None:
+    """Qualities by name, the ranks before lines, the total times of one of them."""
+    log = tmp_path / "result_0.txt"
+    log.write_text(
+        "{'global_steps': 20, 'eval_loss': 4.1723, 'eval_mlm_accuracy': 0.3681}\neval_loss is large\nvalue: 0.25\n"
+        "0:  Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.233\n"
+        "1: Epoch: [0] Total time: 0:07:52 (0.13 s / it)\n0: Epoch: [0] Total time: 0:07:53 (0.13 s / it)\n"
+        '2: :::MLLOG {"key": "a", "time_ms": 1760000000000, "value": 1, "metadata": {}}\n'
+    )
+
+    text = text_of(log)
+
+    assert [(item.line, item.name[:17], item.text) for item in text.qualities] == [
+        (1, "eval_loss", "4.1723"),
+        (1, "eval_mlm_accuracy", "0.3681"),
+        (4, "Average Precision", "0.233"),
+    ]
+    assert text.parts_s == ((472.0, 5),)
+    assert text.num_ranks == 3
+    log.write_text(log.read_text() + "2025: a line that begins with a number\n")
+    assert text_of(log).num_ranks == 0
 
 
 def test_odd_lines_do_not_stop_the_reader(tmp_path: Path) -> None:
@@ -161,6 +184,44 @@ def test_audit_rules_have_a_form(text: str, said: str, tmp_path: Path) -> None:
 
     with pytest.raises(RulesError, match=said):
         load_audit(tmp_path / "audit.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("results: 3\nalarms: 3\n", "'alarms' must map"),
+        ("results: 3\nalarms: {AUD001: 4}\n", "AUD001: '4' is not a number of results"),
+        ("results: 3\nalarms: {AUD001: 0.5}\n", "AUD001: '0.5' is not a number of results"),
+        ("results: 0\nalarms: {}\n", "results: '0' is not a number of results"),
+        ("alarms: {AUD001: 1}\n", "results: 'None' is not a number of results"),
+    ],
+)
+def test_rates_have_a_form(text: str, said: str, tmp_path: Path) -> None:
+    """The message names the entry."""
+    (tmp_path / "rates.yaml").write_text(text)
+
+    with pytest.raises(RulesError, match=said):
+        load_rates(tmp_path / "rates.yaml")
+
+
+def test_a_signal_says_how_often_it_speaks() -> None:
+    """Or that it was not counted."""
+    rates = Rates(173, {"AUD001": 2})
+
+    assert rates.sentence("AUD001") == (
+        "Speaks on 2 of 173 published results on which no limit was set (1.2 %; 95 % interval 0.1 to 4.1 %): "
+        "docs/explanation/audit.md."
+    )
+    assert rates.sentence("AUD999").startswith("Not counted yet: ")
+
+
+def test_a_signal_that_speaks_often_is_a_note() -> None:
+    """Each signal was counted, and is a note if it speaks on more than 2 % of the results on which no limit was set."""
+    rates = load_rates(registry.rates_file())
+    often = {code for code, number in rates.alarms.items() if number > 0.02 * rates.num_results}
+
+    assert set(rates.alarms) == set(rules().signals)
+    assert {code for code in often if rules().signals[code].severity is not Severity.NOTE} == set()
 
 
 def test_a_signal_is_carried_out_by_the_audit_only() -> None:

@@ -184,7 +184,7 @@ def digest(number: int, values: tuple[float, ...] = CURVE, result: str = "r", **
     return RunDigest(
         path=Path(result) / f"result_{number}.txt",
         result=Path(result),
-        place="Toy/box",
+        place=fields.get("place", "Toy/box"),
         benchmark=fields.get("benchmark", "toy"),
         sha256=fields.get("sha256", f"{result}{number}"),
         span_ms=fields.get("span_ms", (foreign.START_MS, foreign.START_MS + 1000)),
@@ -195,6 +195,11 @@ def digest(number: int, values: tuple[float, ...] = CURVE, result: str = "r", **
         qualities=similarity.of_values(values),
         intervals=fields.get("intervals", similarity.of_intervals([])),
         eval_samples=fields.get("eval_samples", 5000.0),
+        speed=fields.get("speed", 10.0),
+        unit="samples",
+        accelerator=fields.get("accelerator", "Example 9000"),
+        num_accelerators=fields.get("num_accelerators"),
+        num_ranks=fields.get("num_ranks", 0),
     )
 
 
@@ -337,7 +342,10 @@ def test_threads_are_compared_with_the_description(
 
 
 def stating(*numbers: float | None, **fields: Any) -> list[RunDigest]:
-    return [digest(1, result=f"r{nth}", eval_samples=number, **fields) for nth, number in enumerate(numbers)]
+    return [
+        digest(1, result=f"r{nth}", place=f"org{nth % 2}/box", eval_samples=number, **fields)
+        for nth, number in enumerate(numbers)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -403,3 +411,53 @@ def test_reference_runs_are_not_taken_for_copies() -> None:
 
     assert len(tree.runs) > 200
     assert [*items, *look("AUD021", *tree.runs), *look("AUD047", *tree.runs)] == []
+
+
+def sized(*systems: tuple[str, int, float], **fields: Any) -> list[RunDigest]:
+    """One result for each submitter, number of accelerators, and samples per second."""
+    return [
+        digest(1, result=f"r{nth}", place=f"{name}/box{nth}", num_accelerators=number, speed=speed, **fields)
+        for nth, (name, number, speed) in enumerate(systems)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("systems", "which"),
+    [
+        ((("A", 8, 20.0), ("B", 8, 16.0), ("C", 8, 25.9)), []),
+        ((("A", 8, 20.0), ("B", 8, 16.0), ("C", 8, 26.1)), ["r2"]),
+        ((("A", 8, 20.0), ("B", 8, 16.0), ("C", 512, 1800.0)), ["r2"]),
+        ((("A", 8, 20.0), ("A", 8, 16.0), ("C", 8, 40.0)), []),
+        ((("A", 8, 20.0), ("B", 16, 16.0), ("C", 8, 40.0)), []),
+    ],
+    ids=["less than 1.3 times", "more", "of a large system", "one submitter", "larger systems"],
+)
+def test_a_result_too_fast_for_its_accelerators_is_found(
+    systems: tuple[tuple[str, int, float], ...], which: list[str]
+) -> None:
+    """AUD039: faster for each than all others in as many or fewer, of two submitters."""
+    items = look("AUD039", *sized(*systems))
+
+    assert [Path(item.fault.path).parent.name for item in items] == which
+
+
+def test_only_like_results_are_compared_by_accelerator() -> None:
+    """AUD039: of one accelerator, however it is spelt, from one half-year; the run of median speed stands for each."""
+    others = sized(("A", 8, 20.0), ("B", 8, 16.0))
+    fast = {"result": "x", "place": "C/box", "num_accelerators": 8, "speed": 40.0}
+    year_ms = (foreign.START_MS + 365 * 86_400_000,) * 2
+
+    [item] = look("AUD039", *others, digest(1, **fast, accelerator="EXAMPLE-9000 (400W)"))
+    assert item.fault.message == (
+        "5 samples/s for each of 8 accelerators, 2.00 times the fastest of 2 other results of toy on "
+        "EXAMPLE-9000 (400W) in as many or fewer"
+    )
+    for changes in ({"accelerator": "Example 900"}, {"accelerator": ""}, {"span_ms": year_ms}, {"span_ms": None}):
+        assert look("AUD039", *others, digest(1, **{**fast, **changes})) == []  # type: ignore[arg-type]
+    assert look("AUD039", *others, digest(1, **{**fast, "speed": 1.0}), digest(2, **fast)) != []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("num_ranks", "number", "is_found"), [(8, 8, False), (16, 8, True), (16, None, False)])
+def test_more_processes_than_accelerators_are_found(num_ranks: int, number: int | None, is_found: bool) -> None:
+    """AUD039: by the ranks before the lines."""
+    assert bool(look("AUD039", digest(1, num_ranks=num_ranks, num_accelerators=number))) == is_found

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.checker import registry
-from harness.checker.audit import read
+from harness.checker.audit import engine, read
 from harness.checker.audit.engine import Audited
 from harness.checker.audit.facts import Subject
 from harness.checker.audit.rules import load_audit
@@ -108,7 +108,8 @@ def test_json_is_one_document(odd: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert document["audit_rules_digest"] == load_audit(registry.audit_file()).digest
     assert len(document["results"]) == 1
     found = document["results"][0]["findings"]
-    assert any(document["most_suspicious"][0].items() <= item.items() for item in found)
+    most = document["most_suspicious"][0]
+    assert any({**item, "num_more": most["num_more"]}.items() >= most.items() for item in found)
     assert {"AUD010"} <= {item["code"] for item in document["results"][0]["findings"]}
 
 
@@ -127,7 +128,23 @@ def test_suspicions_that_are_alike_are_one_with_the_highest_score() -> None:
 
     assert (first["score"], first["count"], first["line"], first["lines"]) == (60.0, 3, 9, [4, 7, 9])
     assert (second["score"], second["count"], second["path"]) == (50.0, 1, "b.txt")
-    assert [item["score"] for item in document["most_suspicious"]] == [60.0, 55.5]
+    assert [(item["score"], item["num_more"]) for item in document["most_suspicious"]] == [(60.0, 3)]
+
+
+def test_the_worst_things_are_different_things() -> None:
+    """Each a signal on a result, with the number of its findings; at most two of a signal while there are others."""
+
+    def suspicion(code: str, number: int, score: float) -> Suspicion:
+        return Suspicion(Finding(code, "", Severity.WARNING, f"{number}.txt", None, ""), score)
+
+    pairs = [(suspicion("AUD001", nth, 90.0 - nth), suspicion("AUD001", nth, 9.0)) for nth in range(12)]
+    noisy = [Audited(f"r{nth}", None, 1, pair) for nth, pair in enumerate(pairs)]
+    calm = Audited("s", None, 1, tuple(suspicion(f"AUD0{code}", 50, 40.0) for code in range(10, 17)))
+
+    found = engine.worst([*noisy, calm])
+    assert [thing.first.score for thing in found] == [90.0, 89.0, 88.0, *[40.0] * 7]
+    assert [thing.num_more for thing in found] == [1, 1, 1, *[0] * 7]
+    assert [thing.first.finding.code for thing in engine.worst(noisy)] == ["AUD001"] * 10
 
 
 def test_sarif_has_the_same_findings(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
