@@ -167,6 +167,7 @@ def _tables_page(render: Renderer, part: RoundPart, name: str, own: Sequence[Rou
         sections.append(
             {
                 "view": view,
+                "in_chart": in_chart,
                 "curves": curves,
                 "target": in_chart[0].row.target if in_chart else None,
                 "position": in_chart[0].row.position if in_chart else "",

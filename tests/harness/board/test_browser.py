@@ -10,9 +10,12 @@ import pytest
 
 from harness.board.compare import compare, side_of
 from harness.board.index import Board
-from harness.board.site import write_site
+from harness.board.pages.round_render import render_round_pages
+from harness.board.site import publish, write_site
 from tests import fabricate
 from tests.harness.board.test_index import SKU, board_of, energy_tree, rich_tree, submit
+from tests.harness.board.test_round_render import two_rounds
+from tests.harness.board.test_rounds import rounds_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -75,6 +78,14 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, Path]:
 
 
 @pytest.fixture(scope="module")
+def of_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of two MLPerf rounds."""
+    folder = tmp_path_factory.mktemp("rounds")
+    publish(render_round_pages(rounds_of(*two_rounds(folder))), (), folder / "site", [])
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as running:
@@ -99,12 +110,13 @@ def _note_failure(seen: list[str], url: str, failure: str | None) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits_and_is_quiet(site: Path, metered: Path, browser: Browser, width: int) -> None:
+def test_every_page_fits_and_is_quiet(site: Path, metered: Path, of_rounds: Path, browser: Browser, width: int) -> None:
     """No console messages, no network requests, no horizontal scrolling; the style sheet is applied."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     seen = _watched(page)
 
-    for path in sorted([*site.rglob("*.html"), *metered.glob("[!r]*/*.html"), *metered.glob("results/*.html")]):
+    own = [*site.rglob("*.html"), *metered.glob("[!r]*/*.html"), *metered.glob("results/*.html")]
+    for path in sorted([*own, *of_rounds.glob("[!r]*/*.html"), *of_rounds.glob("r[!u]*/*.html")]):
         page.goto(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert page.evaluate("getComputedStyle(document.body).margin") == "0px", "the style sheet was not loaded"
@@ -293,12 +305,17 @@ def test_on_a_phone_the_first_row_is_visible(many: tuple[Board, Path], browser: 
 
 
 @pytest.mark.parametrize("width", [390, 1260])
-def test_axe_finds_nothing(many: tuple[Board, Path], metered: Path, browser: Browser, width: int) -> None:
+def test_axe_finds_nothing(
+    many: tuple[Board, Path], metered: Path, of_rounds: Path, browser: Browser, width: int
+) -> None:
     """No violation of axe-core's rules for accessibility on any kind of page, light or dark."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     names = ["index", "rules/index", "rules/tst001", "rules/benchmark-toy_mini", "results/elm--system-02--toy_mini"]
     names += [f"benchmarks/toy_mini{part}" for part in ("", "--energy", "--cost", "--compare")]
     pages = [many[1] / f"{name}.html" for name in names] + [metered / "results" / "acme--wall-a--toy_mini.html"]
+    names = ["index", "rules/index", "submitters/index", "submitters/toymaker", "rounds/5.1", "benchmarks/retinanet"]
+    pages += [of_rounds / f"{name}.html" for name in (*names, "benchmarks/retinanet--5.1")]
+    pages += [next(of_rounds.glob(f"results/5.1--{name}--*.html")) for name in ("toymaker", "wrong")]
     for scheme in ("light", "dark"):
         context = browser.new_context(  # the policy of the pages permits no foreign script
             viewport={"width": width, "height": 900},

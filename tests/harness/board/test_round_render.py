@@ -55,10 +55,8 @@ def _silent(number: int, log: list[Entry]) -> None:
             entry.value = "high"
 
 
-@pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> RoundBoard:
+def two_rounds(folder: Path) -> tuple[Path, Path]:
     """Two rounds: metered, open, preview, with a failed run, invalid, hostile, and without evaluations."""
-    folder = tmp_path_factory.mktemp("rounds")
     old, new = folder / "training_v5.0", folder / "training_v5.1"
     submit(old, change=_dated_earlier)
     submit(old, "Toymaker", "toybox64", change=_dated_earlier, faster=4.0, number_of_nodes="8")
@@ -75,7 +73,12 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> RoundBoard:
     with box.log(4).open("wb") as stream:
         stream.truncate(200 << 20)
     submit(new, "Other", change=lambda _, log: setattr(mlperflog.find(log, "submission_benchmark"), "value", HOSTILE))
-    return rounds_of(old, new)
+    return old, new
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> RoundBoard:
+    return rounds_of(*two_rounds(tmp_path_factory.mktemp("rounds")))
 
 
 @pytest.fixture(scope="module")
