@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from harness.base.stats import Estimate, rank_intervals
 from harness.base.values import finite_number
@@ -31,15 +31,16 @@ from harness.board.index import (
 from harness.board.mlperf_table import RoundRow, row_document
 from harness.board.pages.time_view import accelerator_facts
 from harness.board.pages.words import slug, value_words
-from harness.checker import parallel, registry
+from harness.checker import engine, parallel, registry
 from harness.checker.audit import engine as audit_engine
 from harness.checker.audit import read as audit_read
 from harness.checker.audit.facts import RunDigest, Subject, Tree
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
+from harness.checker.report import text
 from harness.checker.results import AUTO, Rulesets, detector_for
 from harness.errors import InputError
-from harness.findings import Finding, Rule, Severity, message_shape, sort_key
+from harness.findings import Finding, LogPlace, Rule, Severity, message_shape, sort_key
 from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
@@ -56,6 +57,7 @@ from harness.submission.result import Result, beyond_limit
 MAX_POINTS = 60  # of a run's curve; more make no visible difference in a chart with many runs
 MAX_SETTINGS = 80  # settings of a log and lines of a system description that a page shows
 MAX_NOTES = 4  # findings of one check on one result that a page shows; `tta check` reports all
+_SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 _PART = re.compile(r"value\.(\w+)")
 _POSITIONS = {"step_num": "steps", "epoch_num": "epochs", "samples_count": "samples"}
 CATEGORIES = ("available", "preview", "research", "unstated")
@@ -257,7 +259,14 @@ def category_of(status: object) -> str:
     return next((name for name, words in _CATEGORY_WORDS.items() if words.search(text)), "unstated")
 
 
-Read: TypeAlias = tuple[RoundEntry | NotPlaced, tuple[RunDigest, ...]]
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A result as a process leaves it. runs, logs: what the audit and the check compare with those of other results."""
+
+    path: str
+    item: RoundEntry | NotPlaced
+    runs: tuple[RunDigest, ...]
+    logs: tuple[LogPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +277,11 @@ class Reader:
     today: date
 
     def __call__(self, result: Result, findings: list[Finding], ruleset: RuleSet, why: str) -> Read:
-        place = relative_place(result.path, self.tree)
+        path, place = str(result.path), relative_place(result.path, self.tree)
+        logs = tuple(text.judged(result, (), ruleset).logs)
         reasons = _why_not_placed(result, ruleset, self.tree)
         if reasons:
-            return NotPlaced(place, reasons), ()
+            return Read(path, NotPlaced(place, reasons), (), logs)
         round_ = ruleset.round
         assert round_ is not None
         score = round_score(result.runs, round_)
@@ -319,7 +329,7 @@ class Reader:
             direction=subject.standard.direction,
             energy=None if energy is None else replace(energy, runs=()),
             num_errors=sum(finding.counts for finding in own),
-            num_warnings=sum(item.severity is Severity.WARNING and item.waived is None for item in own),
+            num_warnings=_num_warnings(own),
             findings=_notes(own),
             suspicions=_suspicions(suspicions, self.tree),
             settings=_settings(result.runs[0]),
@@ -330,7 +340,7 @@ class Reader:
             ),
             document=_document(result, score, findings, energy, place),
         )
-        return entry, tuple(tree.runs)
+        return Read(path, entry, tuple(tree.runs), logs)
 
 
 def _audit() -> tuple[AuditRules, Mapping[str, Signal]]:
@@ -355,19 +365,29 @@ def read_rounds(trees: Sequence[Path], ruleset_name: str, today: date, jobs: int
     rules, signals = _audit()
     rules.refuse_unknown(signals)
     used: dict[str, RuleSet] = {}
-    entries: dict[str, list[RoundEntry]] = {}
+    read: list[tuple[str, RoundEntry]] = []
+    logs: list[LogPlace] = []
     not_placed: list[NotPlaced] = []
-    taken: set[str] = set()
     for tree in trees:
         rulesets = Rulesets(ruleset_name, detector_for([tree]) if ruleset_name == AUTO else None)
-        for item in _read_tree(tree, rulesets, today, jobs):
-            if isinstance(item, NotPlaced):
-                not_placed.append(replace(item, place=f"{tree.absolute().name}/{item.place}"))
+        for one in _read_tree(tree, rulesets, today, jobs):
+            logs.extend(one.logs)
+            if isinstance(one.item, NotPlaced):
+                not_placed.append(replace(one.item, place=f"{tree.absolute().name}/{one.item.place}"))
                 continue
-            own = unused(slug([short_name(item.ruleset), item.submitter, item.system, item.benchmark]), taken)
-            taken.add(own)
-            used.setdefault(item.ruleset, rulesets.load(item.ruleset))
-            entries.setdefault(item.ruleset, []).append(replace(item, slug=own))
+            used.setdefault(one.item.ruleset, rulesets.load(one.item.ruleset))
+            read.append((one.path, one.item))
+    taken: set[str] = set()
+    entries: dict[str, list[RoundEntry]] = {}
+    together = {
+        name: engine.judge_together(logs, ruleset, parallel.checks_of(ruleset).values(), today)
+        for name, ruleset in used.items()
+    }
+    for path, entry in read:
+        own = unused(slug([short_name(entry.ruleset), entry.submitter, entry.system, entry.benchmark]), taken)
+        taken.add(own)
+        more = [_relative_to_all(finding, path, entry, trees) for finding in together[entry.ruleset].get(path, ())]
+        entries.setdefault(entry.ruleset, []).append(_with_findings(replace(entry, slug=own), more))
     rounds = [_part(used[name], own) for name, own in entries.items()]
     rounds.sort(key=lambda part: (part.round.published, part.ruleset.version), reverse=True)
     return RoundBoard(
@@ -379,39 +399,68 @@ def read_rounds(trees: Sequence[Path], ruleset_name: str, today: date, jobs: int
     )
 
 
-def _read_tree(tree: Path, rulesets: Rulesets, today: date, jobs: int | None) -> Iterator[RoundEntry | NotPlaced]:
+def _relative_to_all(finding: Finding, path: str, entry: RoundEntry, trees: Iterable[Path]) -> Finding:
+    """The finding on the result at `path`; its message may name a log of any tree."""
+    message = finding.message
+    for tree in trees:
+        message = without_root(message, tree.parent)
+    return replace(finding, path=entry.place + finding.path.removeprefix(path), message=message)
+
+
+def _with_findings(entry: RoundEntry, more: Sequence[Finding]) -> RoundEntry:
+    """The entry with findings that only all results together give."""
+    if not more:
+        return entry
+    num_errors = entry.num_errors + sum(finding.counts for finding in more)
+    is_valid = entry.document["is_valid"] and not num_errors
+    return replace(
+        entry,
+        num_errors=num_errors,
+        num_warnings=entry.num_warnings + _num_warnings(more),
+        findings=tuple(sorted((*entry.findings, *_notes(more)), key=lambda note: _SEVERITIES.index(note.severity))),
+        document={**entry.document, "num_errors": num_errors, "is_valid": is_valid},
+    )
+
+
+def _num_warnings(findings: Iterable[Finding]) -> int:
+    return sum(finding.severity is Severity.WARNING and finding.waived is None for finding in findings)
+
+
+def _read_tree(tree: Path, rulesets: Rulesets, today: date, jobs: int | None) -> Iterator[Read]:
     """Every result of a tree, with what the audit finds over all of them."""
     listed = results_of(tree)
     found = [path for path in listed if path.is_dir()]
     refused = beyond_limit(found)
     paths = [path for path in found if path not in refused]
     for path in (path for path in listed if not path.is_dir()):
-        yield NotPlaced(relative_place(path, tree), ("is a log by itself; its place is results/<system>/<benchmark>",))
+        yield _not_read(path, "is a log by itself; its place is results/<system>/<benchmark>", tree)
     for path, error in refused.items():
-        yield NotPlaced(relative_place(path, tree), (without_root(str(error), tree),))
+        yield _not_read(path, str(error), tree)
     judge = parallel.Judge(rulesets, today, Reader(tree, today))
     digests = Tree()
-    entries: list[RoundEntry] = []
+    kept: list[Read] = []
     with parallel.without_collector():
         outcomes = parallel.in_order(paths, judge, parallel.jobs_for(paths, jobs))
         for path, outcome in zip(paths, outcomes, strict=True):
             if isinstance(outcome, InputError):
-                yield NotPlaced(relative_place(path, tree), (without_root(str(outcome), tree),))
-                continue
-            item, runs = outcome
-            digests.runs.extend(runs)
-            if isinstance(item, NotPlaced):
-                yield item
+                yield _not_read(path, str(outcome), tree)
             else:
-                entries.append(item)
+                digests.runs.extend(outcome.runs)
+                kept.append(replace(outcome, runs=()))
     rules, signals = _audit()
     found_later: dict[str, list[Suspicion]] = {}
     for folder, suspicion in audit_engine.audit_tree(digests, rules, signals):
-        found_later.setdefault(relative_place(Path(folder), tree), []).append(suspicion)
-    for entry in entries:
-        extra = _suspicions(found_later.get(entry.place, []), tree)
-        order = sorted([*entry.suspicions, *extra], key=lambda note: -(note.score or 0.0))
-        yield replace(entry, suspicions=tuple(order))
+        found_later.setdefault(folder, []).append(suspicion)
+    for one in kept:
+        extra = _suspicions(found_later.get(one.path, []), tree)
+        if isinstance(one.item, RoundEntry) and extra:
+            order = sorted([*one.item.suspicions, *extra], key=lambda note: -(note.score or 0.0))
+            one = replace(one, item=replace(one.item, suspicions=tuple(order)))
+        yield one
+
+
+def _not_read(path: Path, why: str, tree: Path) -> Read:
+    return Read(str(path), NotPlaced(relative_place(path, tree), (without_root(why, tree),)), (), ())
 
 
 def _part(ruleset: RuleSet, entries: list[RoundEntry]) -> RoundPart:

@@ -71,7 +71,8 @@ def _side(place: Path, rulesets: Rulesets, today: date) -> Side:
     rulesets.announce(place, f"judging by ruleset {choice.name}", choice.why)
     checks = registry.checks().values()
     if ruleset.round is not None:
-        entry, _ = Reader(place, today)(result, engine.judge(result, ruleset, checks, today), ruleset, choice.why)
+        findings = engine.judge(result, ruleset, checks, today)
+        entry = Reader(place, today)(result, findings, ruleset, choice.why).item
         if isinstance(entry, NotPlaced):
             raise UsageError(f"{printable(place)} cannot be compared: {printable('; '.join(entry.reasons), 400)}")
         return replace(side_of_round(entry), place=str(place))

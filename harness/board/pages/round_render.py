@@ -209,10 +209,12 @@ def _round_page(render: Renderer, part: RoundPart, own: Sequence[RoundTableView]
     errors = Counter(note.code for row in entries for note in row.findings if note.counts)
     warnings = Counter(code for row in entries for code in {n.code for n in row.findings if not n.counts})
     signals = Counter(note.code for row in entries for note in row.suspicions)
-    worst = sorted(
+    order = sorted(
         ((note, row) for row in entries for note in row.suspicions),
         key=lambda pair: (-(pair[0].score or 0.0), pair[1].place, pair[0].code),
     )
+    worst = list({note.code: (note, row) for note, row in reversed(order)}.values())  # of each signal its worst
+    worst.sort(key=lambda pair: -(pair[0].score or 0.0))
     return render(
         "round_round.html",
         round_path(part),

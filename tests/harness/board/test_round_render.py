@@ -278,7 +278,7 @@ def test_a_round_sums_up_its_findings_and_its_audit(site: Path, board: RoundBoar
 
     assert board.rounds[0].state in page
     assert "MLP003 2" in page
-    assert "The most suspicious" in page
+    assert "The most suspicious of each signal" in page
     assert "suspicions for a person to look at" in page.lower()
 
 

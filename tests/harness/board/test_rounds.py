@@ -25,6 +25,7 @@ from harness.board.rounds import (
 from harness.checker import engine, registry
 from harness.findings import Severity
 from harness.mlperf.score import round_score
+from harness.ruleset import catalog
 from harness.scoring.round_energy import round_energy
 from harness.submission.result import read_result
 from tests import fabricate, mlperflog
@@ -305,6 +306,41 @@ def test_the_audit_sees_the_whole_folder(tree: Path) -> None:
     scores = [note.score or 0.0 for note in entry.suspicions]
     assert scores == sorted(scores, reverse=True)
     assert min(scores) > 0
+
+
+def test_a_log_in_two_results_is_a_finding_on_both(tmp_path: Path) -> None:
+    """As in `tta check`, across all folders of a call; the machine that built the site is not named."""
+    submit(tmp_path / "training_v5.0", change=_dated_earlier)
+    submit(tmp_path / "training_v5.1", "Other")
+    shutil.copytree(tmp_path / "training_v5.0" / "Toymaker", tmp_path / "training_v5.1" / "Copycat")
+
+    board = rounds_of(tmp_path / "training_v5.0", tmp_path / "training_v5.1")
+
+    found = {entry.submitter: [note for note in entry.findings if note.code == "MLR024"] for entry in board.entries}
+    assert {name: [note.count for note in notes] for name, notes in found.items()} == {
+        "Other": [], "Copycat": [5], "Toymaker": [5],
+    }  # fmt: skip
+    message, place = found["Copycat"][0].messages[0]
+    assert place == "Copycat/results/toybox/retinanet/result_0.txt"
+    assert "training_v5.0/Toymaker/results/toybox/retinanet/result_" in message
+    assert str(tmp_path) not in message
+    assert all(entry.is_ranked and entry.document["is_valid"] for entry in board.entries)  # a warning
+
+
+def test_an_error_of_all_results_together_costs_the_rank(tmp_path: Path) -> None:
+    """Under a ruleset that makes one of it."""
+    shutil.copytree(catalog.ruleset_folder("mlperf_training/5.1.0").parent, tmp_path / "rounds")
+    strict = tmp_path / "rounds" / "5.1.0"
+    (strict / "ruleset.yaml").write_text((strict / "ruleset.yaml").read_text() + "codes: {MLR024: error}\n")
+    submit(tmp_path / "tree")
+    shutil.copytree(tmp_path / "tree" / "Toymaker", tmp_path / "tree" / "Copycat")
+
+    board = rounds_of(tmp_path / "tree", ruleset=str(strict))
+
+    assert [(entry.is_ranked, entry.ranks, entry.document["is_valid"]) for entry in board.entries] == [
+        (False, None, False)
+    ] * 2
+    assert all(entry.findings[0].code == "MLR024" for entry in board.entries)
 
 
 def test_evaluations_made_afterwards_are_over_epochs(tree: Path) -> None:
