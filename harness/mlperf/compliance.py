@@ -41,6 +41,8 @@ TRAINING_KEYS = (BLOCK_START, BLOCK_STOP, "epoch_start", "epoch_stop")
 EVALUATION_KEYS = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 _SAME_TIME_MS = 1000.0
 _ENDS = (BLOCK_STOP, "epoch_stop")
+_TEMPLATE = ("placeholder", "your_", "todo", "unknown", "reference_implementation")
+_NO_NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "xxx")
 _PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
@@ -313,6 +315,12 @@ def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Even
 def _ends_of_training(log: RunLog) -> list[Event]:
     """The lines on which blocks or epochs, whichever are more, ended before any evaluation."""
     return max((before_evaluation(log, key) for key in _ENDS), key=len)
+
+
+def is_placeholder(name: object) -> bool:
+    """Whether the name of a submitter or a platform was left as the template has it."""
+    text = str(name).strip().lower()
+    return text in _NO_NAMES or any(word in text for word in _TEMPLATE)
 
 
 def is_reprint(value: object, before: object, benchmark: RoundBenchmark | None) -> bool:

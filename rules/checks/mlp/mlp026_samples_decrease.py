@@ -1,7 +1,8 @@
 """Sample or epoch counts decrease.
 
 ## What it does
-Compares the positions in training (`samples_count`, else `epoch_num`, else `step_num`) of consecutive lines of one key.
+Compares the positions in training (`samples_count`, else `epoch_num`, else `step_num`) of consecutive lines of one key;
+in a run that was evaluated after training, from checkpoints, only of the lines before the first evaluation.
 
 ## Why it matters
 Training goes forward. MLCommons' reference check takes the last number as the samples that the run needed.
@@ -32,8 +33,10 @@ SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for name in REPEATED_KEYS:
-        lines = log.all(name)
+    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
+    is_afterwards = compliance.is_evaluated_afterwards(log, benchmark)
+    for name in compliance.TRAINING_KEYS if is_afterwards else REPEATED_KEYS:
+        lines = compliance.before_evaluation(log, name) if is_afterwards else log.all(name)
         places = compliance.progress_of_each(lines)
         numbers = [place for place in places if place is not None]
         if numbers == sorted(numbers):

@@ -25,11 +25,10 @@ from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
+from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-WORDS = ("placeholder", "your_", "todo", "unknown", "reference_implementation")
-NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "xxx")
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
@@ -37,6 +36,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         line = log.first(name)
         if line is None:
             continue
-        text = str(line.value).strip().lower()
-        if text in NAMES or any(word in text for word in WORDS):
+        if compliance.is_placeholder(line.value):
             yield Fault(str(log.path), line.lineno, f"{name} is {printable(line.value, 60)!r}, a placeholder")

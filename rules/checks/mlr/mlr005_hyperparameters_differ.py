@@ -34,4 +34,4 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if ruleset.round is None:
         return
     names = sorted({name for log in result.runs for name in log.counts if name.startswith("opt_")})
-    yield from differing(result, [*names, "gradient_accumulation_steps"])
+    yield from differing(result.runs, [*names, "gradient_accumulation_steps"])
