@@ -99,11 +99,11 @@ def find_results(path: Path) -> list[Path]:
     """Return the results at or below `path`: the log itself, or every folder with result_<k>.txt or a claim in it.
 
     A folder whose logs have other names that MLPerf permits, result_<anything>.txt, is a result in MLPerf's place,
-    results/<system>/<benchmark>; elsewhere each log is a result of its own. A folder in that place without logs is one,
-    too, unless a result is below it: removing all logs does not make a result disappear. In a submitter's folder, which
-    has results/ and systems/, only results/ and the folders of other submitters are searched. Symbolic links are not
-    followed. A folder directly in `path` with more files or folders below it than a tree may have counts as a result,
-    one that cannot be read.
+    results/<system>/<benchmark>; elsewhere each log is a result of its own and hides nothing below its folder. A folder
+    in that place without logs is one, too, unless a result is below it: removing all logs does not make a result
+    disappear. In a submitter's folder, which has results/ and systems/, only results/ and the folders of other
+    submitters are searched. Symbolic links are not followed. A folder directly in `path` with more files or folders
+    below it than a tree may have counts as a result, one that cannot be read.
 
     Raises:
         SubmissionError: `path` does not exist, there is no result below it, or it has too many files or folders itself.
@@ -198,8 +198,7 @@ class _Search:
         if is_result or level.why is not None or (is_place and foreign):
             level.folders.clear()  # anything deeper belongs to this result
             self.found.append(level.path)  # a folder that cannot be listed is reported as unreadable
-        elif foreign:
-            level.folders.clear()
+        elif foreign:  # which hide nothing: a log in a submitter's folder is not all of their results
             self.found += [level.path / name for name in foreign]
         elif is_place:
             level.folders[:] = [name for name in level.folders if name not in OWN_FOLDERS]

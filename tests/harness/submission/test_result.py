@@ -52,7 +52,7 @@ def theirs(path: Path) -> Path:
         (["s/systems/result_0.txt", "s/results/x/b/result_0.txt"], ["s/results/x/b"]),
         (["s/results/x/b/result_0.txt", "s/reference/result_0.txt"], ["s/reference", "s/results/x/b"]),
         (["s/systems/x.json", "s/results/x/b/scaling.json"], ["s/results/x/b"]),
-        (["f/result_x.txt", "f/result_y.txt", "f/sub/result_0.txt"], ["f/result_x.txt", "f/result_y.txt"]),
+        (["f/result_x.txt", "f/result_y.txt", "f/sub/result_0.txt"], ["f/result_x.txt", "f/result_y.txt", "f/sub"]),
         (["s/systems/x.json", "s/results/x/b/result_a.txt"], ["s/results/x/b"]),
         (["s/results/x/a/result_0.txt", "s/results/x/b/scaling.json"], ["s/results/x/a", "s/results/x/b"]),
         (["s/results/x/b/result_0.txt", "t/results/x/b/scaling.json"], ["s/results/x/b"]),
