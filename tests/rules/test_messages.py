@@ -383,7 +383,7 @@ def test_a_long_value_is_cut_at_sixty_characters() -> None:
         (-0.5, "-0.5"),
         (None, "None"),
         (True, "True"),
-        ([8], "[8]"),
+        ([8, 8], "[8, 8]"),
     ],
 )
 def test_a_text_differs_from_a_number(value: Any, words: str, tmp_path: Path) -> None:
