@@ -34,6 +34,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "run": Verb("harness.commands.run", "Run a benchmark: each repeat in a fresh process, with one log per run."),
+    "list": Verb("harness.commands.list", "List the benchmarks: target, data, runs, and what the reference needed."),
     "check": Verb("harness.commands.check", "Check logs, results, submissions or a whole tree against the rules."),
     "audit": Verb("harness.commands.audit", "List what an auditor should look at: odd things that no rule forbids."),
     "score": Verb("harness.commands.score", "Score and rank results: score, measured time, energy and cost."),

@@ -1,34 +1,40 @@
-"""The scores of an MLPerf round as a table and as JSON: minutes as MLPerf prints them, seconds, convergence. Pure."""
+"""The scores of an MLPerf round as a table and as JSON: ranks, minutes as MLPerf prints them, convergence. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.base.stats import Estimate, rank_intervals
 from harness.base.text_table import aligned
+from harness.board.text import RANKS, rank_text
 from harness.errors import printable
 from harness.mlperf.rcp import RoundVerdict
-from harness.mlperf.score import RoundScore, minutes
+from harness.mlperf.score import RoundScore, is_closed, minutes
 from harness.scoring.round_energy import RoundEnergy, RunJoules
 from harness.submission import layout
 
-_HEADER = ("place", "division", "minutes", "seconds", "raw minutes", "factor", "convergence", "by the text", "runs")
+_HEADER = (
+    "rank", "place", "division", "category", "minutes", "seconds", "raw minutes", "factor", "convergence",
+    "by the text", "runs",
+)  # fmt: skip
 _ENERGY_HEADER = ("kJ published", "kJ by rule", "kJ drawn")  # only where a result of the benchmark has power logs
 _ENERGY_NOTE = (
     "kJ: means over the runs that the time keeps, × factor. Published: by MLCommons' program of May 2024, mean power\n"
     "of all that was logged × time to train. By rule: each reading in the run × the time since the previous one.\n"
     "Drawn: tta's integral from run_start to run_stop."
 )
-_LEFT = frozenset({0, 1, 6, 7})
+_LEFT = frozenset({1, 2, 3, 8, 9})
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
     """A result of a round. num_errors: findings that make it invalid. claimed: the factor in its scaling.json.
 
-    energy: None if it was not metered.
+    energy: None if it was not metered. category: that of the system. estimate: the score with its errors.
+    ranks: the first and the last rank that it may have, see `ranked`; None for an invalid row.
     """
 
     path: Path
@@ -36,18 +42,38 @@ class RoundRow:
     num_errors: int
     claimed: float | None = None
     energy: RoundEnergy | None = None
+    category: str = "unstated"
+    estimate: Estimate | None = None
+    ranks: tuple[int, int] | None = None
+
+    @property
+    def table(self) -> tuple[str, bool, str]:
+        """What it is compared with: the benchmark, the division, open or any other, and the category."""
+        return self.score.benchmark or "?", not is_closed(self.score.division), self.category
 
     @property
     def is_ranked(self) -> bool:
         return self.score.seconds is not None and not self.num_errors
 
 
+def ranked(rows: Iterable[RoundRow]) -> list[RoundRow]:
+    """The rows by table, the valid ones first, fastest first, each with the ranks that it may have in its table."""
+    ordered = sorted(rows, key=lambda row: (row.table, not row.is_ranked, row.score.seconds or 0.0, str(row.path)))
+    found = []
+    for name in dict.fromkeys(row.table for row in ordered):
+        own = [row for row in ordered if row.table == name]
+        estimates = [row.estimate for row in own if row.is_ranked and row.estimate is not None]
+        ranks = iter(rank_intervals(estimates))
+        found += [replace(row, ranks=next(ranks) if row.is_ranked and row.estimate else None) for row in own]
+    return found
+
+
 def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
-    """One table per benchmark, fastest first, each followed by notes on its rows."""
+    """One table per benchmark, with the rows in the order of `ranked`, each followed by notes on its rows."""
     parts = [f"round {version} ({digest[:12]})"]
-    for name in sorted({row.score.benchmark or "?" for row in rows}):
-        group = [row for row in rows if (row.score.benchmark or "?") == name]
-        group.sort(key=lambda row: (not row.is_ranked, row.score.seconds or 0.0, str(row.path)))
+    rows = ranked(rows)
+    for name in dict.fromkeys(row.table[0] for row in rows):
+        group = [row for row in rows if row.table[0] == name]
         is_metered = any(row.energy is not None for row in group)
         header = _HEADER + _ENERGY_HEADER if is_metered else _HEADER
         cells = [_cells(row) + (_energy_cells(row.energy) if is_metered else ()) for row in group]
@@ -58,6 +84,8 @@ def table(version: str, digest: str, rows: Sequence[RoundRow]) -> str:
         "minutes = olympic mean × factor; the factor takes back convergence faster than the reference's mean.\n"
         "Convergence is judged by MLCommons' program, and by the text of the rules."
     )
+    if any(row.ranks is not None for row in rows):
+        parts.append(f"{RANKS}\nRows are ranked within benchmark, division and category.")
     parts += [_ENERGY_NOTE] if any(row.energy is not None for row in rows) else []
     return "\n\n".join(parts)
 
@@ -66,8 +94,10 @@ def _cells(row: RoundRow) -> tuple[str, ...]:
     score = row.score
     shown = "none" if score.seconds is None else f"{minutes(score.seconds):.3f}"
     return (
+        "-" if row.ranks is None else rank_text(row.ranks),
         _place(row.path),
         printable(score.division or "?", 20),
+        row.category,
         shown if row.is_ranked or score.seconds is None else f"not valid ({shown})",
         "-" if score.seconds is None else f"{score.seconds:,.3f}",
         "-" if score.raw_seconds is None else f"{minutes(score.raw_seconds):.3f}",
@@ -115,17 +145,21 @@ def _notes(row: RoundRow) -> list[str]:
 
 
 def document(version: str, digest: str, rows: Sequence[RoundRow]) -> dict[str, Any]:
-    """The same as JSON: every number in full precision."""
-    return {"ruleset": version, "ruleset_digest": digest, "results": [row_document(row) for row in rows]}
+    """The same as JSON, with the results in the order of `rows`."""
+    found = {row.path: row_document(row) for row in ranked(rows)}
+    return {"ruleset": version, "ruleset_digest": digest, "results": [found[row.path] for row in rows]}
 
 
 def row_document(row: RoundRow) -> dict[str, Any]:
-    """A result as JSON, every number in full precision."""
+    """A result as JSON, every number in full precision. interval: of the seconds, 95 %."""
     score = row.score
     return {
         "path": str(row.path),
         "benchmark": score.benchmark,
         "division": score.division,
+        "category": row.category,
+        "ranks": row.ranks,
+        "interval": None if row.estimate is None else row.estimate.interval(),
         "global_batch_size": score.batch_size,
         "is_valid": row.is_ranked,
         "num_errors": row.num_errors,

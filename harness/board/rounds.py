@@ -338,7 +338,7 @@ class Reader:
                 (relative_place(part.path, self.tree), without_root(part.message, self.tree))
                 for part in result.unreadable
             ),
-            document=_document(result, score, findings, energy, place),
+            document=_document(result, score, findings, energy, place, round_estimate(score, round_)),
         )
         return Read(path, entry, tuple(tree.runs), logs)
 
@@ -482,7 +482,10 @@ def _ranked(rows: Iterable[RoundEntry]) -> tuple[RoundEntry, ...]:
     ordered = sorted(rows, key=lambda row: (not row.is_ranked, row.seconds or 0.0, row.submitter, row.place))
     ranked = [row for row in ordered if row.is_ranked]
     ranks = rank_intervals([row.estimate for row in ranked if row.estimate is not None])
-    return (*(replace(row, ranks=own) for row, own in zip(ranked, ranks, strict=True)), *ordered[len(ranked) :])
+    placed = [
+        replace(row, ranks=own, document={**row.document, "ranks": own}) for row, own in zip(ranked, ranks, strict=True)
+    ]
+    return (*placed, *ordered[len(ranked) :])
 
 
 def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:
@@ -648,13 +651,19 @@ def _described(description: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _document(
-    result: Result, score: RoundScore, findings: Sequence[Finding], energy: RoundEnergy | None, place: str
+    result: Result,
+    score: RoundScore,
+    findings: Sequence[Finding],
+    energy: RoundEnergy | None,
+    place: str,
+    estimate: Estimate | None,
 ) -> dict[str, Any]:
     claimed = None
     if layout.SCALING_NAME in result.files:
         claimed = claim.claimed_factor(result.path / layout.SCALING_NAME)[0]
     num_errors = sum(finding.counts for finding in findings)
-    document = row_document(RoundRow(result.path, score, num_errors, claimed, energy))
+    category = category_of((result.system or {}).get("status"))
+    document = row_document(RoundRow(result.path, score, num_errors, claimed, energy, category, estimate))
     for run, facts in zip(document["runs"], score.runs, strict=True):
         run["path"] = f"{place}/{facts.log.path.name}"
         run["sha256"] = facts.log.sha256

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from harness.errors import UsageError, printable
+from harness.errors import UsageError, printable, unknown_name
 
 EXIT_STATUSES = (
     "Exit status: 0 success; 1 findings or target not reached; 2 usage error or unreadable input; 3 internal error; "
@@ -18,6 +18,13 @@ EXIT_STATUSES = (
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that answers a wrong argument with one sentence."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            what = action.option_strings[0] if action.option_strings else action.metavar or action.dest
+            raise UsageError(
+                f"{unknown_name(str(what).lower(), str(value), map(str, action.choices))} (see `{self.prog} --help`)"
+            )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{printable(message, 500)} (see `{self.prog} --help`)")

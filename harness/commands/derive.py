@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -21,13 +21,15 @@ from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, s
 from harness.board.export import board_json, row_document
 from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
-from harness.board.mlperf_table import RoundRow
+from harness.board.mlperf_table import RoundRow, ranked
+from harness.board.rounds import category_of
 from harness.checker import engine, registry
 from harness.checker.report.text import ruleset_record, rulesets_line
 from harness.checker.results import AUTO, Results, open_results
 from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, InputError, SubmissionError, UsageError, printable
+from harness.findings import Finding
 from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
@@ -35,6 +37,7 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
 from harness.scoring.round_energy import round_energy
+from harness.scoring.round_estimate import round_estimate
 from harness.scoring.summary import summarise
 from harness.submission import claim, layout
 from harness.submission.result import Result, find_results, read_result
@@ -104,7 +107,7 @@ def run(
             continue
         if tree is not None or against is not None:
             raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
-        found += [_of_round(result, ruleset, ruleset.round, folder, today, opened) for result in results.values()]
+        found += _of_round(results.values(), ruleset, ruleset.round, folder, today, opened)
     status = _print(found, output_format) if found else ExitStatus.OK
     opened.raise_unreadable()
     return status
@@ -129,11 +132,11 @@ def _of_board(
         except InputError as error:
             opened.skip(path, error)
     rows = [leaderboard.row(result, ruleset, checks.values(), ruleset.prices, today) for result in results.values()]
-    ranked = {row.path: row for table in leaderboard.leaderboard("", "", rows).tables for row in table.rows}
+    placed = {row.path: row for table in leaderboard.leaderboard("", "", rows).tables for row in table.rows}
     published = None if against is None else _read(against)
     found = []
     for path in mine:
-        subject = _subject(results[str(path)], ranked[str(path)], ruleset, folder)
+        subject = _subject(results[str(path)], placed[str(path)], ruleset, folder)
         documents = _documents(subject, ruleset)
         if (tree is not None or published is not None) and path.is_dir():
             documents["board"] = _board_row(tree or path, path, ruleset, today)
@@ -155,19 +158,30 @@ def _print(found: Sequence[Derivation], output_format: str) -> ExitStatus:
 
 
 def _of_round(
-    result: Result, ruleset: RuleSet, round_: Round, folder: Path, today: date, opened: Results
-) -> Derivation:
-    findings = engine.judge(result, ruleset, registry.checks().values(), today)
-    scaling = result.path / layout.SCALING_NAME
-    claimed, why = claim.claimed_factor(scaling) if layout.SCALING_NAME in result.files else (None, "")
-    if why:
-        opened.skip(result.path, SubmissionError(f"{scaling}: {why}"))
-    score = round_score(result.runs, round_)
-    energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
-    row = RoundRow(result.path, score, sum(finding.counts for finding in findings), claimed, energy)
-    rules = folder / f"{score.benchmark}.yaml"
-    numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
-    return Derivation(result, ruleset, tuple(numbers), tuple(stated_in_round(result, row)))
+    results: Iterable[Result], ruleset: RuleSet, round_: Round, folder: Path, today: date, opened: Results
+) -> list[Derivation]:
+    """The results are ranked among themselves."""
+    found: list[tuple[Result, list[Finding], RoundRow]] = []
+    for result in results:
+        findings = engine.judge(result, ruleset, registry.checks().values(), today)
+        scaling = result.path / layout.SCALING_NAME
+        claimed, why = claim.claimed_factor(scaling) if layout.SCALING_NAME in result.files else (None, "")
+        if why:
+            opened.skip(result.path, SubmissionError(f"{scaling}: {why}"))
+        score = round_score(result.runs, round_)
+        energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
+        num_errors = sum(finding.counts for finding in findings)
+        category, estimate = category_of((result.system or {}).get("status")), round_estimate(score, round_)
+        row = RoundRow(result.path, score, num_errors, claimed, energy, category, estimate)
+        found.append((result, findings, row))
+    rows = {row.path: row for row in ranked(row for _, _, row in found)}
+    derivations = []
+    for result, findings, _ in found:
+        row = rows[result.path]
+        rules = folder / f"{row.score.benchmark}.yaml"
+        numbers = derive_round(row, findings, str(rules if rules.exists() else folder / RULESET_FILE))
+        derivations.append(Derivation(result, ruleset, tuple(numbers), tuple(stated_in_round(result, row))))
+    return derivations
 
 
 def _read(path: Path) -> bytes:

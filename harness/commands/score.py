@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.board import leaderboard, mlperf_table
 from harness.board.export import leaderboard_document
+from harness.board.rounds import category_of
 from harness.board.text import leaderboard_text
 from harness.checker import engine, registry
 from harness.checker.results import open_results
@@ -19,6 +20,7 @@ from harness.mlperf.model import Round
 from harness.mlperf.score import round_score
 from harness.ruleset.model import RuleSet
 from harness.scoring.round_energy import round_energy
+from harness.scoring.round_estimate import round_estimate
 from harness.submission import claim, layout
 from harness.submission.result import Result
 
@@ -97,4 +99,6 @@ def _round_row(
     claimed = claim.claimed_factor(result.path / layout.SCALING_NAME)[0] if has_claim else None
     score = round_score(result.runs, round_)
     energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
-    return mlperf_table.RoundRow(result.path, score, num_errors, claimed, energy)
+    category = category_of((result.system or {}).get("status"))
+    estimate = round_estimate(score, round_)
+    return mlperf_table.RoundRow(result.path, score, num_errors, claimed, energy, category, estimate)

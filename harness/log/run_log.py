@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, TypeVarTuple
 
 from harness.base.files import open_regular
+from harness.base.strict_json import NOT_JSON
 from harness.base.values import is_whole
 from harness.errors import LogError, printable
 from harness.log.events import CHAIN_START, TOKEN, Event
@@ -160,7 +161,8 @@ def read(path: Path) -> RunLog:
     """Return the log at `path`.
 
     Raises:
-        LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token.
+        LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token and JSON
+            after it.
     """
     collector = Collector()
     with open_regular(path, buffering=0) as stream:
@@ -168,9 +170,9 @@ def read(path: Path) -> RunLog:
             collector.read(stream)
         except OSError as error:
             raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not collector.counts and not collector.defects:
-        what = "is empty" if collector.num_bytes == 0 else f"no line has {TOKEN.strip()!r}: not a run log"
-        raise LogError(f"{path}: {what}")
+    if not collector.counts and all(defect.message.startswith(NOT_JSON) for defect in collector.defects):
+        what = f"no line has {TOKEN.strip()!r}" if not collector.defects else f"nothing after {TOKEN.strip()!r} is JSON"
+        raise LogError(f"{path}: {'is empty' if collector.num_bytes == 0 else what}: not a run log")
     events = tuple(collector.events)
     return RunLog(
         path=path,

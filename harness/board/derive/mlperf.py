@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.board.derive.formulas import Formula, kind_of
 from harness.board.derive.numbers import Derived, Place, numbers
 from harness.board.derive.stated import Stated
-from harness.board.mlperf_table import RoundRow, document
+from harness.board.mlperf_table import RoundRow, row_document
 from harness.findings import Finding
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -42,6 +42,18 @@ _KINDS = {
         "",
         "convergence",
         "the reference's mean / the runs' mean, if that is above 1 and the result passes; otherwise 1",
+    ),
+    "round.interval[*]": (
+        "s",
+        "windows",
+        "seconds × exp(±t s), with Student's t at 97.5 % and s the error of the logarithm: the epochs or samples to "
+        "target scatter as those of these runs and of the reference's together, the seconds for each as the runs do",
+    ),
+    "round.ranks[*]": (
+        "",
+        "windows",
+        "1 + the valid results of benchmark, division and category that are significantly faster, and their number "
+        "less those that are significantly slower, by Welch's t-test on logarithms, all pairs at once (Holm)",
     ),
     "round.global_batch_size": ("samples", "batch", "the last value in each log, the same in all"),
     "round.num_errors": ("", "findings", "findings of severity error that are not waived"),
@@ -80,7 +92,7 @@ _EVALUATIONS = ("eval_accuracy", "eval_error")
 def derive_round(row: RoundRow, findings: Sequence[Finding], rules_path: str) -> list[Derived]:
     """Every number of the result's row in `tta score`. rules_path: the round's file for the benchmark."""
     found = []
-    (shown,) = document("", "", [row])["results"]
+    shown = row_document(row)
     for name, value in numbers(shown, "round"):
         formula = FORMULAS.get(kind_of(name))
         if name != _CLAIMED:

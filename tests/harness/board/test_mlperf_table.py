@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from harness.board.mlperf_table import RoundRow, document, table
+from harness.base.stats import Estimate
+from harness.board.mlperf_table import RoundRow, document, ranked, table
 from harness.energy.reasons import VoidReason
 from harness.mlperf.rcp import RoundVerdict
 from harness.mlperf.score import RoundScore
@@ -23,11 +25,12 @@ def row(
     claimed: float | None = None,
     benchmark: str | None = "bert",
     energy: RoundEnergy | None = None,
+    **more: Any,
 ) -> RoundRow:
     why_not = None if seconds is not None else "2 of 5 runs have no time"
     raw = None if seconds is None else seconds / (code.factor if code else 1.0)
     score = RoundScore(benchmark, "closed", 256, (), 5, raw, seconds, why_not, code, code)
-    return RoundRow(ROUND / system / "bert", score, num_errors, claimed, energy)
+    return RoundRow(ROUND / system / "bert", score, num_errors, claimed, energy, **more)
 
 
 def test_the_fastest_valid_result_is_first() -> None:
@@ -46,10 +49,46 @@ def test_the_fastest_valid_result_is_first() -> None:
     assert parts[3] == "bert"
     cells = [[cell for cell in line.split("  ") if cell] for line in parts[4].splitlines() if "acme" in line]
     assert [[cell.strip() for cell in line] for line in cells] == [
-        ["acme/fast", "closed", "10.000", "600.000", "10.000", "1.0000", "not compared", "not compared", "0/5"],
-        ["acme/slow", "closed", "20.000", "1,200.000", "16.000", "1.2500", "pass, exact", "pass, exact", "0/5"],
-        ["acme/none", "closed", "none", "-", "-", "1.0000", "not compared", "not compared", "0/5"],
-        ["acme/wrong", "closed", "not valid (1.000)", "60.000", "1.000", "1.0000", "fail, exact", "fail, exact", "0/5"],
+        [
+            "-",
+            "acme/fast",
+            "closed",
+            "unstated",
+            "10.000",
+            "600.000",
+            "10.000",
+            "1.0000",
+            "not compared",
+            "not compared",
+            "0/5",
+        ],
+        [
+            "-",
+            "acme/slow",
+            "closed",
+            "unstated",
+            "20.000",
+            "1,200.000",
+            "16.000",
+            "1.2500",
+            "pass, exact",
+            "pass, exact",
+            "0/5",
+        ],
+        ["-", "acme/none", "closed", "unstated", "none", "-", "-", "1.0000", "not compared", "not compared", "0/5"],
+        [
+            "-",
+            "acme/wrong",
+            "closed",
+            "unstated",
+            "not valid (1.000)",
+            "60.000",
+            "1.000",
+            "1.0000",
+            "fail, exact",
+            "fail, exact",
+            "0/5",
+        ],
     ]
     assert parts[5].splitlines() == [
         "acme/fast: the factor 1.500000 in its scaling.json is not used",
@@ -58,6 +97,41 @@ def test_the_fastest_valid_result_is_first() -> None:
         "acme/wrong: convergence by MLCommons' program: fail: too fast",
         "acme/wrong: convergence by the rules' text: fail: too fast",
     ]
+
+
+def close(seconds: float, **more: Any) -> RoundRow:
+    """A result whose seconds are known to about one per cent, with many degrees of freedom."""
+    return row(f"{seconds:g}", seconds, estimate=Estimate(seconds, ((1e-4, 1000),)), **more)
+
+
+def test_results_are_ranked_as_far_as_their_runs_can_tell() -> None:
+    """Among the valid ones of benchmark, division and category; an invalid one has no rank, however fast."""
+    rows = [
+        close(1000.0),
+        close(505.0),
+        close(500.0),
+        close(100.0, num_errors=1),
+        close(300.0, category="research"),
+        close(2000.0, benchmark="ssd"),
+    ]
+
+    assert [(one.score.seconds, one.ranks) for one in ranked(rows)] == [
+        (300.0, (1, 1)),
+        (500.0, (1, 2)),
+        (505.0, (1, 2)),
+        (1000.0, (3, 3)),
+        (100.0, None),
+        (2000.0, (1, 1)),
+    ]
+    text = table("5.1.0", "d" * 64, rows)
+    assert [line.split()[:2] for line in text.splitlines() if "acme/50" in line] == [
+        ["1-2", "acme/500"],
+        ["1-2", "acme/505"],
+    ]
+    assert "ranked within benchmark, division and category" in text
+    best = document("5.1.0", "d" * 64, rows)["results"][2]
+    assert (best["ranks"], best["category"]) == ((1, 2), "unstated")
+    assert best["interval"] == rows[2].estimate.interval()  # type: ignore[union-attr]
 
 
 def test_missing_values_are_null_in_json() -> None:
@@ -91,7 +165,7 @@ def test_energies_are_shown_where_power_was_logged() -> None:
 
     assert "kJ" not in parts[2], "of a benchmark without power logs"
     cells = {
-        line.split()[0]: [cell.strip() for cell in line.split("  ") if cell][-3:] for line in parts[4].splitlines()
+        line.split()[1]: [cell.strip() for cell in line.split("  ") if cell][-3:] for line in parts[4].splitlines()
     }
     assert cells["place"] == ["kJ published", "kJ by rule", "kJ drawn"]
     assert cells["acme/one"] == ["1,843.07", "2,222.17", "2,218.98"]

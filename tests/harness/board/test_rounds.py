@@ -27,6 +27,7 @@ from harness.findings import Severity
 from harness.mlperf.score import round_score
 from harness.ruleset import catalog
 from harness.scoring.round_energy import round_energy
+from harness.scoring.round_estimate import round_estimate
 from harness.submission.result import read_result
 from tests import fabricate, mlperflog
 from tests.mlperflog import Entry
@@ -96,7 +97,8 @@ def test_a_result_has_the_numbers_of_the_score_to_the_digit(tree: Path) -> None:
     assert box.ruleset.round is not None
     score = round_score(result.runs, box.ruleset.round)
     energy = round_energy(score, box.ruleset.round, box.ruleset.energy, 1)
-    row = mlperf_table.RoundRow(box.folder, score, 0, None, energy)
+    estimate = round_estimate(score, box.ruleset.round)
+    row = mlperf_table.RoundRow(box.folder, score, 0, None, energy, "available", estimate, (1, 1))
 
     entry = only(rounds_of(tree))
 

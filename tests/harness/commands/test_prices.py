@@ -128,7 +128,7 @@ def test_books_of_a_ruleset_are_found_by_date_and_digest(tmp_path: Path, capsys:
         (["diff", "a", "b"], "neither a file nor the digest or date of one book"),
         (["validate", "/nowhere/x.yaml"], "there is no such file"),
         (["--ruleset", "v9"], "unknown ruleset"),
-        (["--format", "xml"], "invalid choice"),
+        (["--format", "xml"], "unknown --format 'xml'"),
     ],
 )
 def test_bad_request_is_one_sentence_and_status_2(

@@ -485,7 +485,7 @@ def test_the_table_says_why_a_result_is_not_ranked(tmp_path: Path, capsys: pytes
     RoundBox(tmp_path / "few", num_runs=4).write()
     assert score.run([tmp_path / "few"], ROUND, "text", TODAY) is ExitStatus.FINDINGS
     shown = capsys.readouterr().out
-    assert "Toymaker/toybox  closed    not valid (21.933)" in shown
+    assert "-  Toymaker/toybox  closed    available  not valid (21.933)" in shown
     assert "Toymaker/toybox: not valid: 1 error; `tta check` shows them" in shown
 
     box = RoundBox(tmp_path / "many")

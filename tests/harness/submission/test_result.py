@@ -163,7 +163,7 @@ def test_everything_in_a_result_is_an_entry(tmp_path: Path) -> None:
 
     assert [log.path.name for log in found.runs] == ["result_0.txt"]
     assert [(part.path.name, part.message) for part in result.unreadable_parts(found)] == [
-        ("result_1.txt", "is empty"),
+        ("result_1.txt", "is empty: not a run log"),
         ("result_3.txt", "is a symbolic link"),
     ]
     result.require_runs(found)
