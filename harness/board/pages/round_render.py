@@ -40,9 +40,10 @@ def render_round_pages(board: RoundBoard) -> Iterator[tuple[str, bytes]]:
     shown = {code for part in board.rounds for code in part.ruleset.codes} | used
     render = Renderer(
         "round_",
-        lambda code: rule_path(known[code]) if code in known and code in shown else None,
+        lambda code: rule_path(known[code]) if code in shown else None,
         board=board,
         round_path=round_path,
+        rule_title=lambda code: known[code].title,
         minutes_words=round_view.minutes_words,
         CATEGORY_WORDS=round_view.CATEGORY_WORDS,
     )
@@ -73,7 +74,7 @@ def render_round_pages(board: RoundBoard) -> Iterator[tuple[str, bytes]]:
             for row in (*view.ranked, *view.others):
                 yield _result_page(render, board.rules, part, row, lines[row.row.line])
     yield render("round_rules.html", "rules/index.html", codes=_codes(board, sorted(shown)))
-    for code in sorted(shown & known.keys()):
+    for code in sorted(shown):
         rule = known[code]
         yield render(
             "rule.html",
@@ -96,17 +97,12 @@ def _severity(board: RoundBoard, code: str) -> str | None:
     return next((part.ruleset.codes[code] for part in board.rounds if code in part.ruleset.codes), None)
 
 
-def _codes(board: RoundBoard, codes: Iterable[str]) -> list[tuple[str, str | None, str, int, int]]:
-    """Code, severity, title, how many results have it, and how many there are."""
+def _codes(board: RoundBoard, codes: Iterable[str]) -> list[tuple[str, str | None, int, int]]:
+    """Code, severity, how many results have it, and how many there are."""
     results = Counter(
         code for entry in board.entries for code in {note.code for note in (*entry.findings, *entry.suspicions)}
     )
-    known = {**board.signals, **board.rules}
-    total = len(board.entries)
-    return [
-        (code, _severity(board, code), known[code].title if code in known else "not installed", results[code], total)
-        for code in codes
-    ]
+    return [(code, _severity(board, code), results[code], len(board.entries)) for code in codes]
 
 
 @dataclass(frozen=True, slots=True)
