@@ -198,7 +198,7 @@ def test_what_is_not_audited_is_in_every_document(odd: Path, capsys: pytest.Capt
     found = {item["path"]: item["why"] for item in document["not_audited"]}
     assert set(found) == {str(bad), str(lost), *(str(log) for log in lost.glob("result_*.txt"))}
     assert found[str(lost)] == "no run log (result_<k>.txt) in it can be read"
-    assert found[str(lost / "result_0.txt")] == "is empty"
+    assert found[str(lost / "result_0.txt")] == "is empty: not a run log"
     assert json.loads(texts["sarif"])["runs"][0]["properties"]["notAudited"] == document["not_audited"]
     assert "<h2>Not audited</h2>" in texts["html"]
     assert f'<td class="any">{bad}</td>' in texts["html"]
