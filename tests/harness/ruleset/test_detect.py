@@ -541,6 +541,17 @@ def test_a_result_without_any_log_is_judged_by_the_round_of_its_folder(tmp_path:
         assert detector_for([tmp_path]).choose(read_result(box.folder)).name == name
 
 
+def test_a_log_of_tta_that_names_no_rules_leaves_it_to_the_next(tmp_path: Path) -> None:
+    """The first of two logs lost its line."""
+
+    def lost(index: int, steps: list[Step]) -> list[Step]:
+        return [step for step in steps if index or step.key != "tta_rules"]
+
+    choice = chosen(fabricate.write_result(tmp_path / "own", change=lost))
+
+    assert choice == Choice("v1", ", which result_1.txt names")
+
+
 @pytest.mark.parametrize("verb", ["derive", "score"])
 def test_an_unreadable_log_is_reported_and_no_ruleset_called_auto(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
