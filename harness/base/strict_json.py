@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 from harness.errors import printable
 
-NOT_JSON = "not JSON"  # how the sentence about such data begins
 _MAX_DEPTH = 50  # a system description has two levels; json.dumps, which compares values, gives up at about 1,000
 _MAX_DIGITS = 20  # 64 bits
 
@@ -33,7 +32,7 @@ def loads(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"{NOT_JSON}: {error.msg} at column {error.colno}") from None
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     level = [value]
     for _ in range(_MAX_DEPTH):
         level = [item for outer in level for item in _inner(outer) if isinstance(item, dict | list)]

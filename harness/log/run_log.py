@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, TypeVarTuple
 
 from harness.base.files import open_regular
-from harness.base.strict_json import NOT_JSON
 from harness.base.values import is_whole
 from harness.errors import LogError, printable
 from harness.log.events import CHAIN_START, TOKEN, Event
@@ -161,8 +160,7 @@ def read(path: Path) -> RunLog:
     """Return the log at `path`.
 
     Raises:
-        LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token and JSON
-            after it.
+        LogError: the file is missing, is not a regular file, cannot be read, or has no line with the token.
     """
     collector = Collector()
     with open_regular(path, buffering=0) as stream:
@@ -170,9 +168,9 @@ def read(path: Path) -> RunLog:
             collector.read(stream)
         except OSError as error:
             raise LogError(f"{path}: cannot be read: {error.strerror}") from None
-    if not collector.counts and all(defect.message.startswith(NOT_JSON) for defect in collector.defects):
-        what = f"no line has {TOKEN.strip()!r}" if not collector.defects else f"nothing after {TOKEN.strip()!r} is JSON"
-        raise LogError(f"{path}: {'is empty' if collector.num_bytes == 0 else what}: not a run log")
+    if not collector.counts and not collector.defects:
+        what = "is empty" if collector.num_bytes == 0 else f"no line has {TOKEN.strip()!r}"
+        raise LogError(f"{path}: {what}: not a run log")
     events = tuple(collector.events)
     return RunLog(
         path=path,

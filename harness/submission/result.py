@@ -25,6 +25,7 @@ from harness.base import strict_json
 from harness.base.files import MAX_HOLLOW_BYTES, MAX_SMALL_FILE_BYTES, Level, open_regular, sha256_of, small_file, walk
 from harness.errors import LogError, SubmissionError, printable
 from harness.log import keys, power_files, run_log
+from harness.log.events import TOKEN
 from harness.log.run_log import RunLog
 from harness.submission.claim import Claim, Envelope, FileEntry, Unreadable, read_claim, read_envelope, read_manifest
 from harness.submission.layout import (
@@ -205,19 +206,28 @@ class _Search:
             self._bare.append(level.path)
 
 
+def _has_line_of_log(path: Path) -> bool:
+    """Whether a line begins with the token: a text about logs has it in the midst of its lines."""
+    with path.open("rb") as stream:
+        lines = iter(lambda: stream.readline(1 << 16), b"")
+        return any(part.startswith(TOKEN.encode()) for line in lines for part in line.split(b"\r"))
+
+
 def read_result(path: Path) -> Result:
     """Read the result at `path`, which is one of those that `find_results` returns.
 
     A part that cannot be read is listed in `unreadable`, so that one bad log does not hide the others.
 
     Raises:
-        LogError: `path` is a single log and cannot be read.
+        LogError: `path` is a single file that cannot be read, or is not a log.
         SubmissionError: the folder cannot be read, or has more than 10,000 files.
     """
     if path.is_symlink() and not path.is_dir():
         raise SubmissionError(f"{path}: is a symbolic link; a log must be a regular file")
     if not path.is_dir():
         log = power_files.with_power(run_log.read(path))
+        if not log.counts and not _has_line_of_log(path):
+            raise LogError(f"{path}: no line begins with {TOKEN.strip()!r}: not a run log")
         return Result(path=path, kind="log", runs=(log,), num_nodes=_num_nodes(path.absolute().parent, None))
     unreadable: list[Unreadable] = []
     files = _files(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.files import MAX_SMALL_FILE_BYTES, Level
-from harness.errors import SubmissionError
+from harness.errors import LogError, SubmissionError
 from harness.log import run_log
 from harness.log.events import Event
 from harness.log.run_log import RunLog
@@ -147,6 +147,18 @@ def test_which_logs_are_runs(
     for name, entry in found.files.items():
         data = (tmp_path / folder / name).read_bytes()
         assert entry == FileEntry("file", len(data), hashlib.sha256(data).hexdigest())
+
+
+@pytest.mark.parametrize(("text", "is_log"), [("Lines begin with `:::MLLOG {`\n", False), ("a\n:::MLLOG {\n", True)])
+def test_a_text_about_logs_is_not_a_log(text: str, is_log: bool, tmp_path: Path) -> None:
+    """A file that was named; one with a line of a log that cannot be read is a damaged log, which the checks judge."""
+    put(tmp_path / "notes.md", text)
+
+    if is_log:
+        assert read_result(tmp_path / "notes.md").runs[0].num_unread == 1
+    else:
+        with pytest.raises(LogError, match="no line begins with ':::MLLOG': not a run log"):
+            read_result(tmp_path / "notes.md")
 
 
 def test_everything_in_a_result_is_an_entry(tmp_path: Path) -> None:
