@@ -40,7 +40,7 @@ Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "orde
 TRAINING_KEYS = (BLOCK_START, BLOCK_STOP, "epoch_start", "epoch_stop")
 EVALUATION_KEYS = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 _SAME_TIME_MS = 1000.0
-_ENDS = (BLOCK_STOP, "epoch_stop")
+TRAINING_ENDS = (BLOCK_STOP, "epoch_stop")
 _TEMPLATE = ("placeholder", "your_", "todo", "unknown", "reference_implementation")
 _NO_NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "xxx")
 _PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
@@ -302,7 +302,7 @@ def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Even
     evaluate checkpoints log count from zero, and are later. If none states it (BERT counts its blocks in steps, its
     evaluations in samples), each checkpoint that was evaluated has a block of its own at least.
     """
-    lines = [line for key in _ENDS for line in log.all(key)]
+    lines = [line for key in TRAINING_ENDS for line in log.all(key)]
     placed = [(line, stated) for line in lines if (stated := position(line, benchmark)) is not None]
     if placed:
         before = [line for line, stated in placed if place / 2 < stated < place]
@@ -314,7 +314,7 @@ def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Even
 
 def _ends_of_training(log: RunLog) -> list[Event]:
     """The lines on which blocks or epochs, whichever are more, ended before any evaluation."""
-    return max((before_evaluation(log, key) for key in _ENDS), key=len)
+    return max((before_evaluation(log, key) for key in TRAINING_ENDS), key=len)
 
 
 def is_placeholder(name: object) -> bool:

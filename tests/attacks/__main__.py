@@ -201,9 +201,16 @@ helps against them is a second run by someone else, and a look at the machine.
   `init_start` written later than initialisation began.
 - **MLPerf's rounds**: a smaller batch size, or milder settings, stated everywhere. A tenth more samples or epochs in
   all runs, if the round's page has no schedule (`tta explain` shows it) and the batch size is between those of the
-  reference. Work before the clock that makes the first section less than 1.6 times as fast. Evaluations cut short if
-  they naturally take longer than training. Every quality of copied runs moved by as much as seeds move it. Dates of
-  all logs in a tree that is not named after a round. Power readings halved everywhere.
+  reference. Every second evaluation taken out of all runs, if so few are left that a run has no more than two
+  distances. Work before the clock that makes the first section less than 1.6 times as fast: up to five minutes of a
+  run that is evaluated rarely. Evaluations cut short if they naturally take longer than training. Every quality of
+  copied runs moved by as much as seeds move it. All times shortened, and the times that the runs state with them, if
+  no other program's line has a date and no system of the same accelerator was submitted by two others. Half of the
+  accelerators described, if there are no such systems. `init_start` of all processes but the last left out. A folder of
+  a submitter's that is called like an older round, or the dates of all logs, in a tree that is not named after a round.
+  Power readings halved everywhere. Where checkpoints are evaluated afterwards (MiniGo, Stable Diffusion), `run_stop` up
+  to one percent of the run, or one model of self-play, before training was at the one that decides. A run of BERT or
+  DLRM whose lines are all made up so that it was evaluated afterwards.
 - **`tta`'s logs**: several hosts under one name. The best of many runs, with random seeds, from one series of
   attempts. Qualities altered together with all losses and times. Other data, if the rules have no digest of them. The
   wording of `evidence` and `reason`. A power trace imported as a file with a wrong clock; the scope or the accuracy

@@ -215,6 +215,18 @@ def _(box: Folder) -> None:
         log.separators = (" ,  ", " :  ")
 
 
+@attack("all times of all runs are a fifth shorter, and what the runs state about their speed agrees", "AUD007")
+def _(box: Folder) -> None:
+    for log in box.logs:
+        scaled(log, 0.8)
+        for record in log.records("tracked_stats"):
+            if isinstance(record["value"], dict):
+                times = [name for name in record["value"] if name.endswith("_time")]
+                speeds = [name for name in record["value"] if "throughput" in name]
+                record["value"] |= {name: 0.8 * record["value"][name] for name in times}
+                record["value"] |= {name: record["value"][name] / 0.8 for name in speeds}
+
+
 @attack("five hours pass between init_stop and run_start", "MLP029", "AUD003")
 def _(box: Folder) -> None:
     start = box.log.span[0]
@@ -397,6 +409,20 @@ def _(box: Folder) -> None:
     record["value"] = (before["value"] + after["value"]) / 2
     record["time_ms"] = round((before["time_ms"] + after["time_ms"]) / 2)
     box.log.put(record, before)
+
+
+@attack("the last evaluation is printed again at half the time, and run_stop is there", "MLP025", "AUD001", "AUD027")
+def _(box: Folder) -> None:
+    for log in box.whole:
+        last, half = log.evaluations[-1], round(sum(log.span) / 2)
+        log.put({**last, "time_ms": half}, last)
+        log.one("run_stop")["time_ms"] = half
+
+
+@attack("the keys of all evaluations but the last are empty", "MLP027", "AUD014", "AUD016", "AUD017")
+def _(box: Folder) -> None:
+    for record in box.log.evaluations[:-1]:
+        record["key"] = ""
 
 
 def farther(record: Record, **changes: Any) -> Record:

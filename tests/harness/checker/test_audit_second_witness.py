@@ -237,6 +237,42 @@ def test_an_evaluation_after_the_end_is_found(late_s: float, status: str, is_fou
     assert len(found(result(tmp_path, after), "AUD027")) == 5 * is_found
 
 
+@pytest.mark.parametrize(
+    ("name", "blocks", "is_found"),
+    [
+        ("minigo", {7: -1.0}, False),
+        ("minigo", {7: 1.1}, False),  # a hundredth of the run more than a second is nothing
+        ("minigo", {7: 4.0}, True),
+        ("minigo", {6: -1.0}, False),
+        ("minigo", {3: -1.0}, True),
+        ("minigo", {}, True),
+        ("bert", {}, False),
+        ("resnet", {7: 4.0}, False),
+    ],
+)
+def test_the_training_of_the_deciding_checkpoint_ends_with_the_run(
+    name: str, blocks: dict[int, float], is_found: bool, tmp_path: Path
+) -> None:
+    """AUD027: by a line of its own, or by one of the second half of the way there. BERT's blocks count other things."""
+    round_ = load.load_ruleset(catalog.ruleset_folder("mlperf_training/2.0.0"), "mlperf_training/2.0.0").round
+    assert round_ is not None
+
+    def checkpoints(run: list[Row]) -> None:
+        points, stop = [row for row in run if row.key == "eval_accuracy"], of(run, "run_stop")
+        for row in [row for row in run if row.key.startswith("eval_") and row.key != "eval_samples"]:
+            run.remove(row)
+        for nth, row in enumerate(points):
+            row.metadata = {"epoch_num": nth}
+            row.at_s = stop.at_s - 0.001
+        run[run.index(stop) : run.index(stop)] = points
+        for epoch, late_s in blocks.items():
+            run.insert(run.index(points[0]), Row(stop.at_s + late_s, "block_stop", metadata={"epoch_num": epoch}))
+
+    place = result(tmp_path, checkpoints)
+
+    assert len(found(place, "AUD027", benchmark=round_.benchmark(name))) == 5 * is_found
+
+
 def even(interval_s: float, num_even: int) -> Change:
     def change(run: list[Row]) -> None:
         begin = of(run, "eval_accuracy").at_s
@@ -300,6 +336,7 @@ def test_checkpoints_that_are_evaluated_afterwards_are_in_no_order(tmp_path: Pat
             row.at_s = 300.0 + 7.003 * nth
             row.value = (0.9, 0.1, 0.1, 0.1)[nth % 4]
             row.metadata = {"epoch_num": (3 * nth) % 8}
+        of(run, "block_stop").metadata["epoch_num"] = points[-1].metadata["epoch_num"]
         for row in [row for row in run if row.key in ("eval_start", "eval_stop")]:
             row.at_s += 200.0 if row.key == "eval_start" else 0.0
         for _ in range(3):
