@@ -251,7 +251,7 @@ def test_an_evaluation_after_the_end_is_found(late_s: float, status: str, is_fou
     ],
 )
 def test_the_training_of_the_deciding_checkpoint_ends_with_the_run(
-    name: str, blocks: dict[int, float], is_found: bool, tmp_path: Path
+    name: str, blocks: dict[int, float], is_found: bool, tmp_path: Path, lines_later: int = 0
 ) -> None:
     """AUD027: by a line of its own, or by one of the second half of the way there. BERT's blocks count other things."""
     round_ = load.load_ruleset(catalog.ruleset_folder("mlperf_training/2.0.0"), "mlperf_training/2.0.0").round
@@ -264,13 +264,19 @@ def test_the_training_of_the_deciding_checkpoint_ends_with_the_run(
         for nth, row in enumerate(points):
             row.metadata = {"epoch_num": nth}
             row.at_s = stop.at_s - 0.001
-        run[run.index(stop) : run.index(stop)] = points
+        where = run.index(stop) + lines_later
+        run[where:where] = points
         for epoch, late_s in blocks.items():
             run.insert(run.index(points[0]), Row(stop.at_s + late_s, "block_stop", metadata={"epoch_num": epoch}))
 
     place = result(tmp_path, checkpoints)
 
     assert len(found(place, "AUD027", benchmark=round_.benchmark(name))) == 5 * is_found
+
+
+def test_no_checkpoint_decides_a_run_that_is_evaluated_after_its_last_line(tmp_path: Path) -> None:
+    """AUD027: MLCommons' program counts up to the last evaluation above run_stop, and there is none."""
+    test_the_training_of_the_deciding_checkpoint_ends_with_the_run("minigo", {}, False, tmp_path, lines_later=1)
 
 
 def even(interval_s: float, num_even: int) -> Change:
