@@ -318,7 +318,7 @@ def test_a_log_in_two_results_is_a_finding_on_both(tmp_path: Path) -> None:
 
     board = rounds_of(tmp_path / "training_v5.0", tmp_path / "training_v5.1")
 
-    found = {entry.submitter: [note for note in entry.findings if note.code == "MLR024"] for entry in board.entries}
+    found = {entry.submitter: [note for note in entry.findings if note.code == "RUN018"] for entry in board.entries}
     assert {name: [note.count for note in notes] for name, notes in found.items()} == {
         "Other": [], "Copycat": [5], "Toymaker": [5],
     }  # fmt: skip
@@ -333,7 +333,7 @@ def test_an_error_of_all_results_together_costs_the_rank(tmp_path: Path) -> None
     """Under a ruleset that makes one of it."""
     shutil.copytree(catalog.ruleset_folder("mlperf_training/5.1.0").parent, tmp_path / "rounds")
     strict = tmp_path / "rounds" / "5.1.0"
-    (strict / "ruleset.yaml").write_text((strict / "ruleset.yaml").read_text() + "codes: {MLR024: error}\n")
+    (strict / "ruleset.yaml").write_text((strict / "ruleset.yaml").read_text() + "codes: {RUN018: error}\n")
     submit(tmp_path / "tree")
     shutil.copytree(tmp_path / "tree" / "Toymaker", tmp_path / "tree" / "Copycat")
 
@@ -342,7 +342,7 @@ def test_an_error_of_all_results_together_costs_the_rank(tmp_path: Path) -> None
     assert [(entry.is_ranked, entry.ranks, entry.document["is_valid"]) for entry in board.entries] == [
         (False, None, False)
     ] * 2
-    assert all(entry.findings[0].code == "MLR024" for entry in board.entries)
+    assert all(entry.findings[0].code == "RUN018" for entry in board.entries)
 
 
 def test_evaluations_made_afterwards_are_over_epochs(tree: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,7 +160,7 @@ def test_logs_that_are_equal_are_named_at_each_other(tmp_path: Path, capsys: pyt
     status = check.run([*logs, other], "mlperf_training/5.1.0", "json", TODAY)
 
     found = {
-        item["path"]: [finding["message"] for finding in item["findings"] if finding["code"] == "MLR024"]
+        item["path"]: [finding["message"] for finding in item["findings"] if finding["code"] == "RUN018"]
         for item in json.loads(capsys.readouterr().out)["results"]
     }
     assert status is ExitStatus.OK
@@ -168,3 +169,17 @@ def test_logs_that_are_equal_are_named_at_each_other(tmp_path: Path, capsys: pyt
         str(logs[1]): [f"this is byte for byte the log {logs[0]}"],
         str(other): [],
     }
+
+
+def test_copied_result_is_named_at_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of `tta`'s own; as a warning, so that a copy takes nothing from what it was copied from."""
+    shutil.copytree(result(tmp_path / "one"), tmp_path / "two")
+
+    check.run([tmp_path], "v1", "json", TODAY)
+
+    judged = json.loads(capsys.readouterr().out)["results"]
+    found = [
+        [(item["severity"], item["path"]) for item in one["findings"] if item["code"] == "RUN018"] for one in judged
+    ]
+    assert [len(items) for items in found] == [RULES.num_runs] * 2
+    assert {severity for items in found for severity, _ in items} == {"warning"}
