@@ -202,9 +202,14 @@ def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, 
     """Why the result belongs to no table; empty if it belongs to one."""
     if result.benchmark in ruleset.benchmarks:
         return ()
+    return why_no_benchmark(result, f"ruleset {ruleset.version}", tree)
+
+
+def why_no_benchmark(result: Result, rules: str, tree: Path) -> tuple[str, ...]:
+    """Why the result is of no benchmark of the rules, which `rules` names."""
     reasons = [f"{relative_place(item.path, tree)}: {without_root(item.message, tree)}" for item in result.unreadable]
     if result.benchmark is not None:
-        reasons.append(f"ruleset {ruleset.version} has no benchmark {result.benchmark!r}, which the logs name")
+        reasons.append(f"{rules} has no benchmark {result.benchmark!r}, which the logs name")
     elif result.runs:
         reasons.append("no log names a benchmark")
     elif not reasons:

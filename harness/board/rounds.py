@@ -26,6 +26,7 @@ from harness.board.index import (
     relative_place,
     results_of,
     unused,
+    why_no_benchmark,
     without_root,
 )
 from harness.board.mlperf_table import RoundRow, row_document
@@ -493,14 +494,7 @@ def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, 
         return (f"it is judged by ruleset {ruleset.version}, which is no round of MLPerf; it has a board of its own",)
     if result.runs and ruleset.round.benchmark(round_score(result.runs, ruleset.round).benchmark) is not None:
         return ()
-    reasons = [f"{relative_place(item.path, tree)}: {without_root(item.message, tree)}" for item in result.unreadable]
-    if result.benchmark is not None:
-        reasons.append(f"round {ruleset.version} has no benchmark {result.benchmark!r}, which the logs name")
-    elif result.runs:
-        reasons.append("no log names a benchmark")
-    elif not reasons:
-        reasons.append("it contains no log")
-    return tuple(reasons)
+    return why_no_benchmark(result, f"round {ruleset.version}", tree)
 
 
 def _names(result: Result, place: str) -> tuple[str, str]:
