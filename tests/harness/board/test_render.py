@@ -87,7 +87,7 @@ def site(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def _pages(site: Path) -> Iterator[tuple[PurePosixPath, Page]]:
+def pages_of(site: Path) -> Iterator[tuple[PurePosixPath, Page]]:
     for path in sorted(site.rglob("*.html")):
         yield PurePosixPath(path.relative_to(site).as_posix()), Page(path.read_text())
 
@@ -100,11 +100,9 @@ def _result(board: Board, place: str) -> str:
     return f"results/{board.entries[place].slug}.html"
 
 
-def test_every_page_is_well_formed_and_every_link_has_a_target(site: Path) -> None:
-    """Each href and src is a relative path to a file of the site, and its fragment an id there."""
-    found = dict(_pages(site))
-
-    assert len(found) > 15
+def check_links(site: Path) -> int:
+    """Each page is well-formed, each href and src a relative path to a file of the site, its fragment an id there."""
+    found = dict(pages_of(site))
     for path, page in found.items():
         for link in page.links:
             place, _, fragment = link.partition("#")
@@ -115,6 +113,11 @@ def test_every_page_is_well_formed_and_every_link_has_a_target(site: Path) -> No
             if fragment:
                 there = found[PurePosixPath(target.relative_to(site.resolve()).as_posix())]
                 assert fragment in there.ids, f"{path}: {link}"
+    return len(found)
+
+
+def test_every_page_is_well_formed_and_every_link_has_a_target(site: Path) -> None:
+    assert check_links(site) > 15
 
 
 def test_every_page_forbids_foreign_content(site: Path) -> None:

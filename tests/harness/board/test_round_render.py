@@ -7,10 +7,8 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote
 
 import pytest
 from markupsafe import Markup
@@ -20,7 +18,7 @@ from harness.board.pages.round_view import legend_of, row_view
 from harness.board.rounds import RoundBoard
 from harness.board.site import MARKER_NAME, publish
 from tests import mlperflog
-from tests.harness.board.test_render import Page
+from tests.harness.board.test_render import Page, check_links
 from tests.harness.board.test_rounds import _dated_earlier, rounds_of, submit
 from tests.mlperflog import Entry
 
@@ -92,11 +90,6 @@ def _text(site: Path, path: str) -> str:
     return " ".join(" ".join(Page((site / path).read_text()).text).split())
 
 
-def _pages(site: Path) -> Iterator[tuple[PurePosixPath, Page]]:
-    for path in sorted(site.rglob("*.html")):
-        yield PurePosixPath(path.relative_to(site).as_posix()), Page(path.read_text())
-
-
 def _result(board: RoundBoard, submitter: str, name: str = "5.1", system: str = "toybox") -> str:
     [part] = [part for part in board.rounds if part.name == name]
     [slug] = [entry.slug for entry in part.entries if (entry.submitter, entry.system) == (submitter, system)]
@@ -104,19 +97,7 @@ def _result(board: RoundBoard, submitter: str, name: str = "5.1", system: str = 
 
 
 def test_every_link_of_the_site_has_a_target(site: Path) -> None:
-    """Each href and src is a relative path to a file of the site, and its fragment an id there."""
-    found = dict(_pages(site))
-
-    assert len(found) > 20
-    for path, page in found.items():
-        for link in page.links:
-            place, _, fragment = link.partition("#")
-            assert not re.match(r"[a-z]+:|//|/", place), f"{path}: {link} leaves the site"
-            target = (site / path.parent / unquote(place)).resolve() if place else site / path
-            assert target.is_file(), f"{path}: {link} leads nowhere"
-            if fragment:
-                there = found[PurePosixPath(target.relative_to(site.resolve()).as_posix())]
-                assert fragment in there.ids, f"{path}: {link}"
+    assert check_links(site) > 20
 
 
 def test_hostile_texts_stay_text(site: Path, board: RoundBoard) -> None:
