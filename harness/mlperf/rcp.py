@@ -183,7 +183,7 @@ def judge(
     if missed > benchmark.drop:
         return RoundVerdict("unknown", "none", f"{missed} of {len(amounts)} runs did not converge")
     if len(amounts) <= 2 * benchmark.drop:
-        return RoundVerdict("unknown", "none", f"{len(amounts)} runs are too few to leave out the extremes")
+        return RoundVerdict("unknown", "none", f"too few runs ({len(amounts)}) to leave out the extremes")
     mean = trimmed_mean([math.inf if amount is None else amount for amount in amounts], benchmark.drop)
     points = round_points(benchmark.convergence, benchmark.drop, definition)
     if not points:

@@ -122,7 +122,7 @@ def olympic(seconds: Sequence[float | None], benchmark: RoundBenchmark | None) -
     if failed > benchmark.drop:
         return None, f"{failed} of {len(seconds)} runs failed; at most {benchmark.drop} may"
     if len(seconds) <= 2 * benchmark.drop:
-        return None, f"{len(seconds)} runs are too few to leave out {benchmark.drop} at each end"
+        return None, f"too few runs ({len(seconds)}) to leave out {benchmark.drop} at either end"
     return trimmed_mean([math.inf if value is None else value for value in seconds], benchmark.drop), None
 
 

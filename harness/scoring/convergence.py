@@ -118,7 +118,7 @@ def judge_convergence(
     """
     missed = sum(value is None for value in samples)
     if len(samples) <= 2 * drop:
-        return _missing(f"{len(samples)} runs are too few to leave out {drop} at either end")
+        return _missing(f"too few runs ({len(samples)}) to leave out {drop} at either end")
     if missed > drop:
         return _missing(f"{missed} of {len(samples)} runs missed the target")
     if any(value is not None and value <= 0 for value in samples):

@@ -158,13 +158,14 @@ def _choose(candidates: tuple[Candidate, ...]) -> Proposal:
     assert chosen.max_share is not None
     assert chosen.growth is not None
     reasons = [
-        f"all {chosen.num_seeds} seeds reach {chosen.target:g}, the slowest after {chosen.max_share:.0%} of its curve",
+        f"{chosen.num_seeds} of {chosen.num_seeds} seeds reach {chosen.target:g}, "
+        f"the slowest after {chosen.max_share:.0%} of its curve",
         f"the next 1 % of the way costs {chosen.growth:.1%} more samples; the limit is {MAX_GROWTH:.0%}",
     ]
     harder = candidates[candidates.index(chosen) + 1 :]
     reasons += [_ruled_out(candidate) for candidate in harder[:1]]
     if chosen.num_seeds < MIN_SEEDS:
-        reasons.append(f"however, {chosen.num_seeds} seeds are too few to rely on; run at least {MIN_SEEDS}")
+        reasons.append(f"too few seeds ({chosen.num_seeds}) to rely on; run at least {MIN_SEEDS}")
     if chosen.variation is not None:
         reasons.insert(
             1, f"samples to it vary by {chosen.variation:.1%} between seeds; the limit is {MAX_VARIATION:.0%}"

@@ -174,7 +174,7 @@ def test_one_seed_has_no_variation() -> None:
     assert proposal.recommended == pytest.approx(0.8)
     assert all(candidate.variation is None for candidate in proposal.candidates)
     assert not any("vary" in reason for reason in proposal.reasons)
-    assert any("1 seeds are too few" in reason for reason in proposal.reasons)
+    assert any("too few seeds (1)" in reason for reason in proposal.reasons)
 
 
 def candidate(**changes: Any) -> Candidate:
@@ -240,7 +240,7 @@ def test_the_slowest_and_the_fastest_seed_count() -> None:
 
     assert (middle.max_share, middle.min_evaluations, middle.mean_samples) == (0.5, 5, 7500)
     assert middle.variation == pytest.approx(math.sqrt(2) / 3)
-    assert "2 seeds are too few" in propose_target([straight()] * 2, UP).reasons[-1]
+    assert "too few seeds (2)" in propose_target([straight()] * 2, UP).reasons[-1]
     assert not any("too few" in reason for reason in three.reasons)
 
 
@@ -248,7 +248,7 @@ def test_reasons_are_in_order() -> None:
     """What all seeds do, how they vary, what more costs, and why the next harder target is not chosen."""
     proposal = propose_target([straight()] * 3, UP)
 
-    assert [reason.split(" ", 1)[0] for reason in proposal.reasons] == ["all", "samples", "the", "0.82"]
+    assert [reason.split(" ", 1)[0] for reason in proposal.reasons] == ["3", "samples", "the", "0.82"]
 
 
 def test_curves_that_begin_before_any_sample() -> None:

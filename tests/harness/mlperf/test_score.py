@@ -164,7 +164,7 @@ def test_four_left_out_at_either_end_are_eight() -> None:
 
     assert round_points(nine.convergence, 4, "code") == []
     assert [point.mean for point in round_points(ten.convergence, 4, "code")] == [4.5]
-    assert judge([4] * 8, 8, ten, "5.1.0").why == "8 runs are too few to leave out the extremes"
+    assert judge([4] * 8, 8, ten, "5.1.0").why == "too few runs (8) to leave out the extremes"
 
 
 @pytest.mark.parametrize("allowance", [0, 46_080])

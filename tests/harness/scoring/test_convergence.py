@@ -65,8 +65,8 @@ def test_beyond_the_references_batch_sizes_there_is_none(batch_size: int) -> Non
 @pytest.mark.parametrize(
     ("samples", "how"),
     [
-        ([1.0, 1.0], "2 runs are too few to leave out 1 at either end"),
-        ([], "0 runs are too few to leave out 1 at either end"),
+        ([1.0, 1.0], "too few runs (2) to leave out 1 at either end"),
+        ([], "too few runs (0) to leave out 1 at either end"),
         ([1.0, None, 1.0, None], "2 of 4 runs missed the target"),
         ([1.0, 1.0, 0.0], "a run reached the target without training"),
     ],
