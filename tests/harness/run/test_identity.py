@@ -226,11 +226,11 @@ def test_module_of_the_open_division_may_be_anywhere(tmp_path: Path, monkeypatch
 
 
 def test_file_in_the_folder_of_the_standard_library_is_pythons_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sitecustomize.py there is not, nor is what is in its site-packages; the interpreter's own libraries are."""
+    """A usercustomize.py there is not, nor is what is in its site-packages; the interpreter's own libraries are."""
     library, prefix = Path(os.__file__).parent, Path(os.path.realpath(sys.base_prefix))
     paths = {
         "python": [library / "json" / "__init__.py", library / "lib-dynload" / "_json.cpython-311-x86_64-linux-gnu.so"],
-        "outside": [library / "sitecustomize.py", library / "site-packages" / "evil.so"],
+        "outside": [library / "usercustomize.py", library / "site-packages" / "evil.so"],
         "system": [
             prefix / "lib" / "libmkl.so.2",
             Path("/usr/lib/libc.so.6"),
