@@ -1,7 +1,8 @@
-"""The scores of an MLPerf round as a table and as JSON: ranks, minutes as MLPerf prints them, convergence. Pure."""
+"""The scores of an MLPerf round as a table and as JSON: ranks, minutes as MLPerf prints them, convergence."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,16 @@ from harness.base.stats import Estimate, rank_intervals
 from harness.base.text_table import aligned
 from harness.board.text import RANKS, rank_text
 from harness.errors import printable
+from harness.findings import Finding
+from harness.mlperf.model import Round
 from harness.mlperf.rcp import RoundVerdict
-from harness.mlperf.score import RoundScore, is_closed, minutes
-from harness.scoring.round_energy import RoundEnergy, RunJoules
+from harness.mlperf.score import RoundScore, is_closed, minutes, round_score
+from harness.ruleset.model import RuleSet
+from harness.scoring.round_energy import RoundEnergy, RunJoules, round_energy
+from harness.scoring.round_estimate import round_estimate
 from harness.submission import layout
+from harness.submission.claim import claimed_factor
+from harness.submission.result import Result
 
 _HEADER = (
     "rank", "place", "division", "category", "minutes", "seconds", "raw minutes", "factor", "convergence",
@@ -27,6 +34,12 @@ _ENERGY_NOTE = (
     "Drawn: tta's integral from run_start to run_stop."
 )
 _LEFT = frozenset({1, 2, 3, 8, 9})
+CATEGORIES = ("available", "preview", "research", "unstated")
+_CATEGORY_WORDS = {
+    "preview": re.compile("preview"),
+    "research": re.compile("research|rdo|internal|development"),
+    "available": re.compile("available|on-?prem|cloud"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,29 @@ class RoundRow:
     @property
     def is_ranked(self) -> bool:
         return self.score.seconds is not None and not self.num_errors
+
+
+def row_of(result: Result, ruleset: RuleSet, round_: Round, findings: Iterable[Finding]) -> RoundRow:
+    """The row of a result of the round of `ruleset`, on which the check found `findings`."""
+    score = round_score(result.runs, round_)
+    claimed = None
+    if layout.SCALING_NAME in result.files:
+        claimed, _ = claimed_factor(result.path / layout.SCALING_NAME)
+    return RoundRow(
+        path=result.path,
+        score=score,
+        num_errors=sum(finding.counts for finding in findings),
+        claimed=claimed,
+        energy=round_energy(score, round_, ruleset.energy, result.num_nodes),
+        category=category_of((result.system or {}).get("status")),
+        estimate=round_estimate(score, round_),
+    )
+
+
+def category_of(status: object) -> str:
+    """The category that `status` of a system description stands for; rounds write it in a dozen ways."""
+    text = str(status).casefold() if status is not None else ""
+    return next((name for name, words in _CATEGORY_WORDS.items() if words.search(text)), "unstated")
 
 
 def ranked(rows: Iterable[RoundRow]) -> list[RoundRow]:

@@ -29,7 +29,7 @@ from harness.board.index import (
     why_no_benchmark,
     without_root,
 )
-from harness.board.mlperf_table import RoundRow, row_document
+from harness.board.mlperf_table import CATEGORIES, RoundRow, row_document, row_of
 from harness.board.pages.time_view import accelerator_facts
 from harness.board.pages.words import slug, value_words
 from harness.checker import engine, parallel, registry
@@ -48,11 +48,10 @@ from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.model import Round, RoundBenchmark
 from harness.mlperf.rcp import RoundVerdict
-from harness.mlperf.score import RoundScore, is_closed, round_score, run_seconds, run_window
+from harness.mlperf.score import RoundScore, is_closed, run_seconds, run_window
 from harness.ruleset.model import RuleSet
-from harness.scoring.round_energy import RoundEnergy, round_energy
-from harness.scoring.round_estimate import round_estimate
-from harness.submission import claim, layout
+from harness.scoring.round_energy import RoundEnergy
+from harness.submission import layout
 from harness.submission.result import Result, beyond_limit
 
 MAX_POINTS = 60  # of a run's curve; more make no visible difference in a chart with many runs
@@ -61,12 +60,6 @@ MAX_NOTES = 4  # findings of one check on one result that a page shows; `tta che
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 _PART = re.compile(r"value\.(\w+)")
 _POSITIONS = {"step_num": "steps", "epoch_num": "epochs", "samples_count": "samples"}
-CATEGORIES = ("available", "preview", "research", "unstated")
-_CATEGORY_WORDS = {
-    "preview": re.compile("preview"),
-    "research": re.compile("research|rdo|internal|development"),
-    "available": re.compile("available|on-?prem|cloud"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +247,6 @@ def key_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", name.casefold()) or name
 
 
-def category_of(status: object) -> str:
-    """The category that `status` of a system description stands for; rounds write it in a dozen ways."""
-    text = str(status).casefold() if status is not None else ""
-    return next((name for name, words in _CATEGORY_WORDS.items() if words.search(text)), "unstated")
-
-
 @dataclass(frozen=True, slots=True)
 class Read:
     """A result as a process leaves it. runs, logs: what the audit and the check compare with those of other results."""
@@ -280,20 +267,23 @@ class Reader:
     def __call__(self, result: Result, findings: list[Finding], ruleset: RuleSet, why: str) -> Read:
         path, place = str(result.path), relative_place(result.path, self.tree)
         logs = tuple(text.judged(result, (), ruleset).logs)
-        reasons = _why_not_placed(result, ruleset, self.tree)
-        if reasons:
-            return Read(path, NotPlaced(place, reasons), (), logs)
         round_ = ruleset.round
-        assert round_ is not None
-        score = round_score(result.runs, round_)
-        benchmark = round_.benchmark(score.benchmark)
-        assert benchmark is not None
+        if round_ is None:
+            why_not = (
+                f"it is judged by ruleset {ruleset.version}, which is no round of MLPerf; it has a board of its own"
+            )
+            return Read(path, NotPlaced(place, (why_not,)), (), logs)
+        row = row_of(result, ruleset, round_, findings)
+        score = row.score
+        benchmark = round_.benchmark(score.benchmark) if result.runs else None
+        if benchmark is None:
+            reasons = why_no_benchmark(result, f"round {ruleset.version}", self.tree)
+            return Read(path, NotPlaced(place, reasons), (), logs)
         rules, signals = _audit()
         subject = audit_read.subject(result, ruleset, rules.bands, self.today)
         tree = Tree()
         tree.add(subject)
         suspicions = audit_engine.audit(subject, rules, signals)
-        energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
         own = [relative_finding(finding, self.tree) for finding in findings]
         quality, position, curves = _curves(subject, benchmark)
         submitter, system = _names(result, place)
@@ -305,7 +295,7 @@ class Reader:
             ruleset=ruleset.version,
             benchmark=benchmark.name,
             division="closed" if is_closed(score.division) else "open",
-            category=category_of(description.get("status")),
+            category=row.category,
             submitter=submitter,
             system=system,
             status=_text(description.get("status")),
@@ -321,15 +311,15 @@ class Reader:
             why_not=None if score.why_not is None else without_root(score.why_not, self.tree),
             code=score.code,
             rules=score.rules,
-            estimate=round_estimate(score, round_),
+            estimate=row.estimate,
             runs=_runs(score, curves),
             quality=quality,
             position=position,
             phases=_phases(score),
             target=subject.standard.target,
             direction=subject.standard.direction,
-            energy=None if energy is None else replace(energy, runs=()),
-            num_errors=sum(finding.counts for finding in own),
+            energy=None if row.energy is None else replace(row.energy, runs=()),
+            num_errors=row.num_errors,
             num_warnings=_num_warnings(own),
             findings=_notes(own),
             suspicions=_suspicions(suspicions, self.tree),
@@ -339,7 +329,7 @@ class Reader:
                 (relative_place(part.path, self.tree), without_root(part.message, self.tree))
                 for part in result.unreadable
             ),
-            document=_document(result, score, findings, energy, place, round_estimate(score, round_)),
+            document=_document(row, place),
         )
         return Read(path, entry, tuple(tree.runs), logs)
 
@@ -489,14 +479,6 @@ def _ranked(rows: Iterable[RoundEntry]) -> tuple[RoundEntry, ...]:
     return (*placed, *ordered[len(ranked) :])
 
 
-def _why_not_placed(result: Result, ruleset: RuleSet, tree: Path) -> tuple[str, ...]:
-    if ruleset.round is None:
-        return (f"it is judged by ruleset {ruleset.version}, which is no round of MLPerf; it has a board of its own",)
-    if result.runs and ruleset.round.benchmark(round_score(result.runs, ruleset.round).benchmark) is not None:
-        return ()
-    return why_no_benchmark(result, f"round {ruleset.version}", tree)
-
-
 def _names(result: Result, place: str) -> tuple[str, str]:
     """Submitter and system: by the folders in MLPerf's layout, elsewhere as logged."""
     parts = result.path.absolute().parts
@@ -644,21 +626,9 @@ def _described(description: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple([(name, value) for name, value in shown if value.strip() not in ("", "none")][:MAX_SETTINGS])
 
 
-def _document(
-    result: Result,
-    score: RoundScore,
-    findings: Sequence[Finding],
-    energy: RoundEnergy | None,
-    place: str,
-    estimate: Estimate | None,
-) -> dict[str, Any]:
-    claimed = None
-    if layout.SCALING_NAME in result.files:
-        claimed = claim.claimed_factor(result.path / layout.SCALING_NAME)[0]
-    num_errors = sum(finding.counts for finding in findings)
-    category = category_of((result.system or {}).get("status"))
-    document = row_document(RoundRow(result.path, score, num_errors, claimed, energy, category, estimate))
-    for run, facts in zip(document["runs"], score.runs, strict=True):
+def _document(row: RoundRow, place: str) -> dict[str, Any]:
+    document = row_document(row)
+    for run, facts in zip(document["runs"], row.score.runs, strict=True):
         run["path"] = f"{place}/{facts.log.path.name}"
         run["sha256"] = facts.log.sha256
     return {**document, "path": place}

@@ -21,8 +21,7 @@ from harness.board.derive.stated import RULES_OF_BOARD, Stated, against_board, s
 from harness.board.export import board_json, row_document
 from harness.board.index import read_board
 from harness.board.leaderboard import Leaderboard, Row
-from harness.board.mlperf_table import RoundRow, ranked
-from harness.board.rounds import category_of
+from harness.board.mlperf_table import RoundRow, ranked, row_of
 from harness.checker import engine, registry
 from harness.checker.report.text import ruleset_record, rulesets_line
 from harness.checker.results import AUTO, Results, open_results
@@ -32,12 +31,9 @@ from harness.errors import ExitStatus, InputError, SubmissionError, UsageError, 
 from harness.findings import Finding
 from harness.mlperf.load import RULESET_FILE
 from harness.mlperf.model import Round
-from harness.mlperf.score import round_score
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.scoring import cost
-from harness.scoring.round_energy import round_energy
-from harness.scoring.round_estimate import round_estimate
 from harness.scoring.summary import summarise
 from harness.submission import claim, layout
 from harness.submission.result import Result, find_results, read_result
@@ -164,15 +160,10 @@ def _of_round(
     found: list[tuple[Result, list[Finding], RoundRow]] = []
     for result in results:
         findings = engine.judge(result, ruleset, registry.checks().values(), today)
+        row = row_of(result, ruleset, round_, findings)
         scaling = result.path / layout.SCALING_NAME
-        claimed, why = claim.claimed_factor(scaling) if layout.SCALING_NAME in result.files else (None, "")
-        if why:
-            opened.skip(result.path, SubmissionError(f"{scaling}: {why}"))
-        score = round_score(result.runs, round_)
-        energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
-        num_errors = sum(finding.counts for finding in findings)
-        category, estimate = category_of((result.system or {}).get("status")), round_estimate(score, round_)
-        row = RoundRow(result.path, score, num_errors, claimed, energy, category, estimate)
+        if row.claimed is None and layout.SCALING_NAME in result.files:
+            opened.skip(result.path, SubmissionError(f"{scaling}: {claim.claimed_factor(scaling)[1]}"))
         found.append((result, findings, row))
     rows = {row.path: row for row in ranked(row for _, _, row in found)}
     derivations = []

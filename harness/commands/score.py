@@ -9,20 +9,11 @@ from pathlib import Path
 
 from harness.board import leaderboard, mlperf_table
 from harness.board.export import leaderboard_document
-from harness.board.rounds import category_of
 from harness.board.text import leaderboard_text
 from harness.checker import engine, registry
 from harness.checker.results import open_results
 from harness.commands._arguments import Parser, add_format, add_results, utc_today
 from harness.errors import ExitStatus, UsageError
-from harness.findings import Rule
-from harness.mlperf.model import Round
-from harness.mlperf.score import round_score
-from harness.ruleset.model import RuleSet
-from harness.scoring.round_energy import round_energy
-from harness.scoring.round_estimate import round_estimate
-from harness.submission import claim, layout
-from harness.submission.result import Result
 
 
 def add_arguments(parser: Parser) -> None:
@@ -71,7 +62,8 @@ def run(
         elif is_by_measured:
             raise UsageError("score: an MLPerf round has only MLPerf's score; leave out --sort measured")
         else:
-            of_round = _round_row(result, ruleset, ruleset.round, checks, today)
+            findings = engine.judge(result, ruleset, checks, today)
+            of_round = mlperf_table.row_of(result, ruleset, ruleset.round, findings)
             round_rows.setdefault(choice.name, []).append(of_round)
     rulesets = results.rulesets.used
     boards = [leaderboard.leaderboard(name, rulesets[name].digest, found) for name, found in rows.items()]
@@ -89,16 +81,3 @@ def run(
     is_each_ranked = [row.is_ranked for found in rows.values() for row in found]
     is_each_ranked += [row.is_ranked for found in round_rows.values() for row in found]
     return ExitStatus.OK if all(is_each_ranked) else ExitStatus.FINDINGS
-
-
-def _round_row(
-    result: Result, ruleset: RuleSet, round_: Round, checks: list[Rule], today: date
-) -> mlperf_table.RoundRow:
-    num_errors = sum(finding.counts for finding in engine.judge(result, ruleset, checks, today))
-    has_claim = layout.SCALING_NAME in result.files
-    claimed = claim.claimed_factor(result.path / layout.SCALING_NAME)[0] if has_claim else None
-    score = round_score(result.runs, round_)
-    energy = round_energy(score, round_, ruleset.energy, result.num_nodes)
-    category = category_of((result.system or {}).get("status"))
-    estimate = round_estimate(score, round_)
-    return mlperf_table.RoundRow(result.path, score, num_errors, claimed, energy, category, estimate)

@@ -13,11 +13,9 @@ import pytest
 
 from harness.board import mlperf_table
 from harness.board.rounds import (
-    CATEGORIES,
     MAX_NOTES,
     RoundBoard,
     RoundEntry,
-    category_of,
     key_of,
     read_rounds,
     short_name,
@@ -152,8 +150,8 @@ def test_a_result_has_the_numbers_of_the_score_to_the_digit(tree: Path) -> None:
 )
 def test_the_category_is_that_of_the_system(status: object, category: str) -> None:
     """However the round writes it."""
-    assert category_of(status) == category
-    assert category in CATEGORIES
+    assert mlperf_table.category_of(status) == category
+    assert category in mlperf_table.CATEGORIES
 
 
 def test_names_of_rounds_and_machines() -> None:
