@@ -203,7 +203,9 @@ def compare_path(part: RoundPart, benchmark: str) -> str:
 def _round_page(render: Renderer, part: RoundPart, own: Sequence[RoundTableView]) -> tuple[str, bytes]:
     entries = part.entries
     errors = Counter(note.code for row in entries for note in row.findings if note.counts)
-    warnings = Counter(code for row in entries for code in {n.code for n in row.findings if not n.counts})
+    warnings = Counter(
+        code for row in entries for code in dict.fromkeys(note.code for note in row.findings if not note.counts)
+    )
     signals = Counter(note.code for row in entries for note in row.suspicions)
     order = sorted(
         ((note, row) for row in entries for note in row.suspicions),

@@ -15,8 +15,9 @@ from markupsafe import Markup
 
 from harness.board.pages.round_render import COLUMNS, compare_path, render_round_pages
 from harness.board.pages.round_view import legend_of, row_view
-from harness.board.rounds import RoundBoard
+from harness.board.rounds import Note, RoundBoard
 from harness.board.site import MARKER_NAME, publish
+from harness.findings import Severity
 from tests import mlperflog
 from tests.harness.board.test_render import Page, check_links
 from tests.harness.board.test_rounds import _dated_earlier, rounds_of, submit
@@ -261,6 +262,20 @@ def test_a_round_sums_up_its_findings_and_its_audit(site: Path, board: RoundBoar
     assert re.search(r"MLP003 \S.* 2 ", page)
     assert "The most suspicious of each signal" in page
     assert "suspicions for a person to look at" in page.lower()
+
+
+def test_codes_of_as_many_results_have_an_order(board: RoundBoard) -> None:
+    """That of the result's findings, whatever the hashes of the codes are."""
+    part = board.rounds[0]
+    row = part.tables[0].rows[0]
+    codes = list(part.ruleset.codes)[:12]
+    notes = tuple(Note(code, "fault", Severity.WARNING, (("It is odd.", "a place"),), 1) for code in codes)
+    table = replace(part.tables[0], rows=(replace(row, findings=notes),))
+
+    made = dict(render_round_pages(replace(board, rounds=(replace(part, tables=(table,)),))))
+
+    found = made["rounds/5.1.html"].decode().partition("Warnings and notes</h3>")[2].partition("</table>")[0]
+    assert re.findall(r"<code>(\w+)</code>", found) == codes
 
 
 def test_data_files_have_every_result(site: Path, board: RoundBoard) -> None:
