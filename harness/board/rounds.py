@@ -30,7 +30,7 @@ from harness.board.index import (
     without_root,
 )
 from harness.board.mlperf_table import CATEGORIES, RoundRow, row_document, row_of
-from harness.board.pages.time_view import accelerator_facts
+from harness.board.pages.time_view import accelerators_of
 from harness.board.pages.words import slug, value_words
 from harness.checker import engine, parallel, registry
 from harness.checker.audit import engine as audit_engine
@@ -288,7 +288,7 @@ class Reader:
         quality, position, curves = _curves(subject, benchmark)
         submitter, system = _names(result, place)
         description = result.system or {}
-        machine = accelerator_facts(description)
+        accelerator, num_accelerators = accelerators_of(description)
         entry = RoundEntry(
             place=place,
             root=self.tree.absolute().name,
@@ -299,8 +299,8 @@ class Reader:
             submitter=submitter,
             system=system,
             status=_text(description.get("status")),
-            accelerator=machine["accelerator"] or None,
-            num_accelerators=int(machine["count"]) if machine["count"] else None,
+            accelerator=_text(accelerator),
+            num_accelerators=num_accelerators,
             num_nodes=result.num_nodes,
             batch_size=value_words(score.batch_size)[:40],
             num_runs=score.num_runs,

@@ -272,7 +272,8 @@ def _submitter_pages(render: Renderer, board: RoundBoard) -> Iterator[tuple[str,
                 }
             )
         path = submitter_path(name)
-        listed.append((name, path, [entry for _, entry in rows], len(machines), len(parts)))
+        entries = [entry for _, entry in rows]
+        listed.append((name, path, entries, len({entry.machine for entry in entries}), len(parts)))
         yield render(
             "round_submitter.html",
             path,

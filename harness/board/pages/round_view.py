@@ -12,7 +12,7 @@ from harness.board.charts.history import Series, history_chart
 from harness.board.charts.lines import NUM_COLOURS, Line, legend_swatch, line_chart, styles, target_swatch, thinned
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label
-from harness.board.pages.time_view import energy_words
+from harness.board.pages.time_view import accelerator_facts, energy_words
 from harness.board.pages.words import JOULES, TO, plural, shown, significant, slug, unit_for
 from harness.board.rounds import Note, RoundBoard, RoundEntry, RoundPart, RoundRunFacts, RoundTable
 from harness.mlperf.score import minutes
@@ -128,8 +128,7 @@ def row_view(row: RoundEntry, strip: Markup, energy: str | None, published: str)
         facts={
             "submitter": shown(row.submitter, 100),
             "system": shown(row.system, 100),
-            "accelerator": shown(row.accelerator or "", 80),
-            "count": "" if row.num_accelerators is None else str(row.num_accelerators),
+            **accelerator_facts(row.accelerator, row.num_accelerators),
             "division": row.division,
             "category": row.category,
             "date": published,

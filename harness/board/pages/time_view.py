@@ -172,22 +172,30 @@ def facts_of(row: Row, entry: Entry) -> dict[str, str]:
     return {
         "submitter": shown(row.submitter, 100),
         "system": shown(row.system, 100),
-        **accelerator_facts(entry.system or {}),
+        **accelerator_facts(*accelerators_of(entry.system or {})),
         "division": shown(row.score.division, 40),
         "date": entry.date or "",
     }
 
 
-def accelerator_facts(system: Mapping[str, Any]) -> dict[str, str]:
-    """Model and number of all nodes' accelerators, as a system description has them; empty where it does not say."""
+def accelerators_of(system: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Model and number of all nodes' accelerators.
+
+    None where the description does not say; (None, 0) where it has none.
+    """
     model, nodes = system.get("accelerator_model_name"), positive_int(system.get("number_of_nodes"))
     per_node = system.get("accelerators_per_node")
     if per_node in (0, "0"):
-        return {"accelerator": "none", "count": "0"}
+        return None, 0
     count = positive_int(per_node)
+    return model if isinstance(model, str) and model else None, count * nodes if count and nodes else None
+
+
+def accelerator_facts(model: str | None, count: int | None) -> dict[str, str]:
+    """What `accelerators_of` found, in words; empty where the description does not say."""
     return {
-        "accelerator": shown(model, 80) if isinstance(model, str) else "",
-        "count": str(count * nodes) if count and nodes else "",
+        "accelerator": "none" if count == 0 else shown(model or "", 80),
+        "count": "" if count is None else str(count),
     }
 
 

@@ -18,7 +18,7 @@ import pytest
 from harness.board.charts.lines import NUM_COLOURS
 from harness.board.index import Board
 from harness.board.pages.render import ROWS_FIRST, allowed_words, render_pages
-from harness.board.pages.time_view import accelerator_facts
+from harness.board.pages.time_view import accelerator_facts, accelerators_of
 from harness.board.site import MARKER_NAME, write_site
 from harness.ruleset.model import Constraint, Waiver
 from tests import fabricate
@@ -404,7 +404,7 @@ def test_rows_are_filtered_by_what_the_system_description_says(
     system: dict[str, object], facts: tuple[str, str]
 ) -> None:
     """The accelerators of all nodes; nothing is guessed."""
-    assert tuple(accelerator_facts(system).values()) == facts
+    assert tuple(accelerator_facts(*accelerators_of(system)).values()) == facts
 
 
 def test_a_changed_hyperparameter_is_marked_and_first(tmp_path: Path) -> None:

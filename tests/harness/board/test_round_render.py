@@ -169,6 +169,7 @@ def test_a_table_has_the_rows_of_its_division_and_category(site: Path) -> None:
     assert "No ranked results." not in page.partition("Closed division, preview")[0]
     assert 'data-category="preview"' in text
     assert 'data-count="512"' in text
+    assert 'data-accelerator="none" data-count="0"' in text
     assert "not compared" in page
     assert "no accelerator" in page
     assert "accelerators not stated" in page
@@ -251,7 +252,12 @@ def test_a_submitter_has_the_history_of_each_machine(site: Path) -> None:
     assert "and 1 more" in page
     assert re.search(r"retinanet closed 8 \d+\.\d+ \d+\.\d+ and 1 more 1\.\d\d", page)
     assert "not valid" in _text(site, "submitters/wrong.html")
-    assert "Toymaker 2 " in _text(site, "submitters/index.html")
+    assert re.search(r"retinanet open 0 \d", _text(site, "submitters/free.html"))
+
+
+def test_a_machine_is_an_accelerator_and_how_many_of_them(site: Path) -> None:
+    """Toymaker has two of one accelerator: with 8 and with 64; columns: rounds, machines, results, ranked."""
+    assert "Toymaker 2 2 4 4 " in _text(site, "submitters/index.html")
 
 
 def test_a_round_sums_up_its_findings_and_its_audit(site: Path, board: RoundBoard) -> None:

@@ -208,6 +208,17 @@ def _dated_earlier(number: int, log: list[Entry]) -> None:
         entry.at_s -= 200 * 86_400.0
 
 
+def test_systems_without_accelerators_are_machines_of_their_own(tree: Path) -> None:
+    """There is no accelerator by which two of them would be the same."""
+    for system in ("toybox", "toybox-b"):
+        submit(tree, system=system, accelerators_per_node="0", accelerator_model_name="N/A")
+
+    one, other = rounds_of(tree).entries
+
+    assert (one.accelerator, one.num_accelerators) == (other.accelerator, other.num_accelerators) == (None, 0)
+    assert one.machine != other.machine
+
+
 def test_two_results_of_one_name_have_pages_of_their_own(tmp_path: Path) -> None:
     """The round in two folders: with and without power logs, as it was published."""
     submit(tmp_path / "training_v5.1")
