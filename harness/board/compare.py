@@ -335,7 +335,7 @@ def comparison_text(found: Comparison) -> str:
         changed = [(name, one or "-", other or "-") for name, one, other in found.settings]
         parts.append("settings that differ\n" + aligned(("setting", "A", "B"), changed, frozenset({0, 1, 2})))
     parts.append(f"{plural(found.num_equal_settings, 'setting')} equal")
-    parts += [_curves_text(a, b)] if a.curves and b.curves else []
+    parts += [_curves_text(a, b)] if a.curves and b.curves and a.position == b.position else []
     parts.append(
         "p: how easily equal systems look this different, by Welch's t-test on logarithms; significant below 5 %.\n"
         "It is a test of two results chosen beforehand: a table's ranks compare all its pairs at once and are stricter."

@@ -155,7 +155,8 @@ def _tables_page(render: Renderer, part: RoundPart, name: str, own: Sequence[Rou
     """Every result of one benchmark in one round."""
     sections = []
     for view in own:
-        in_chart = view.ranked[:ROWS_FIRST]
+        ranked = view.ranked
+        in_chart = [row for row in ranked if row.row.position == ranked[0].row.position][:ROWS_FIRST]  # one axis
         series = [(round_view.row_name(row.row), round_view.typical_run(row.row)) for row in in_chart]
         curves = (
             round_view.curves_of(f"curves-{view.key}", "Quality over time", series, in_chart[0].row) if in_chart else ""

@@ -10,7 +10,7 @@
 const LIMIT = 8;
 const make = (tag, properties = {}, ...children) => {
   const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
+  element.append(...children.filter((child) => child !== null));
   return element;
 };
 

@@ -3,18 +3,18 @@
 "use strict";
 
 const tta = {
-  maxChosen: 8, // so that no colour is used twice
+  maxChosen: 8, // as many as the table shows first
+  size: [560, 330],
   results: new Map(), // name -> a promise of the result, as harness/board/compare.py describes it
   waiting: new Map(),
   take(name, result) {
     tta.waiting.get(name)(result);
   },
-  load(root, name) {
+  load(name) {
     if (!tta.results.has(name)) {
       tta.results.set(name, new Promise((resolve, reject) => {
         tta.waiting.set(name, resolve);
-        const script = document.createElement("script");
-        script.src = `${root}data/${encodeURIComponent(name)}.js`;
+        const script = make("script", { src: `../data/${encodeURIComponent(name)}.js` });
         script.addEventListener("error", () => reject(new Error(`${script.src} cannot be loaded`)));
         document.head.append(script);
       }));
@@ -49,9 +49,9 @@ const tta = {
 
   // series: [{ name, style, curves: [{ name, is_hit, points }] }]
   chart(title, series, quality, target, limits, xName) {
-    const [width, height, left, right, top, bottom] = [560, 330, 68, 12, 14, 54];
+    const [width, height, left, right, top, bottom] = [...tta.size, 68, 12, 14, 54];
     const points = series.flatMap((one) => one.curves.flatMap((curve) => curve.points));
-    if (!points.length) return document.createElement("p");
+    if (!points.length) return make("p");
     const ys = points.map((point) => point[1]).concat(target === null ? [] : [target]);
     let [low, high] = [Math.min(...ys), Math.max(...ys)];
     const pad = high > low ? (high - low) * 0.08 : Math.abs(low) / 10 || 1;
@@ -101,10 +101,11 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
   const table = document.getElementById(figure.dataset.table);
   const rows = Array.from(table.tBodies[0].rows);
   const chosen = new Map(rows.filter((row) => row.querySelector(".pick svg")).map((row, style) => [row.dataset.key, style]));
-  const status = Object.assign(document.createElement("p"), { className: "small soft" });
+  const status = make("p", { className: "small soft" });
   status.setAttribute("role", "status");
-  const link = Object.assign(document.createElement("a"), { className: "button", textContent: "Compare these two" });
+  const link = make("a", { className: "button", hidden: true }, "Compare these two");
   const boxes = new Map();
+  let drawn = figure.querySelector("svg.chart");
   let latest = 0;
 
   async function draw() {
@@ -118,20 +119,29 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
     const names = Array.from(chosen.keys());
     link.hidden = names.length !== 2;
     link.href = `${figure.dataset.compare}#${names.map(encodeURIComponent).join("&")}`;
-    status.textContent = names.length === 2 ? "" : `${names.length} of at most ${tta.maxChosen} results in the chart. Two can be compared.`;
-    const results = await Promise.all(names.map((name) => tta.load("../", name)));
-    if (number !== latest || !results.length) return;
-    const series = results.map((result, index) => ({
-      name: `${result.submitter}, ${result.system}`, style: `s${chosen.get(names[index])}`, curves: result.curves,
+    status.textContent = names.length === 2 ? "" : `${names.length} of at most ${tta.maxChosen} results chosen. Two can be compared.`;
+    const results = await Promise.all(names.map((name) => tta.load(name)));
+    if (number !== latest) return;
+    const all = results.map((result, index) => ({
+      name: `${result.submitter}, ${result.system}`,
+      style: `s${chosen.get(names[index])}`,
+      curves: result.curves,
+      position: result.position,
     }));
-    const { quality, target, limits, position } = results[0];
-    figure.querySelector("svg.chart").replaceWith(tta.chart("Quality over time", series, quality, target, limits, position));
-    const items = series.map((one) => {
-      const item = document.createElement("li");
-      item.append(tta.swatch(one.style), Object.assign(document.createElement("span"), { textContent: one.name }));
-      return item;
-    });
-    figure.querySelector(".names")?.replaceChildren(...items);
+    const series = all.filter((one) => one.position === all[0].position); // a chart has one axis
+    let next = tta.svg("svg", { class: "chart", viewBox: `0 0 ${tta.size.join(" ")}`, "aria-hidden": "true" });
+    if (results.length) {
+      const { quality, target, limits, position } = results[0];
+      next = tta.chart("Quality over time", series, quality, target, limits, position);
+    }
+    drawn.replaceWith(next);
+    drawn = next;
+    if (series.length < all.length) {
+      const others = all.filter((one) => !series.includes(one)).map((one) => one.name);
+      status.append(` Not in the chart, because their evaluations are not over ${all[0].position}: ${others.join("; ")}.`);
+    }
+    const items = series.map((one) => make("li", {}, tta.swatch(one.style), make("span", {}, one.name)));
+    figure.querySelector(".names").replaceChildren(...items);
     figure.querySelector(".chosen-words").textContent = "Quality over time of every run of the chosen results";
   }
   const choose = (row) => {
@@ -140,26 +150,23 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
     return free !== undefined;
   };
   for (const row of rows) {
-    const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: chosen.has(row.dataset.key) });
+    const box = make("input", { type: "checkbox", checked: chosen.has(row.dataset.key) });
     box.setAttribute("aria-label", `${row.dataset.submitter}, ${row.dataset.system}: show in the chart`);
     box.addEventListener("change", () => {
       if (!box.checked) chosen.delete(row.dataset.key);
       else if (!choose(row)) {
         box.checked = false;
-        status.textContent = `The chart has ${tta.maxChosen} results, one for each colour: take one out first.`;
+        status.textContent = `The chart shows at most ${tta.maxChosen} results: take one out first.`;
         return;
       }
       draw();
     });
     boxes.set(row.dataset.key, box);
-    const label = document.createElement("label");
-    const swatch = document.createElement("span");
-    swatch.append(...row.querySelectorAll(".pick svg"));
-    label.append(box, swatch);
+    const label = make("label", {}, box, make("span", {}, ...row.querySelectorAll(".pick svg")));
     row.querySelector(".pick > span").replaceChildren(label);
   }
   const button = (words, pick) => {
-    const found = Object.assign(document.createElement("button"), { type: "button", className: "pick", textContent: words });
+    const found = make("button", { type: "button", className: "pick" }, words);
     found.addEventListener("click", () => {
       chosen.clear();
       pick().forEach(choose);
@@ -168,8 +175,6 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
     return found;
   };
   const shown = () => Array.from(table.tBodies[0].rows).filter((row) => !row.hidden).slice(0, tta.maxChosen);
-  const bar = Object.assign(document.createElement("div"), { className: "chosen" });
-  link.hidden = true;
-  bar.append(button("Chart the first eight rows", shown), " ", button("None", () => []), " ", link, status);
-  figure.querySelector("figcaption").append(bar);
+  const buttons = [button("Chart the first eight rows", shown), " ", button("None", () => []), " ", link];
+  figure.querySelector("figcaption").append(make("div", { className: "chosen" }, ...buttons, status));
 }

@@ -42,32 +42,27 @@ const stats = {
 const page = document.getElementById("compare");
 if (page) {
   const known = Array.from(document.querySelectorAll("#results a[data-key]"));
-  const element = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children.filter((child) => child !== null));
-    return made;
-  };
-  const cell = (words, kind = "number") => element("td", { className: kind }, words);
+  const cell = (words, kind = "number") => make("td", { className: kind }, words);
   const head = (...words) =>
-    element("thead", {}, element("tr", {}, ...words.map(([text, kind]) => element("th", { scope: "col", className: kind ?? "number" }, text))));
+    make("thead", {}, make("tr", {}, ...words.map(([text, kind]) => make("th", { scope: "col", className: kind ?? "number" }, text))));
   const table = (label, heads, rows) => {
-    const made = element("table", {}, heads, element("tbody", {}, ...rows));
-    const box = element("div", { className: "scroll", tabIndex: 0 }, made);
+    const made = make("table", {}, heads, make("tbody", {}, ...rows));
+    const box = make("div", { className: "scroll", tabIndex: 0 }, made);
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", label);
     return box;
   };
   const options = (select) => {
     for (const division of new Set(known.map((link) => link.dataset.division))) {
-      const group = element("optgroup", { label: `${division} division` });
+      const group = make("optgroup", { label: `${division} division` });
       for (const link of known.filter((one) => one.dataset.division === division)) group.append(new Option(link.textContent, link.dataset.key));
       select.append(group);
     }
     return select;
   };
-  const [first, second] = [options(element("select")), options(element("select"))];
-  const output = element("div", {});
-  const controls = element("div", { className: "controls" }, element("label", {}, "A ", first), element("label", {}, "B ", second));
+  const [first, second] = [options(make("select")), options(make("select"))];
+  const output = make("div", {});
+  const controls = make("div", { className: "controls" }, make("label", {}, "A ", first), make("label", {}, "B ", second));
   page.replaceChildren(controls, output);
 
   const amounts = (a, b) => a.amounts.map((one, index) => {
@@ -75,12 +70,12 @@ if (page) {
     if (one.value === null && other.value === null) return null;
     const shown = (amount) => {
       if (amount.value === null) return cell(amount.note || "–");
-      const range = amount.interval ? element("span", { className: "soft small below" }, `${tta.number(amount.interval[0])} – ${tta.number(amount.interval[1])}`) : null;
-      return element("td", { className: "number" }, `${tta.number(amount.value, 5)} ${amount.unit}`, range);
+      const range = amount.interval ? make("span", { className: "soft small below" }, `${tta.number(amount.interval[0])} – ${tta.number(amount.interval[1])}`) : null;
+      return make("td", { className: "number" }, `${tta.number(amount.value, 5)} ${amount.unit}`, range);
     };
-    const isTested = one.group !== null && one.group === other.group && one.value > 0 && other.value > 0;
-    const hasRatio = one.value > 0 && other.value > 0 && !(one.group !== null && other.group !== null && one.group !== other.group);
-    const ratio = hasRatio ? one.value / other.value : null;
+    const isApart = one.group !== null && other.group !== null && one.group !== other.group;
+    const ratio = one.value > 0 && other.value > 0 && !isApart ? one.value / other.value : null;
+    const isTested = ratio !== null && one.group !== null && other.group !== null;
     let [range, p, verdict] = ["–", "–", null];
     if (isTested) {
       const found = stats.compare(one, other);
@@ -88,15 +83,14 @@ if (page) {
       p = found.p < 1e-4 ? "< 0.0001" : found.p.toFixed(4);
       const less = ratio < 1 ? `A has ${tta.number(100 * (1 - ratio), 2)} % less` : `B has ${tta.number(100 * (1 - 1 / ratio), 2)} % less`;
       verdict = found.p <= 0.05
-        ? element("td", {}, element("span", { className: "chip valid" }, "significant"), ` ${less}`)
-        : element("td", {}, element("span", { className: "chip" }, "not significant"), " the runs cannot tell them apart");
+        ? make("td", {}, make("span", { className: "chip valid" }, "significant"), ` ${less}`)
+        : make("td", {}, make("span", { className: "chip" }, "not significant"), " the runs cannot tell them apart");
     } else {
-      const isApart = one.group !== null && other.group !== null && one.group !== other.group;
       const notes = Array.from(new Set([one, other].filter((item) => item.note && (isApart || item.group === null)).map((item) => item.note)));
       if (isApart) notes.unshift("not compared");
-      verdict = element("td", { className: "soft" }, notes.join("; ") || "not compared");
+      verdict = make("td", { className: "soft" }, notes.join("; ") || "not compared");
     }
-    return element("tr", {}, element("th", { scope: "row" }, one.name), shown(one), shown(other), cell(ratio === null ? "–" : ratio.toFixed(4)), cell(range), cell(p), verdict);
+    return make("tr", {}, make("th", { scope: "row" }, one.name), shown(one), shown(other), cell(ratio === null ? "–" : ratio.toFixed(4)), cell(range), cell(p), verdict);
   }).filter(Boolean);
 
   const seconds = (value) => (value === undefined ? "–" : value.toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 }));
@@ -115,48 +109,51 @@ if (page) {
       return tta.svg("svg", { class: "chart bar", viewBox: "0 0 500 18", preserveAspectRatio: "none", role: "img", "aria-label": `Phases of ${side.system}` }, ...parts);
     };
     const key = (name) => tta.svg("svg", { class: "key", viewBox: "0 0 12 12", "aria-hidden": "true" }, tta.svg("rect", { class: `p-${name}`, width: 12, height: 12, rx: 2 }));
-    const rows = names.map((name) => element("tr", {}, element("th", { scope: "row" }, key(name), ` ${name}`), cell(seconds(a.phases[name])), cell(seconds(b.phases[name]))));
-    return [element("p", {}, "A ", bar(a)), element("p", {}, "B ", bar(b)), table("Phases", head(["Phase", ""], ["A, s"], ["B, s"]), rows)];
+    const rows = names.map((name) => make("tr", {}, make("th", { scope: "row" }, key(name), ` ${name}`), cell(seconds(a.phases[name])), cell(seconds(b.phases[name]))));
+    return [make("p", {}, "A ", bar(a)), make("p", {}, "B ", bar(b)), table("Phases", head(["Phase", ""], ["A, s"], ["B, s"]), rows)];
   };
 
   const settings = (a, b) => {
     const names = Array.from(new Set([...Object.keys(a.settings), ...Object.keys(b.settings)]));
     const differs = (name) => a.settings[name] !== b.settings[name];
     names.sort((one, other) => differs(other) - differs(one));
-    return names.map((name) => element("tr", { className: differs(name) ? "changed" : "" },
-      element("th", { scope: "row", className: "any" }, name, differs(name) ? element("span", { className: "chip here" }, "differs") : null),
+    return names.map((name) => make("tr", { className: differs(name) ? "changed" : "" },
+      make("th", { scope: "row", className: "any" }, name, differs(name) ? make("span", { className: "chip here" }, "differs") : null),
       cell(a.settings[name] ?? "–", "any"), cell(b.settings[name] ?? "–", "any")));
   };
 
   async function show() {
     const [one, other] = [first.value, second.value];
     history.replaceState(null, "", `#${encodeURIComponent(one)}&${encodeURIComponent(other)}`);
-    if (one === other) return output.replaceChildren(element("p", {}, "Choose two different results."));
-    const [a, b] = await Promise.all([tta.load("../", one), tta.load("../", other)]);
+    if (one === other) return output.replaceChildren(make("p", {}, "Choose two different results."));
+    const [a, b] = await Promise.all([tta.load(one), tta.load(other)]);
     if (first.value !== one || second.value !== other) return undefined;
     if (a.division !== b.division || a.ruleset !== b.ruleset)
-      return output.replaceChildren(element("p", {}, "Results of different divisions or rulesets cannot be compared."));
+      return output.replaceChildren(make("p", {}, "Results of different divisions or rulesets cannot be compared."));
     const missing = [a, b].find((side) => side.why_not !== null);
-    if (missing) return output.replaceChildren(element("p", {}, `${missing.submitter}, ${missing.system} has no score: ${missing.why_not}`));
+    if (missing) return output.replaceChildren(make("p", {}, `${missing.submitter}, ${missing.system} has no score: ${missing.why_not}`));
     const title = (side) => `${side.submitter}, ${side.system}`;
     const link = (letter, side, name) => {
-      const found = element("a", { href: known.find((item) => item.dataset.key === name).getAttribute("href") }, title(side));
-      const faults = side.num_errors ? element("span", { className: "chip invalid" }, `not valid: ${side.num_errors} errors`) : null;
-      return element("p", {}, element("b", {}, `${letter}: `), found, " ", faults);
+      const found = make("a", { href: known.find((item) => item.dataset.key === name).getAttribute("href") }, title(side));
+      const faults = side.num_errors ? make("span", { className: "chip invalid" }, `not valid: ${side.num_errors} errors`) : null;
+      return make("p", {}, make("b", {}, `${letter}: `), found, " ", faults);
     };
     const series = [{ name: `A: ${title(a)}`, style: "s0", curves: a.curves }, { name: `B: ${title(b)}`, style: "s3", curves: b.curves }];
-    const legend = element("ul", { className: "legend" }, ...series.map((item) => element("li", {}, tta.swatch(item.style), element("span", {}, item.name))));
+    const legend = make("ul", { className: "legend" }, ...series.map((item) => make("li", {}, tta.swatch(item.style), make("span", {}, item.name))));
     if (a.target !== null) {
       const line = tta.svg("svg", { class: "swatch", viewBox: "0 0 26 10", "aria-hidden": "true" }, tta.svg("line", { class: "target", x1: 1, x2: 25, y1: 5, y2: 5 }));
-      legend.prepend(element("li", {}, line, element("span", {}, `target ${tta.number(a.target)}`)));
+      legend.prepend(make("li", {}, line, make("span", {}, `target ${tta.number(a.target)}`)));
     }
+    const curves = a.position === b.position
+      ? make("figure", {}, tta.chart("Quality over time", series, a.quality, a.target, a.limits, a.position), legend)
+      : make("p", {}, `A’s evaluations are over ${a.position}, B’s over ${b.position}: they cannot share a chart.`);
     const heads = head(["Quantity", ""], ["A"], ["B"], ["A / B"], ["95 % interval"], ["p"], ["Difference", ""]);
-    const card = (heading, ...children) => element("section", { className: "card" }, element("h2", {}, heading), ...children);
+    const card = (heading, ...children) => make("section", { className: "card" }, make("h2", {}, heading), ...children);
     return output.replaceChildren(
       card("Numbers", link("A", a, one), link("B", b, other), table("Numbers", heads, amounts(a, b)),
-        element("p", { className: "soft small" }, "p: how easily equal systems look this different, by Welch’s t-test on logarithms; significant below 5 %. It is a test of two results chosen beforehand: the ranks of a table compare all its pairs at once and are stricter.")),
-      card("Quality over time", element("figure", {}, tta.chart("Quality over time", series, a.quality, a.target, a.limits, a.position), legend)),
-      card("Where the time went", element("p", { className: "soft" }, "Mean seconds of the runs in the score."), ...phases(a, b)),
+        make("p", { className: "soft small" }, "p: how easily equal systems look this different, by Welch’s t-test on logarithms; significant below 5 %. It is a test of two results chosen beforehand: the ranks of a table compare all its pairs at once and are stricter.")),
+      card("Quality over time", curves),
+      card("Where the time went", make("p", { className: "soft" }, "Mean seconds per run."), ...phases(a, b)),
       card("Settings", table("Settings", head(["Setting", ""], ["A", ""], ["B", ""]), settings(a, b))));
   }
   const chosen = location.hash.slice(1).split("&").map(decodeURIComponent);

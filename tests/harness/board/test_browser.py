@@ -10,11 +10,12 @@ import pytest
 
 from harness.board.compare import compare, side_of
 from harness.board.index import Board
-from harness.board.pages.round_render import render_round_pages
+from harness.board.pages.round_render import compare_path, render_round_pages
+from harness.board.rounds import RoundBoard
 from harness.board.site import publish, write_site
 from tests import fabricate
 from tests.harness.board.test_index import SKU, board_of, energy_tree, rich_tree, submit
-from tests.harness.board.test_round_render import two_rounds
+from tests.harness.board.test_round_render import of_two_axes, two_rounds
 from tests.harness.board.test_rounds import rounds_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,15 @@ def of_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rounds")
     publish(render_round_pages(rounds_of(*two_rounds(folder))), (), folder / "site", [])
     return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def two_axes(tmp_path_factory: pytest.TempPathFactory) -> tuple[RoundBoard, Path]:
+    """A board of rounds with a result over epochs and one without evaluations, and its site."""
+    folder = tmp_path_factory.mktemp("axes")
+    board = of_two_axes(rounds_of(*two_rounds(folder)))
+    publish(render_round_pages(board), (), folder / "site", [])
+    return board, folder / "site"
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +261,9 @@ def test_a_reader_chooses_the_rows_of_the_chart(many: tuple[Board, Path], browse
     assert len(styles) == 40
     assert len(set(styles)) == 8
     page.get_by_role("button", name="None").click()
+    page.wait_for_function("document.querySelector('.names').textContent === ''")
+    assert lines.count() == 0
+    assert page.locator(".chosen [role=status]").inner_text().startswith("0 of at most 8 results chosen.")
     boxes.nth(2).check()
     boxes.nth(5).check()
     page.get_by_role("link", name="Compare these two").click()
@@ -259,6 +272,40 @@ def test_a_reader_chooses_the_rows_of_the_chart(many: tuple[Board, Path], browse
         "elm--system-02--toy_mini",
         "birch--system-05--toy_mini",
     ]
+    assert seen == []
+    page.close()
+
+
+def test_results_over_different_axes_share_no_chart(two_axes: tuple[RoundBoard, Path], browser: Browser) -> None:
+    """The axis is that of the first chosen; the others are named. After a result without evaluations comes a chart."""
+    board, site = two_axes
+    part = board.rounds[0]
+    rows = part.tables[0].ranked
+    page = browser.new_page(viewport={"width": 1260, "height": 900})
+    seen = _watched(page)
+    page.goto((site / "benchmarks" / "retinanet--5.1.html").as_uri())
+    card = page.locator("section.card").first
+    boxes, status = card.locator("td.pick input"), card.locator("[role=status]")
+    lines = card.locator("figure polyline.line")
+
+    boxes.nth(1).check()
+    page.wait_for_function("document.querySelector('.chosen [role=status]').textContent.includes('Not in the chart')")
+    name = f"{rows[1].submitter}, {rows[1].system}"
+    assert status.inner_text().endswith(f"because their evaluations are not over seconds since run_start: {name}.")
+    assert name not in card.locator(".names li").all_inner_texts()
+    card.get_by_role("button", name="None").click()
+    boxes.nth(2).check()
+    page.wait_for_function("document.querySelector('.names').children.length === 1")
+    assert lines.count() == 0
+    boxes.nth(0).check()
+    page.wait_for_function("document.querySelector('.names').children.length === 2")
+    assert lines.count() == len(rows[0].runs)
+
+    page.goto(f"{(site / compare_path(part, 'retinanet')).as_uri()}#{rows[0].slug}&{rows[1].slug}")
+    page.wait_for_selector("#compare table")
+    words = "A’s evaluations are over seconds since run_start, B’s over epochs: they cannot share a chart."
+    assert page.get_by_text(words).count() == 1
+    assert page.locator("#compare svg.chart polyline").count() == 0
     assert seen == []
     page.close()
 

@@ -161,6 +161,7 @@ def test_the_text_has_every_part() -> None:
     assert "void" in short
     without = _side(curves=(Curve("result_0.txt", False, ()),), phases={})
     assert "accuracy of the median run" in comparison_text(compare(without, without))
+    assert "median run" not in comparison_text(compare(_side(), _side(position="epochs")))
 
 
 def test_the_median_run_is_the_middle_one_by_its_end() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from array import array
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -78,6 +79,17 @@ def two_rounds(folder: Path) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> RoundBoard:
     return rounds_of(*two_rounds(tmp_path_factory.mktemp("rounds")))
+
+
+def of_two_axes(board: RoundBoard) -> RoundBoard:
+    """The second ranked result of the first table is over epochs; the third has no evaluation."""
+    part = board.rounds[0]
+    table = part.tables[0]
+    first, second, third, *others = table.rows
+    silent = replace(third, runs=tuple(replace(run, points=array("d")) for run in third.runs))
+    rows = (first, replace(second, position="epochs"), silent, *others)
+    changed = replace(part, tables=(replace(table, rows=rows), *part.tables[1:]))
+    return replace(board, rounds=(changed, *board.rounds[1:]))
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +190,24 @@ def test_a_table_has_the_rows_of_its_division_and_category(site: Path) -> None:
     assert "not measured" in page
     assert "Quality of the typical run" in page
     assert "A result has only 3 to 10 runs" in page
+
+
+def test_a_chart_has_one_axis(board: RoundBoard) -> None:
+    """That of the fastest result; a result over another is not in it, and the page says so."""
+    made, mixed = (
+        dict(render_round_pages(each))["benchmarks/retinanet--5.1.html"].decode().partition("</section>")[0]
+        for each in (board, of_two_axes(board))
+    )
+
+    number = len(board.rounds[0].tables[0].ranked)
+    for page, num_picked, words in (
+        (made, number, "the ranked results"),
+        (mixed, number - 1, f"the first {number - 1} of {number} ranked results"),
+    ):
+        assert page.count('<td role="cell" class="pick"') == number
+        assert page.count('<span class="hidden">yes</span>') == num_picked
+        assert f"of {words}, over seconds since run_start<" in page
+        assert ("those whose evaluations are over something else are left out" in page) == (page is mixed)
 
 
 def test_every_result_with_a_score_can_be_compared(site: Path, board: RoundBoard) -> None:
