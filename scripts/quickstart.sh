@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a leaderboard page: environment, five runs, submission, check, score, board.
-# Everything it creates is in .venv/ and quickstart/; a second call continues where the first one stopped.
+# What it creates is in .venv/ and quickstart/, and the prepared data in $TTA_DATA (otherwise ~/.cache/tta); a second call
+# continues where the first one stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
