@@ -179,9 +179,10 @@ def main() -> int:
 HEAD = """\
 # Tampering: kinds of change and what finds them
 
-Made by `python -m tests.attacks --seed {seed}`. Each kind is one change to a valid result; the codes are those of
-the checks (`tta check`) and signals (`tta audit`) that report something afterwards and did not before. A kind that
-nothing finds is listed as such: it is why results are reproduced."""
+Made by `python -m tests.attacks --seed {seed} --real ROUND=FOLDER …`, with one `--real` for each published result.
+Each kind is one change to a valid result; the codes are those of the checks (`tta check`) and signals (`tta audit`)
+that report something afterwards and did not before. A kind that nothing finds is listed as such: it is why results
+are reproduced."""
 
 SCORE_CHEATS = """\
 ## Cheats on the score
@@ -210,8 +211,8 @@ helps against them is a second run by someone else, and a look at the machine.
   a submitter's that is called like an older round, or the dates of all logs, in a tree that is not named after a round.
   Power readings halved everywhere. Where checkpoints are evaluated afterwards (MiniGo, Stable Diffusion), `run_stop` up
   to one percent of the run, or one model of self-play, before training was at the one that decides. A run of BERT or
-  DLRM whose lines are all made up so that it was evaluated afterwards. A loss before the last that is made worse, from
-  which nobody gains.
+  DLRM whose lines are all made up so that it was evaluated afterwards. A loss before the last that is made worse,
+  which gains nothing.
 - **`tta`'s logs**: several hosts under one name. The best of many runs, with random seeds, from one series of
   attempts. Qualities altered together with all losses and times. Other data, if the rules have no digest of them. The
   wording of `evidence` and `reason`. A power trace imported as a file with a wrong clock; the scope or the accuracy

@@ -31,7 +31,7 @@ ARCHIVE = "mlperf_results/training_v5.1.tar.xz"
 CISCO = "Cisco/results/1xC885A_M8-8xMI350X-OAM-288GB/llama2_70b_lora"
 KRAI = "Krai/results/Cray-XD670-H200-SXM5-141GB_n2_v5.0/llama2_70b_lora"
 # Without its description and its folder's name no other line of the published log contradicts the first. The second is
-# a worse loss, from which nobody gains.
+# a worse loss, which gains nothing.
 NOT_FOUND_IN_A_PUBLISHED_RESULT = {"all runs name another accelerator", "an evaluation has five times its value"}
 # Those that were tried on MLCommons' checker, which passes each.
 EIGHTEEN = {
