@@ -3,7 +3,7 @@
 // table.sortable: a click on a column's header sorts by `data-value` of its cells, else by their text. Missing values
 //   come last in both directions, before them cells with `data-unranked`, in the order of the page. Cells that differ
 //   in `data-group` are never compared: groups follow each other.
-// table.ranks with more rows than `data-limit` (8) shows the first ones, and a button for the others.
+// table.ranks with more than 8 rows shows the first ones, and a button for the others.
 // div.filters[data-filters="name=Label;…"]: a search and a choice for each `data-name` of the page's rows that differs.
 "use strict";
 
@@ -51,21 +51,20 @@ const refreshers = [];
 const refreshAll = () => refreshers.reduce((total, refresh) => total + refresh(), 0);
 
 for (const table of document.querySelectorAll("table.ranks:not(.leads)")) {
-  const limit = Number(table.dataset.limit || LIMIT);
   const box = table.parentElement;
   const button = make("button", { type: "button", className: "more" });
   let isWhole = false;
   const refresh = () => {
     const rows = Array.from(table.tBodies[0].rows);
     const found = rows.filter(passes);
-    const shown = new Set(isWhole ? found : found.slice(0, limit));
+    const shown = new Set(isWhole ? found : found.slice(0, LIMIT));
     for (const row of rows) {
       row.hidden = !shown.has(row);
       document.getElementById(row.dataset.point)?.classList.toggle("off", row.hidden); // its point in a chart
     }
-    button.textContent = isWhole ? `Show the first ${limit}` : `Show all ${found.length} rows`;
-    button.hidden = found.length <= limit;
-    box.classList.toggle("tall", shown.size > limit);
+    button.textContent = isWhole ? `Show the first ${LIMIT}` : `Show all ${found.length} rows`;
+    button.hidden = found.length <= LIMIT;
+    box.classList.toggle("tall", shown.size > LIMIT);
     box.classList.toggle("fits", table.offsetWidth <= box.clientWidth); // then the head stays on the page, not in a box
     return found.length;
   };
