@@ -143,7 +143,8 @@ def _energy_note(energy: ScoreEnergy | None, limits: EnergyLimits) -> str:
     if energy.may_rank:
         return f"class {energy.meter_class}, {energy.scope}"
     state = "estimated" if energy.meter_class == "E" else "void"
-    return ": ".join([state, *([", ".join(reason.words(limits) for reason in energy.void)] if energy.void else [])])
+    reasons = ", ".join(reason.words(limits) for reason in energy.void)
+    return f"{state}: {reasons}" if reasons else state
 
 
 def curve_points(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> tuple[tuple[float, float], ...]:
@@ -207,8 +208,6 @@ class Line:
     verdict: what the numbers say, in words.
     """
 
-    name: str
-    unit: str
     a: Amount
     b: Amount
     ratio: float | None
@@ -273,11 +272,11 @@ def _line(a: Amount, b: Amount) -> Line:
         one, other = Estimate(a.value or 0.0, a.errors), Estimate(b.value or 0.0, b.errors)
         interval = Estimate(ratio, (*a.errors, *b.errors)).interval() if a.errors and b.errors else None
         p = p_equal(one, other)
-        verdict = verdict_words(ratio, p)
-    return Line(a.name, a.unit, a, b, ratio, interval, p, verdict)
+        verdict = _verdict_words(ratio, p)
+    return Line(a, b, ratio, interval, p, verdict)
 
 
-def verdict_words(ratio: float, p: float) -> str:
+def _verdict_words(ratio: float, p: float) -> str:
     """`significant: A has 12 % less`, or that the runs cannot tell the two apart."""
     if p > SIGNIFICANT:
         return "not significant: the runs cannot tell them apart"
@@ -298,8 +297,8 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
         "b": side_document(found.b),
         "lines": [
             {
-                "name": line.name,
-                "unit": line.unit,
+                "name": line.a.name,
+                "unit": line.a.unit,
                 "a": line.a.value,
                 "b": line.b.value,
                 "ratio": line.ratio,
@@ -350,9 +349,9 @@ def _head(letter: str, side: Side) -> str:
 
 def _cells(line: Line) -> tuple[str, ...]:
     return (
-        line.name,
-        _number(line.a, line.unit),
-        _number(line.b, line.unit),
+        line.a.name,
+        _number(line.a),
+        _number(line.b),
         "-" if line.ratio is None else f"{line.ratio:.4f}",
         "-" if line.interval is None else f"{line.interval[0]:.4f} to {line.interval[1]:.4f}",
         "-" if line.p is None else p_words(line.p),
@@ -360,10 +359,10 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def _number(amount: Amount, unit: str) -> str:
+def _number(amount: Amount) -> str:
     if amount.value is None:
         return amount.note or "-"
-    return f"{significant(amount.value, 5)} {unit}" if unit else f"{amount.value:,.10g}"
+    return f"{significant(amount.value, 5)} {amount.unit}" if amount.unit else f"{amount.value:,.10g}"
 
 
 def p_words(p: float) -> str:
@@ -378,7 +377,7 @@ def _seconds(value: float | None) -> str:
 def _curves_text(a: Side, b: Side) -> str:
     """The quality of each side's median run at six places of an axis that both share."""
     middle = [median_run(side.curves) for side in (a, b)]
-    end = max(run.points[-1][0] for run in middle if run.points) if any(run.points for run in middle) else 0.0
+    end = max((run.points[-1][0] for run in middle if run.points), default=0.0)
     moments = [end * share / 6 for share in range(1, 7)]
     rows = [(significant(at, 5), *(_quality_at(run, at) for run in middle)) for at in moments]
     return f"{printable(a.quality, 60)} of the median run\n" + aligned((a.position, "A", "B"), rows)

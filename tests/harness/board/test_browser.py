@@ -329,7 +329,7 @@ def test_the_page_compares_as_the_command_does(
     assert rows.count() == len(found.lines)
     for row, line in zip(rows.all(), found.lines, strict=True):
         cells = [cell.inner_text() for cell in row.locator("th, td").all()]
-        assert cells[0] == line.name
+        assert cells[0] == line.a.name
         assert cells[3] == ("–" if line.ratio is None else f"{line.ratio:.4f}")
         assert cells[4] == ("–" if line.interval is None else f"{line.interval[0]:.4f} – {line.interval[1]:.4f}")
         assert cells[5] == ("–" if line.p is None else "< 0.0001" if line.p < 1e-4 else f"{line.p:.4f}")

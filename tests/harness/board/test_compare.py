@@ -108,7 +108,7 @@ def test_an_amount_that_neither_has_is_no_line() -> None:
     """Two results without meters have nothing to say of energy."""
     side = _side(amounts=(_amount(1.0), _amount(None, None, "energy")))
 
-    assert [line.name for line in compare(side, side).lines] == ["score"]
+    assert [line.a.name for line in compare(side, side).lines] == ["score"]
 
 
 @pytest.mark.parametrize(
