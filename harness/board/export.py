@@ -9,7 +9,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -52,6 +52,11 @@ def board_json(board: Board, tables: Iterable[Table] | None = None) -> bytes:
         "tables": [_table(board, table) for table in (board.leaderboard.tables if tables is None else tables)],
         "not_placed": [{"place": item.place, "reasons": list(item.reasons)} for item in board.not_placed],
     }
+    return json_bytes(document)
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """A JSON document with sorted keys."""
     return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
@@ -242,14 +247,22 @@ def _book_digest(entry: Entry) -> str | None:
 
 
 def board_csv(board: Board, tables: Iterable[Table] | None = None) -> bytes:
-    """A header and one line per result; safe to open in a spreadsheet."""
+    """A header and one line per result."""
+    lines = [
+        _line(standing, board.of(standing.row), table)
+        for table in (board.leaderboard.tables if tables is None else tables)
+        for standing in _standings(board, table)
+    ]
+    return csv_bytes(COLUMNS, lines)
+
+
+def csv_bytes(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> bytes:
+    """A header and the lines; safe to open in a spreadsheet."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for table in board.leaderboard.tables if tables is None else tables:
-        for standing in _standings(board, table):
-            line = _line(standing, board.of(standing.row), table)
-            writer.writerow([_cell(value) for value in line])
+    writer.writerow(columns)
+    for line in lines:
+        writer.writerow(["" if value is None else spreadsheet_cell(value) for value in line])
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
@@ -280,10 +293,6 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
         None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,
         len(score.runs), sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
     ]  # fmt: skip
-
-
-def _cell(value: object) -> object:
-    return "" if value is None else spreadsheet_cell(value)
 
 
 def row_document(row: Row) -> dict[str, Any]:

@@ -6,6 +6,7 @@ judged. Copies of the logs are not part of the site; it names their places and d
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -334,14 +335,10 @@ class Reader:
         return Read(path, entry, tuple(tree.runs), logs)
 
 
+@functools.cache
 def _audit() -> tuple[AuditRules, Mapping[str, Signal]]:
     """The rules and signals of the audit; read once in each process."""
-    if not _AUDIT:
-        _AUDIT.append((load_audit(registry.audit_file()), registry.signals()))
-    return _AUDIT[0]
-
-
-_AUDIT: list[tuple[AuditRules, Mapping[str, Signal]]] = []
+    return load_audit(registry.audit_file()), registry.signals()
 
 
 def read_rounds(trees: Sequence[Path], ruleset_name: str, today: date, jobs: int | None = None) -> RoundBoard:
@@ -596,8 +593,10 @@ def _suspicions(suspicions: Sequence[Suspicion], tree: Path) -> tuple[Note, ...]
 
 def _note(findings: Sequence[Finding], score: float | None) -> Note:
     first = findings[0]
-    shapes = {message_shape(finding): finding for finding in reversed(findings)}  # the first of each kind
-    shown = [finding for finding in findings if shapes[message_shape(finding)] is finding][:MAX_NOTES]
+    shapes: dict[str, Finding] = {}
+    for finding in findings:
+        shapes.setdefault(message_shape(finding), finding)
+    shown = list(shapes.values())[:MAX_NOTES]
     return Note(
         first.code,
         first.name,

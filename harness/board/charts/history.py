@@ -1,9 +1,8 @@
-"""Times over rounds: one line per series, on a logarithmic scale, because rounds differ by factors."""
+"""Times over rounds: on a logarithmic scale where they are far apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -11,22 +10,13 @@ from harness.board.charts.lines import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 from harness.board.charts.scales import Label, Scale, axis, px, svg
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One line. values: by the number of the round; a round without a value is skipped."""
-
-    name: str
-    style: int
-    values: Sequence[tuple[int, float]]
-
-
-def history_chart(label: Label, rounds: Sequence[str], series: Sequence[Series], y_name: str) -> Markup:
-    """A line for each series over the rounds, which are evenly spaced. Empty without values.
+def history_chart(label: Label, rounds: Sequence[str], lines: Sequence[Line], y_name: str) -> Markup:
+    """The lines over the numbers of the rounds, which are evenly spaced. Empty without points.
 
     Raises:
         ValueError: a value is not finite.
     """
-    values = [value for one in series for _, value in one.values]
+    values = [value for line in lines for _, value in line.points]
     if not values:
         return Markup()
     x_scale = Scale(-0.3, max(len(rounds) - 1, 1) + 0.3, LEFT, WIDTH - RIGHT)
@@ -49,5 +39,5 @@ def history_chart(label: Label, rounds: Sequence[str], series: Sequence[Series],
             px((x_scale.start + x_scale.stop) / 2), px(HEIGHT - BOTTOM + 42)
         )
     )
-    body += [curve(Line(one.name, one.style, one.values), x_scale, y_scale) for one in series if one.values]
+    body += [curve(line, x_scale, y_scale) for line in lines if line.points]
     return svg(label, "chart", WIDTH, HEIGHT, body)

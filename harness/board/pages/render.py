@@ -80,8 +80,7 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
         sides = [
             (entry.slug, side_of(entry.row, entry.logs[0].config if entry.logs else {}, board.ruleset))
             for aspects in own
-            for row in aspects.table.rows
-            if (entry := board.of(row))
+            for entry in map(board.of, aspects.table.rows)
         ]
         yield render("compare.html", f"{stem}--compare.html", name=name, sides=sides)
         for key, side in sides:
@@ -91,13 +90,7 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
             yield _result_page(render, board, board.of(row), aspects)
     yield render("rules.html", "rules/index.html", in_force=_in_force(board))
     for rule in board.rules.values():
-        yield render(
-            "rule.html",
-            rule_path(rule),
-            rule=rule,
-            severity=board.ruleset.codes.get(rule.code),
-            pieces=pieces("\n".join(rule.document.splitlines()[1:])),
-        )
+        yield rule_page(render, rule, board.ruleset.codes.get(rule.code))
     for rules in board.ruleset.benchmarks.values():
         yield render(
             "benchmark_rules.html",
@@ -231,6 +224,12 @@ class Renderer:
         return path, text.encode("utf-8", "backslashreplace")
 
 
+def rule_page(render: Renderer, rule: Rule, severity: str | None) -> tuple[str, bytes]:
+    """The page that explains a check. severity: None where it is not in force."""
+    document = pieces("\n".join(rule.document.splitlines()[1:]))
+    return render("rule.html", rule_path(rule), rule=rule, severity=severity, pieces=document)
+
+
 def target_words(rules: BenchmarkRules) -> str:
     """`top1_accuracy ≥ 0.9 (fraction, higher is better)`."""
     metric = rules.metric
@@ -306,7 +305,7 @@ def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects)
         power=power_views(entry, board),
         by_energy=aspects.energy.of(entry),
         by_cost=aspects.cost.of(entry),
-        legend=time_view.swatches([name for name, _ in series], rules),
+        legend=time_view.swatches([name for name, _ in series], rules.target),
         points=[(time_view.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
         ledger=time_view.ledger_chart("ledger", score.runs),
         phases=[(phase, time_view.PHASE_WORDS[phase]) for phase in time_view.PHASES],

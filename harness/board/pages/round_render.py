@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.base.docstrings import pieces
 from harness.board.charts.lines import legend_swatch
 from harness.board.compare import data_script, side_of_round
-from harness.board.pages import round_view, words
+from harness.board.export import csv_bytes, json_bytes
+from harness.board.pages import round_view, time_view, words
 from harness.board.pages.energy_words import void_words
-from harness.board.pages.render import ROWS_FIRST, Renderer, benchmark_slug, rule_path, static_files
+from harness.board.pages.render import (
+    ROWS_FIRST,
+    Renderer,
+    benchmark_slug,
+    rule_page,
+    rule_path,
+    static_files,
+)
 from harness.board.pages.round_view import Best, RoundRowView, RoundTableView
-from harness.board.pages.words import JOULES, SECONDS, spreadsheet_cell
+from harness.board.pages.words import JOULES, SECONDS
 from harness.board.rounds import Note, RoundBoard, RoundEntry, RoundPart, key_of
 from harness.findings import Rule
 from harness.mlperf.score import minutes
@@ -75,14 +79,7 @@ def render_round_pages(board: RoundBoard) -> Iterator[tuple[str, bytes]]:
                 yield _result_page(render, board.rules, part, row, lines[row.row.line])
     yield render("round_rules.html", "rules/index.html", codes=_codes(board, sorted(shown)))
     for code in sorted(shown):
-        rule = known[code]
-        yield render(
-            "rule.html",
-            rule_path(rule),
-            rule=rule,
-            severity=_severity(board, code),
-            pieces=pieces("\n".join(rule.document.splitlines()[1:])),
-        )
+        yield rule_page(render, known[code], _severity(board, code))
 
 
 def round_path(part: RoundPart, benchmark: str | None = None) -> str:
@@ -97,12 +94,12 @@ def _severity(board: RoundBoard, code: str) -> str | None:
     return next((part.ruleset.codes[code] for part in board.rounds if code in part.ruleset.codes), None)
 
 
-def _codes(board: RoundBoard, codes: Iterable[str]) -> list[tuple[str, str | None, int, int]]:
-    """Code, severity, how many results have it, and how many there are."""
+def _codes(board: RoundBoard, codes: Iterable[str]) -> list[tuple[str, str | None, int]]:
+    """Code, severity, and how many results have it."""
     results = Counter(
         code for entry in board.entries for code in {note.code for note in (*entry.findings, *entry.suspicions)}
     )
-    return [(code, _severity(board, code), results[code], len(board.entries)) for code in codes]
+    return [(code, _severity(board, code), results[code]) for code in codes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +163,6 @@ def _tables_page(render: Renderer, part: RoundPart, name: str, own: Sequence[Rou
                 "view": view,
                 "in_chart": in_chart,
                 "curves": curves,
-                "target": in_chart[0].row.target if in_chart else None,
-                "position": in_chart[0].row.position if in_chart else "",
                 "picked": {row.row.slug: legend_swatch(number) for number, row in enumerate(in_chart)}
                 if curves
                 else {},
@@ -212,8 +207,9 @@ def _round_page(render: Renderer, part: RoundPart, own: Sequence[RoundTableView]
         ((note, row) for row in entries for note in row.suspicions),
         key=lambda pair: (-(pair[0].score or 0.0), pair[1].place, pair[0].code),
     )
-    worst = list({note.code: (note, row) for note, row in reversed(order)}.values())  # of each signal its worst
-    worst.sort(key=lambda pair: -(pair[0].score or 0.0))
+    worst: dict[str, tuple[Note, RoundEntry]] = {}  # of each signal its worst
+    for note, row in order:
+        worst.setdefault(note.code, (note, row))
     return render(
         "round_round.html",
         round_path(part),
@@ -227,7 +223,7 @@ def _round_page(render: Renderer, part: RoundPart, own: Sequence[RoundTableView]
         errors=errors.most_common(),
         warnings=warnings.most_common(),
         signals=signals.most_common(),
-        worst=worst[:10],
+        worst=list(worst.values())[:10],
         file=words.slug([part.name]),
     )
 
@@ -328,7 +324,7 @@ def _result_page(
         unit=words.unit_for((run.seconds for run in row.runs), SECONDS),
         runs=[(run, run in counted and row.raw_seconds is not None) for run in row.runs],
         curves=curves,
-        legend=round_view.legend_of([name for name, _ in series], row),
+        legend=time_view.swatches([name for name, _ in series], row.target),
         energies=energies,
         void=() if energy is None else void_words(energy.void, part.ruleset.energy, rules),
         verdicts=[("MLCommons' program", row.code), ("the text of the rules", row.rules)],
@@ -349,29 +345,27 @@ def _result_page(
 
 
 def _json(part: RoundPart) -> bytes:
-    document = {
-        "format": FORMAT_VERSION,
-        "ruleset": part.ruleset.version,
-        "ruleset_digest": part.ruleset.digest,
-        "published": part.round.published,
-        "state": part.state,
-        "results": [_document(row) for row in part.entries],
-    }
-    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    return json_bytes(
+        {
+            "format": FORMAT_VERSION,
+            "ruleset": part.ruleset.version,
+            "ruleset_digest": part.ruleset.digest,
+            "published": part.round.published,
+            "state": part.state,
+            "results": [_document(row) for row in part.entries],
+        }
+    )
 
 
 def _document(row: RoundEntry) -> dict[str, Any]:
     """The result as `tta score --format json` has it, with what the site adds."""
     return {
         **row.document,
-        "category": row.category,
         "submitter": row.submitter,
         "system": row.system,
         "accelerator": row.accelerator,
         "accelerators": row.num_accelerators,
         "nodes": row.num_nodes,
-        "ranks": None if row.ranks is None else list(row.ranks),
-        "interval": None if row.interval is None else list(row.interval),
         "num_warnings": row.num_warnings,
         "findings": [_note(note) for note in row.findings],
         "suspicions": [_note(note) for note in row.suspicions],
@@ -392,12 +386,7 @@ def _note(note: Note) -> dict[str, Any]:
 
 
 def _csv(part: RoundPart) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in part.entries:
-        writer.writerow(["" if value is None else spreadsheet_cell(value) for value in _line(part, row)])
-    return text.getvalue().encode("utf-8", "backslashreplace")
+    return csv_bytes(COLUMNS, [_line(part, row) for row in part.entries])
 
 
 def _line(part: RoundPart, row: RoundEntry) -> list[object]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.board.charts.history import Series, history_chart
-from harness.board.charts.lines import NUM_COLOURS, Line, legend_swatch, line_chart, styles, target_swatch, thinned
+from harness.board.charts.history import history_chart
+from harness.board.charts.lines import Line, line_chart, styles, thinned
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label
-from harness.board.pages.time_view import accelerator_facts, energy_words
+from harness.board.pages.time_view import accelerator_facts, energy_words, verdict_words
 from harness.board.pages.words import JOULES, TO, plural, shown, significant, slug, unit_for
 from harness.board.rounds import Note, RoundBoard, RoundEntry, RoundPart, RoundRunFacts, RoundTable
 from harness.mlperf.score import minutes
@@ -73,7 +73,8 @@ def minutes_words(seconds: float) -> str:
 def table_view(table: RoundTable, published: str) -> RoundTableView:
     """The table as the pages show it; the strips of the ranked rows share one scale, those of the others another."""
     key = slug([table.benchmark, table.division, table.category]).replace(".", "-")
-    reach = {is_ranked: strip_reach([_strip(row) for row in rows]) for is_ranked, rows in _halves(table)}
+    halves = ((True, table.ranked), (False, table.others))
+    reach = {is_ranked: strip_reach([_strip(row) for row in rows]) for is_ranked, rows in halves}
     unit = unit_for((_joules(row) for row in table.rows), JOULES)
     views = []
     for number, row in enumerate(table.rows, 1):
@@ -92,10 +93,6 @@ def table_view(table: RoundTable, published: str) -> RoundTableView:
     )
 
 
-def _halves(table: RoundTable) -> tuple[tuple[bool, tuple[RoundEntry, ...]], ...]:
-    return (True, table.ranked), (False, table.others)
-
-
 def _joules(row: RoundEntry) -> float | None:
     return None if row.energy is None else row.energy.drawn_j
 
@@ -103,21 +100,14 @@ def _joules(row: RoundEntry) -> float | None:
 def row_view(row: RoundEntry, strip: Markup, energy: str | None, published: str) -> RoundRowView:
     """One line of a table."""
     note = next((note for note in row.findings if note.counts), None)
-    if row.is_ranked:
-        kind, verdict = "valid", "valid"
-    elif row.num_errors:
-        kind, verdict = "invalid", "not valid"
-    else:
-        kind, verdict = "unscored", "no score"
-    errors = plural(row.num_errors, "error") if row.num_errors else ""
-    warnings = plural(row.num_warnings, "warning") if row.num_warnings else ""
+    kind, verdict, counts = verdict_words(row.is_ranked, row.num_errors, row.num_warnings)
     reason = None if row.is_ranked else note.messages[0][0] if note else row.why_not or "it has no score"
     return RoundRowView(
         row=row,
         href=href_of(row),
         kind=kind,
         verdict=verdict,
-        counts=", ".join(count for count in (errors, warnings) if count),
+        counts=counts,
         reason=reason,
         note=None if row.is_ranked else note,
         time=None if row.seconds is None else minutes_words(row.seconds),
@@ -198,14 +188,6 @@ def curves_of(key: str, title: str, series: Sequence[tuple[str, Sequence[RoundRu
     return line_chart(label, lines, like.position, like.quality, like.target, limits)
 
 
-def legend_of(names: Sequence[str], like: RoundEntry) -> list[tuple[Markup, str]]:
-    """A line sample and a name for the target and for each series; one for all of too many."""
-    target = [] if like.target is None else [(target_swatch(), f"target {like.target:g}")]
-    if len(names) > NUM_COLOURS:
-        return [*target, (legend_swatch(None), f"{plural(len(names), 'run')}, each a line")]
-    return [*target, *((legend_swatch(number), name) for number, name in enumerate(names))]
-
-
 def typical_run(row: RoundEntry) -> list[RoundRunFacts]:
     """The run of a ranked result whose time is nearest to the median of those that count."""
     counted, _ = counted_runs(row)
@@ -262,14 +244,14 @@ def best_chart(key: str, board: RoundBoard, groups: Sequence[tuple[str, Sequence
     """The best of each round, one line per group; drawn where at least two rounds have one."""
     numbers = {part.ruleset.version: number for number, part in enumerate(reversed(board.rounds))}
     series = [
-        Series(
+        Line(
             name,
             number,
             [(numbers[best.part.ruleset.version], minutes(best.row.seconds or 0.0)) for best in bests],
         )
         for number, (name, bests) in enumerate(groups)
     ]
-    if len({number for one in series for number, _ in one.values}) < 2:
+    if len({number for one in series for number, _ in one.points}) < 2:
         return Markup()
     text = "Minutes of the fastest valid result of each round. The table below has the numbers."
     names = [part.name for part in reversed(board.rounds)]

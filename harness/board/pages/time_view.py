@@ -129,21 +129,14 @@ def table_view(board: Board, table: Table) -> TableView:
 def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Markup) -> RowView:
     entry, score = board.of(row), row.score
     counted = next((finding for finding in row.findings if finding.counts), None)
-    if row.is_ranked:
-        kind, verdict = "valid", "valid"
-    elif row.num_errors:
-        kind, verdict = "invalid", "not valid"
-    else:
-        kind, verdict = "unscored", "no score"
-    errors = plural(row.num_errors, "error") if row.num_errors else ""
-    warnings = plural(row.num_warnings, "warning") if row.num_warnings else ""
+    kind, verdict, counts = verdict_words(row.is_ranked, row.num_errors, row.num_warnings)
     return RowView(
         row=row,
         entry=entry,
         href=f"results/{entry.slug}.html",
         kind=kind,
         verdict=verdict,
-        counts=", ".join(count for count in (errors, warnings) if count),
+        counts=counts,
         reason=None if kind == "valid" else counted.message if counted else score.why_not or "it has no score",
         finding=counted,
         time=None if score.seconds is None else in_unit(score.seconds, unit),
@@ -158,6 +151,18 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
         energy_group=energy_group(score.energy),
         facts=facts_of(row, entry),
     )
+
+
+def verdict_words(is_ranked: bool, num_errors: int, num_warnings: int) -> tuple[str, str, str]:
+    """Kind, verdict and counts of a row, see `RowView`."""
+    if is_ranked:
+        kind, verdict = "valid", "valid"
+    elif num_errors:
+        kind, verdict = "invalid", "not valid"
+    else:
+        kind, verdict = "unscored", "no score"
+    counts = [plural(number, noun) for number, noun in ((num_errors, "error"), (num_warnings, "warning")) if number]
+    return kind, verdict, ", ".join(counts)
 
 
 def energy_group(energy: ScoreEnergy | None) -> str | None:
@@ -306,9 +311,9 @@ def ledger_chart(key: str, runs: Sequence[RunResult]) -> Markup:
     return bar_chart(Label(key, "Clock ledger", text), bars, "seconds")
 
 
-def swatches(series: Sequence[str], rules: BenchmarkRules) -> list[tuple[Markup, str]]:
+def swatches(series: Sequence[str], target: float | None) -> list[tuple[Markup, str]]:
     """A legend: a line sample and a name for the target and for each series; one for all of too many."""
     pieces = [(legend_swatch(style), name) for style, name in zip(styles(len(series)), series, strict=True)]
     if len(series) > NUM_COLOURS:
         pieces = [(legend_swatch(None), f"{plural(len(series), 'run')}, each a line")]
-    return [(target_swatch(), f"target {rules.target:g}"), *pieces]
+    return pieces if target is None else [(target_swatch(), f"target {target:g}"), *pieces]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness.board.charts.history import Series, history_chart
+from harness.board.charts.history import history_chart
 from harness.board.charts.lines import NUM_COLOURS, Bar, Line, bar_chart, line_chart, style_class, styles, thinned
 from harness.board.charts.run_strip import Strip, strip_plot, strip_reach
 from harness.board.charts.scales import Label, Scale, axis, linear_ticks, log_ticks, pareto_front, span, tick_label
@@ -222,7 +222,7 @@ def test_the_reach_of_strips_is_that_of_the_farthest_run() -> None:
 
 def test_a_history_has_a_line_for_each_series_and_a_name_for_each_round() -> None:
     """Rounds are evenly spaced; times far apart are on a logarithmic scale; a round without a value is skipped."""
-    series = [Series("fastest", 0, [(0, 100.0), (2, 1.0)]), Series("on a node", 1, [(1, 50.0)]), Series("none", 2, [])]
+    series = [Line("fastest", 0, [(0, 100.0), (2, 1.0)]), Line("on a node", 1, [(1, 50.0)]), Line("none", 2, [])]
 
     chart = history_chart(LABEL, ["0.7", "1.0", "<2.0>"], series, "minutes")
 
@@ -232,5 +232,5 @@ def test_a_history_has_a_line_for_each_series_and_a_name_for_each_round() -> Non
     assert "&lt;2.0&gt;" in chart
     assert "none" not in chart
     assert 'class="line s0" points="123.38,21.5 492.62,268.5"' in chart
-    assert "logarithmic" not in history_chart(LABEL, ["0.7"], [Series("one", 0, [(0, 3.0)])], "minutes")
+    assert "logarithmic" not in history_chart(LABEL, ["0.7"], [Line("one", 0, [(0, 3.0)])], "minutes")
     assert history_chart(LABEL, ["0.7"], [], "minutes") == ""

@@ -15,7 +15,8 @@ import pytest
 from markupsafe import Markup
 
 from harness.board.pages.round_render import COLUMNS, compare_path, render_round_pages
-from harness.board.pages.round_view import legend_of, row_view
+from harness.board.pages.round_view import row_view
+from harness.board.pages.time_view import swatches
 from harness.board.rounds import Note, RoundBoard
 from harness.board.site import MARKER_NAME, publish
 from harness.findings import Severity
@@ -266,12 +267,10 @@ def test_a_result_may_be_without_a_score_and_without_an_error(board: RoundBoard)
     assert (view.kind, view.verdict, view.reason) == ("unscored", "no score", "it has no score")
 
 
-def test_the_legend_of_many_runs_does_not_name_them(board: RoundBoard) -> None:
-    """There are twelve colours; more runs have one together."""
-    like = board.entries[0]
-
-    assert [text for _, text in legend_of(["run"] * 12, like)] == ["target 0.34", *["run"] * 12]
-    assert [text for _, text in legend_of(["run"] * 13, like)] == ["target 0.34", "13 runs, each a line"]
+def test_the_legend_of_many_runs_does_not_name_them() -> None:
+    """There are twelve colours; more runs have one together. Without a target, it has none."""
+    assert [text for _, text in swatches(["run"] * 12, 0.34)] == ["target 0.34", *["run"] * 12]
+    assert [text for _, text in swatches(["run"] * 13, None)] == ["13 runs, each a line"]
 
 
 def test_a_submitter_has_the_history_of_each_machine(site: Path) -> None:
