@@ -89,9 +89,10 @@ class Estimate:
 
 
 def p_equal(one: Estimate, other: Estimate) -> float:
-    """Return the two-sided p-value of Welch's t-test on logarithms: how easily equal quantities look this different.
+    """Return the two-sided p-value of Welch's t-test on logarithms.
 
-    1 where nothing is known of an error. Without any error the values decide: 0 if they differ.
+    It is the probability of a difference at least this large between equal quantities; 1 where nothing is known
+    of an error. Without any error the values decide: 0 if they differ.
 
     Source: B. L. Welch, Biometrika 34 (1947); F. E. Satterthwaite, Biometrics Bulletin 2 (1946).
     """

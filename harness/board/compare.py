@@ -203,9 +203,9 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One amount of both sides. ratio: the first over the second, with its 95 % interval; p: of their being equal.
+    """One amount of both sides. ratio: the first over the second, with its 95 % interval.
 
-    verdict: what the numbers say, in words.
+    p: of the test that they are equal. verdict: what the numbers say, in words.
     """
 
     a: Amount
@@ -277,11 +277,11 @@ def _line(a: Amount, b: Amount) -> Line:
 
 
 def _verdict_words(ratio: float, p: float) -> str:
-    """`significant: A has 12 % less`, or that the runs cannot tell the two apart."""
+    """`significant: A is 12 % lower`, or that the runs cannot tell the two apart."""
     if p > SIGNIFICANT:
         return "not significant: the runs cannot tell them apart"
-    less, share = ("A", 1 - ratio) if ratio < 1 else ("B", 1 - 1 / ratio)
-    return f"significant: {less} has {significant(100 * share, 2)} % less"
+    lower, share = ("A", 1 - ratio) if ratio < 1 else ("B", 1 - 1 / ratio)
+    return f"significant: {lower} is {significant(100 * share, 2)} % lower"
 
 
 def side_document(side: Side) -> dict[str, Any]:
@@ -336,8 +336,9 @@ def comparison_text(found: Comparison) -> str:
     parts.append(f"{plural(found.num_equal_settings, 'setting')} equal")
     parts += [_curves_text(a, b)] if a.curves and b.curves and a.position == b.position else []
     parts.append(
-        "p: how easily equal systems look this different, by Welch's t-test on logarithms; significant below 5 %.\n"
-        "It is a test of two results chosen beforehand: a table's ranks compare all its pairs at once and are stricter."
+        "p: the probability of a difference at least this large between equal systems, by Welch's t-test on\n"
+        "logarithms; significant below 5 %. It is a test of two results chosen beforehand: a table's ranks compare all\n"
+        "its pairs at once and are stricter."
     )
     return "\n\n".join(parts)
 

@@ -29,9 +29,9 @@ _HEADER = (
 )  # fmt: skip
 _ENERGY_HEADER = ("kJ published", "kJ by rule", "kJ drawn")  # only where a result of the benchmark has power logs
 _ENERGY_NOTE = (
-    "kJ: means over the runs that the time keeps, × factor. Published: by MLCommons' program of May 2024, mean power\n"
-    "of all that was logged × time to train. By rule: each reading in the run × the time since the previous one.\n"
-    "Drawn: tta's integral from run_start to run_stop."
+    "kJ: means over the runs that count in the score, × factor; not ranked. Published: by MLCommons' program of May\n"
+    "2024, mean power of all that was logged × time to train. By rule: each reading in the run × the time since the\n"
+    "previous one. Drawn: tta's integral from run_start to run_stop."
 )
 _LEFT = frozenset({1, 2, 3, 8, 9})
 CATEGORIES = ("available", "preview", "research", "unstated")

@@ -271,7 +271,8 @@ class Reader:
         round_ = ruleset.round
         if round_ is None:
             why_not = (
-                f"it is judged by ruleset {ruleset.version}, which is no round of MLPerf; it has a board of its own"
+                f"it is judged by ruleset {ruleset.version}, which is not an MLPerf round; "
+                "build a separate board for it"
             )
             return Read(path, NotPlaced(place, (why_not,)), (), logs)
         row = row_of(result, ruleset, round_, findings)

@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
         nargs="+",
         type=as_path,
         metavar="TREE",
-        help="a tree of submissions, or one folder or several with results of MLPerf rounds",
+        help="a tree of submissions, or one or more folders with results of MLPerf rounds",
     )
     parser.add_argument("--out", type=as_path, metavar="SITE", help="build: the folder of the site")
     parser.add_argument("--host", default="127.0.0.1", help="serve: the address to listen on (default: %(default)s)")

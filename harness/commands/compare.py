@@ -23,7 +23,9 @@ from harness.submission.result import find_results, read_result
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("a", type=as_path, metavar="A", help="the folder of a result")
-    parser.add_argument("b", type=as_path, metavar="B", help="the folder of another of the same benchmark and division")
+    parser.add_argument(
+        "b", type=as_path, metavar="B", help="the folder of another result of the same benchmark and division"
+    )
     parser.add_argument(
         "--ruleset",
         default=AUTO,

@@ -27,7 +27,7 @@ const stats = {
     }
     return Math.tan(high) * Math.sqrt(dof);
   },
-  // The ratio of two amounts: its 95 % interval, and how easily equal amounts look this different.
+  // The ratio of two amounts: its 95 % interval, and the probability of a difference at least this large between equal amounts.
   compare(a, b) {
     if (!a.errors.length || !b.errors.length) return { interval: null, p: 1 };
     const errors = a.errors.concat(b.errors);
@@ -81,9 +81,9 @@ if (page) {
       const found = stats.compare(one, other);
       range = found.interval ? `${found.interval[0].toFixed(4)} – ${found.interval[1].toFixed(4)}` : "–";
       p = found.p < 1e-4 ? "< 0.0001" : found.p.toFixed(4);
-      const less = ratio < 1 ? `A has ${tta.number(100 * (1 - ratio), 2)} % less` : `B has ${tta.number(100 * (1 - 1 / ratio), 2)} % less`;
+      const lower = ratio < 1 ? `A is ${tta.number(100 * (1 - ratio), 2)} % lower` : `B is ${tta.number(100 * (1 - 1 / ratio), 2)} % lower`;
       verdict = found.p <= 0.05
-        ? make("td", {}, make("span", { className: "chip valid" }, "significant"), ` ${less}`)
+        ? make("td", {}, make("span", { className: "chip valid" }, "significant"), ` ${lower}`)
         : make("td", {}, make("span", { className: "chip" }, "not significant"), " the runs cannot tell them apart");
     } else {
       const notes = Array.from(new Set([one, other].filter((item) => item.note && (isApart || item.group === null)).map((item) => item.note)));
@@ -151,7 +151,7 @@ if (page) {
     const card = (heading, ...children) => make("section", { className: "card" }, make("h2", {}, heading), ...children);
     return output.replaceChildren(
       card("Numbers", link("A", a, one), link("B", b, other), table("Numbers", heads, amounts(a, b)),
-        make("p", { className: "soft small" }, "p: how easily equal systems look this different, by Welch’s t-test on logarithms; significant below 5 %. It is a test of two results chosen beforehand: the ranks of a table compare all its pairs at once and are stricter.")),
+        make("p", { className: "soft small" }, "p: the probability of a difference at least this large between equal systems, by Welch’s t-test on logarithms; significant below 5 %. It is a test of two results chosen beforehand: the ranks of a table compare all its pairs at once and are stricter.")),
       card("Quality over time", curves),
       card("Where the time went", make("p", { className: "soft" }, "Mean seconds per run."), ...phases(a, b)),
       card("Settings", table("Settings", head(["Setting", ""], ["A", ""], ["B", ""]), settings(a, b))));

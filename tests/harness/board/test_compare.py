@@ -65,8 +65,8 @@ def test_a_difference_is_judged_by_the_test_that_makes_the_ranks() -> None:
     assert far.ratio == pytest.approx(1 / 1.1)
     assert far.interval is not None
     assert far.interval[1] < 1
-    assert far.verdict == "significant: A has 9.1 % less"
-    assert compare(_side(110.0), _side(100.0)).lines[0].verdict == "significant: B has 9.1 % less"
+    assert far.verdict == "significant: A is 9.1 % lower"
+    assert compare(_side(110.0), _side(100.0)).lines[0].verdict == "significant: B is 9.1 % lower"
     assert near.p is not None
     assert near.p > 0.05
     assert near.verdict == "not significant: the runs cannot tell them apart"
@@ -148,7 +148,7 @@ def test_the_text_has_every_part() -> None:
     for words in (
         "A: acme, box (at 100.0); not valid: 2 errors",
         "score  100.00 s  200.00 s  0.5000",
-        "< 0.0001  significant: A has 50 % less",
+        "< 0.0001  significant: A is 50 % lower",
         "eval   10.000 s          -",
         "lr       0.1  -",
         "0 settings equal",

@@ -176,7 +176,7 @@ def test_energies_are_shown_where_power_was_logged() -> None:
         "acme/two: no energy by MLPerf's formulas: result_0.txt: has no power logs",
         "acme/none: no score: 2 of 5 runs have no time",
     ]
-    assert parts[-1].startswith("kJ: means over the runs that the time keeps")
+    assert parts[-1].startswith("kJ: means over the runs that count in the score")
     assert "kJ" not in table("5.1.0", "d" * 64, rows[2:3])
 
 

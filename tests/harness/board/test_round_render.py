@@ -158,7 +158,7 @@ def test_the_history_of_a_benchmark_compares_like_sizes(site: Path, board: Round
     closed, _, opened = text.partition("The best of each round, open division")
 
     assert closed.count("<polyline") == 3
-    assert closed.count("Times as fast as the round before") == 2
+    assert closed.count("Speedup over the previous round") == 2
     rows = {entry.slug: entry for entry in board.entries}
     old, new = (rows[PurePosixPath(_result(board, "Toymaker", name)).stem] for name in ("5.0", "5.1"))
     assert f">{(old.seconds or 0) / (new.seconds or 1):.2f}<" in closed
@@ -277,7 +277,7 @@ def test_a_submitter_has_the_history_of_each_machine(site: Path) -> None:
     """A column for each of its rounds; another result of the same machine is counted."""
     page = _text(site, "submitters/toymaker.html")
 
-    assert "Benchmark Division Accelerators 5.0 5.1 Times as fast" in page
+    assert "Benchmark Division Accelerators 5.0 5.1 Speedup last over first" in page
     assert "and 1 more" in page
     assert re.search(r"retinanet closed 8 \d+\.\d+ \d+\.\d+ and 1 more 1\.\d\d", page)
     assert "not valid" in _text(site, "submitters/wrong.html")

@@ -262,7 +262,7 @@ def test_what_is_in_no_table_is_named_with_the_reason(tree: Path) -> None:
         "Other/results/toybox/retinanet": "has no benchmark 'bert9'",
         "Nameless/results/toybox/retinanet": "no log names a benchmark",
         "Empty/results/toybox/retinanet": "it contains no log",
-        "own": "which is no round of MLPerf",
+        "own": "which is not an MLPerf round; build a separate board for it",
         "alone/result_x.txt": "is a log by itself",
         "Damaged/results/toybox/retinanet": "Damaged/results/toybox/retinanet/result_0.txt: ",
     }.items():

@@ -78,7 +78,7 @@ def test_results_of_an_mlperf_round_are_compared(tmp_path: Path, capsys: pytest.
     entries = {entry.submitter: entry for entry in rounds_of(tree).entries}
     line = document["lines"][0]
     assert (line["a"], line["b"]) == (entries["Toymaker"].seconds, entries["Woodworker"].seconds)
-    assert line["verdict"].startswith("significant: A has ")
+    assert line["verdict"].startswith("significant: A is ")
     assert document["a"]["place"] == str(fast.folder)
     assert document["a"]["ruleset"] == "mlperf_training/5.1.0"
     assert "seed" not in document["a"]["settings"]
