@@ -337,8 +337,8 @@ def comparison_text(found: Comparison) -> str:
     parts += [_curves_text(a, b)] if a.curves and b.curves and a.position == b.position else []
     parts.append(
         "p: the probability of a difference at least this large between equal systems, by Welch's t-test on\n"
-        "logarithms; significant below 5 %. It is a test of two results chosen beforehand: a table's ranks compare all\n"
-        "its pairs at once and are stricter."
+        "logarithms; significant below 5 %. It is a test of two results chosen beforehand: a table's ranks compare\n"
+        "all its pairs at once and are stricter."
     )
     return "\n\n".join(parts)
 
