@@ -70,14 +70,16 @@ def judge_together(
     A check of scope "tree" is called once, as `check(logs, ruleset)`; what it finds has the path of one of the `logs`.
     """
     found: dict[str, list[Finding]] = {}
-    result_of = {log.path: log.result for log in logs}
+    results_of: dict[str, dict[str, None]] = {}  # several, where a log was named alone and with its folder
+    for log in logs:
+        results_of.setdefault(log.path, {})[log.result] = None
     for rule in checks:
         if rule.scope == TREE and rule.code in ruleset.codes:
             severity = Severity(ruleset.codes[rule.code])
             for fault in rule.check(logs, ruleset):
-                result = result_of[fault.path]
-                finding = _finding(rule, fault, severity, ruleset, waivers.tree_of(Path(result)), today)
-                found.setdefault(result, []).append(finding)
+                for result in results_of[fault.path]:
+                    finding = _finding(rule, fault, severity, ruleset, waivers.tree_of(Path(result)), today)
+                    found.setdefault(result, []).append(finding)
     return found
 
 

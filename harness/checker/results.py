@@ -131,8 +131,11 @@ def open_results(
         SubmissionError: a path does not exist, or has no result. UsageError: there is no such ruleset.
     """
     if found is None:
-        found = dict.fromkeys(result for path in paths for result in find_results(path))
-    found = list(found)
+        found = (result for path in paths for result in find_results(path))
+    by_place: dict[Path, Path] = {}
+    for path in found:
+        by_place.setdefault(path.absolute(), path)  # a result that is named twice is one, as it was named first
+    found = list(by_place.values())
     refused = beyond_limit(found)
     rulesets = Rulesets(ruleset_name, detector_for(paths) if ruleset_name == AUTO else None)
     if ruleset_name != AUTO:

@@ -165,9 +165,42 @@ def test_logs_that_are_equal_are_named_at_each_other(tmp_path: Path, capsys: pyt
     }
     assert status is ExitStatus.OK
     assert found == {
-        str(logs[0]): [f"this is byte for byte the log {logs[1]}"],
-        str(logs[1]): [f"this is byte for byte the log {logs[0]}"],
+        str(logs[0]): [f"identical, byte for byte, to {logs[1]}"],
+        str(logs[1]): [f"identical, byte for byte, to {logs[0]}"],
         str(other): [],
+    }
+
+
+def test_log_named_twice_is_no_copy_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither with its folder, nor in another spelling: a result that is named twice is judged once, by its first
+    name. A copy next to them is one."""
+    folder = result(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    log, place = Path("out", "result_0.txt"), "out/result_0.txt"
+
+    def copies(*paths: Path) -> dict[str, list[tuple[str, str]]]:
+        check.run(list(paths), "v1", "json", TODAY)
+        return {
+            item["path"]: [(one["path"], one["message"]) for one in item["findings"] if one["code"] == "RUN018"]
+            for item in json.loads(capsys.readouterr().out)["results"]
+        }
+
+    assert copies(Path("out"), log) == {"out": [], place: []}
+    assert copies(log, folder / "result_0.txt", Path("out"), folder) == {place: [], "out": []}
+    assert copies(log, folder) == {place: [], str(folder): []}
+    shutil.copy(log, "again.txt")
+    said = "identical, byte for byte, to "
+    assert copies(Path("out"), log, Path("again.txt")) == {
+        "out": [(place, f"{said}again.txt")],
+        place: [(place, f"{said}again.txt")],
+        "again.txt": [("again.txt", f"{said}{place}")],
+    }
+    assert copies(log, folder, Path("again.txt")) == {
+        place: [(place, f"{said}again.txt")],
+        str(folder): [(str(folder / "result_0.txt"), f"{said}again.txt")],
+        "again.txt": [("again.txt", f"{said}{place}")],
     }
 
 
