@@ -236,7 +236,7 @@ class Collector:
             block = rest + piece
             cut = block.rfind(b"\n") + 1
             rest = block[cut:]
-            yield self._batch(block[:cut])
+            yield from self._batches_of(block[:cut])
             if len(rest) > MAX_LINE_BYTES:
                 rest, skipped, has_token = b"", rest[-len(_TOKEN) :], _TOKEN in rest
         if rest or skipped is not None:
@@ -248,29 +248,32 @@ class Collector:
         elif _TOKEN in rest or (rest and _TOKEN.startswith(rest)):
             self.defect("cut_off", self.num_lines, "the last line is cut off")  # `tta` ends its lines
 
-    def _batch(self, block: bytes) -> Batch:
-        """Return the batch of whole lines: two tokens have a line end between them, unless a line has two tokens."""
+    def _batches_of(self, block: bytes) -> Iterator[Batch]:
+        """Yield the batch of whole lines: two tokens have a line end between them, unless a line has two tokens."""
         before, *parts = block.split(_TOKEN)
         num_ends = [part.count(b"\n") for part in parts]
         if 0 in num_ends or len(block) > MAX_LINE_BYTES:
-            return self._batch_of_any_lines(block)
+            yield from self._batches_of_any_lines(block)
+            return
         first = self.num_lines + before.count(b"\n") + 1
         *linenos, after = accumulate(num_ends, initial=first)
         self.num_lines = after - 1
-        return linenos, [part.partition(b"\n")[0] for part in parts]
+        yield linenos, [part.partition(b"\n")[0] for part in parts]
 
-    def _batch_of_any_lines(self, block: bytes) -> Batch:
-        linenos, texts = [], []
+    def _batches_of_any_lines(self, block: bytes) -> Iterator[Batch]:
+        linenos, texts = list[int](), list[bytes]()
         for line in block.split(b"\n")[:-1]:
             self.num_lines += 1
             if (hit := line.find(_TOKEN)) < 0:
                 continue
             if len(line) > MAX_LINE_BYTES:
+                yield linenos, texts  # before the chain breaks
+                linenos, texts = [], []
                 self._overlong(self.num_lines, has_token=True)
             else:
                 linenos.append(self.num_lines)
                 texts.append(line[hit + len(_TOKEN) :])
-        return linenos, texts
+        yield linenos, texts
 
     def _overlong(self, lineno: int, has_token: bool) -> None:
         if has_token:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from harness.base import strict_json
 from harness.log import run_log
-from harness.log.events import EVENT_TYPES, TOKEN, Event
+from harness.log.events import CHAIN_START, EVENT_TYPES, TOKEN, Event
 from harness.log.parse import events_of, is_foreign_event, parse_line
 from harness.log.run_log import MAX_DEFECTS_PER_KIND, Collector
 from tests import fabricate
@@ -118,6 +118,7 @@ def line(colon: str = ": ", drop: str | None = None, more: str = "", **changes: 
 
 
 GOOD = line()
+ORDER = line(metadata=f'{{"seq": 0, "prev": "{CHAIN_START}", "elapsed_ns": 0}}')  # the first line of a log of tta
 ORDERED = fabricate.text_of(fabricate.events()).encode().splitlines()
 NUMBERS = [
     *("0", "-0", "-0.0", "1.0", "1E5", "1e-400", "5e-324", "1.7976931348623157e308", "9007199254740993.0"),
@@ -393,17 +394,25 @@ def test_a_chained_log_that_was_tampered_with_has_the_same_defects(
             "MAX_DEFECTS_PER_KIND": st.integers(1, 3),
         },
     ),
+    st.booleans(),
 )
+@example([("a", 100)], 1, {"MAX_LINE_BYTES": 250}, True)
 def test_what_is_too_much_is_too_much_however_it_is_read(
-    lines: list[tuple[str, int]], piece_bytes: int, limits: dict[str, int]
+    lines: list[tuple[str, int]], piece_bytes: int, limits: dict[str, int], is_tta: bool
 ) -> None:
-    """Events of a key, keys, bytes, the length of a line, defects: the same are kept and reported."""
-    data = b"".join(line(key=f'"{key}"', value=f'"{"x" * size}"') + b"\n" for key, size in lines)
+    """Events of a key, keys, bytes, the length of a line, defects: the same are kept and reported.
+
+    Of a key, all lines of another program are kept but those of `tracked_stats`.
+    """
+    data = ORDER + b"\n" if is_tta else b""
+    data += b"".join(line(key=f'"{key}"', value=f'"{"x" * size}"') + b"\n" for key, size in lines)
 
     found = read(data, piece_bytes, limits=limits)
 
     assert found == read(data, is_bulk=False, limits=limits)
-    assert len(found["by key"].get("tracked_stats", ())) <= limits.get("MAX_EVENTS_PER_KEY", 30)
+    assert found["is_chained"] == is_tta
+    limited = found["by key"] if is_tta else {"tracked_stats"} & found["by key"].keys()
+    assert all(len(found["by key"][key]) <= limits.get("MAX_EVENTS_PER_KEY", 30) for key in limited)
 
 
 def test_more_lines_without_order_than_are_listed_before_the_first_that_has_it() -> None:
