@@ -16,7 +16,7 @@ from harness.board.site import publish, write_site
 from tests import fabricate
 from tests.harness.board.test_index import SKU, board_of, energy_tree, rich_tree, submit
 from tests.harness.board.test_round_render import of_two_axes, two_rounds
-from tests.harness.board.test_rounds import rounds_of
+from tests.rounds import rounds_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -22,8 +22,8 @@ from harness.board.site import MARKER_NAME, publish
 from harness.findings import Severity
 from tests import mlperflog
 from tests.harness.board.test_render import Page, check_links
-from tests.harness.board.test_rounds import _dated_earlier, rounds_of, submit
 from tests.mlperflog import Entry
+from tests.rounds import dated_earlier, rounds_of, submit
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -37,7 +37,7 @@ def _hostile(number: int, log: list[Entry]) -> None:
 
 def _of_bert(number: int, log: list[Entry]) -> None:
     """A benchmark that the next round does not have."""
-    _dated_earlier(number, log)
+    dated_earlier(number, log)
     mlperflog.find(log, "submission_benchmark").value = "bert"
 
 
@@ -59,8 +59,8 @@ def _silent(number: int, log: list[Entry]) -> None:
 def two_rounds(folder: Path) -> tuple[Path, Path]:
     """Two rounds: metered, open, preview, with a failed run, invalid, hostile, and without evaluations."""
     old, new = folder / "training_v5.0", folder / "training_v5.1"
-    submit(old, change=_dated_earlier)
-    submit(old, "Toymaker", "toybox64", change=_dated_earlier, faster=4.0, number_of_nodes="8")
+    submit(old, change=dated_earlier)
+    submit(old, "Toymaker", "toybox64", change=dated_earlier, faster=4.0, number_of_nodes="8")
     submit(old, "Polyglot", change=_of_bert)
     submit(new, "Toymaker", "toybox", faster=1.3, accelerator_model_name="Toy-X1", power=True)
     submit(new, "Toymaker", "toybox-b", faster=1.2)

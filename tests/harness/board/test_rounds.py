@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,6 @@ from harness.board.rounds import (
     RoundBoard,
     RoundEntry,
     key_of,
-    read_rounds,
     short_name,
 )
 from harness.checker import engine, registry
@@ -29,45 +26,8 @@ from harness.scoring.round_estimate import round_estimate
 from harness.submission.result import read_result
 from tests import fabricate, mlperflog
 from tests.mlperflog import Entry
+from tests.rounds import dated_earlier, rounds_of, submit
 from tests.rules.box import TODAY
-from tests.rules.roundbox import RoundBox, metered
-
-
-def submit(
-    tree: Path,
-    submitter: str = "Toymaker",
-    system: str = "toybox",
-    change: Callable[[int, list[Entry]], None] | None = None,
-    faster: float = 1.0,
-    power: bool = False,
-    division: str = "closed",
-    num_runs: int = 5,
-    **description: Any,
-) -> RoundBox:
-    """A result of RetinaNet, each run `faster` times as fast; change: what else differs in each log, by its number."""
-    box = RoundBox(tree, num_runs, division)
-    box.folder = tree / submitter / "results" / system / "retinanet"
-    box.description |= {"accelerators_per_node": "8", "accelerator_model_name": "Toy X1", **description}
-    for number, log in enumerate(box.logs):
-        mlperflog.find(log, "seed").value = int(hashlib.sha256(str((box.folder, number)).encode()).hexdigest()[:6], 16)
-        for entry in log:
-            entry.at_s = 60.5 + (entry.at_s - 60.5) / faster if entry.at_s > 60.5 else entry.at_s
-        if change is not None:
-            change(number, log)
-    others = box.system_path.read_bytes() if box.system_path.exists() else None
-    if power:
-        metered(box)
-    else:
-        box.write()
-    if system != "toybox":
-        box.system_path.rename(box.system_path.with_name(f"{system}.json"))
-        if others is not None:
-            box.system_path.write_bytes(others)
-    return box
-
-
-def rounds_of(*trees: Path, ruleset: str = "auto", jobs: int | None = 1) -> RoundBoard:
-    return read_rounds(trees, ruleset, TODAY, jobs)
 
 
 def _phases(log: list[Entry]) -> tuple[float, float, float]:
@@ -190,7 +150,7 @@ def test_categories_and_divisions_are_ranked_apart(tree: Path) -> None:
 
 def test_rounds_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     """Newest first; the same machine in both, however its name is written, is one line of a history."""
-    submit(tmp_path / "training_v5.0", "TOYMAKER", change=_dated_earlier)
+    submit(tmp_path / "training_v5.0", "TOYMAKER", change=dated_earlier)
     submit(tmp_path / "training_v5.1", "Toymaker", accelerator_model_name="toy-X1", faster=1.2)
 
     board = rounds_of(tmp_path / "training_v5.0", tmp_path / "training_v5.1")
@@ -201,11 +161,6 @@ def test_rounds_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     assert (new.slug, old.slug) != (new.slug, new.slug)
     assert new.estimate is not None
     assert (new.seconds or 0.0) < (old.seconds or 0.0)
-
-
-def _dated_earlier(number: int, log: list[Entry]) -> None:
-    for entry in log:
-        entry.at_s -= 200 * 86_400.0
 
 
 def test_systems_without_accelerators_are_machines_of_their_own(tree: Path) -> None:
@@ -321,7 +276,7 @@ def test_the_audit_sees_the_whole_folder(tree: Path) -> None:
 
 def test_a_log_in_two_results_is_a_finding_on_both(tmp_path: Path) -> None:
     """As in `tta check`, across all folders of a call; the machine that built the site is not named."""
-    submit(tmp_path / "training_v5.0", change=_dated_earlier)
+    submit(tmp_path / "training_v5.0", change=dated_earlier)
     submit(tmp_path / "training_v5.1", "Other")
     shutil.copytree(tmp_path / "training_v5.0" / "Toymaker", tmp_path / "training_v5.1" / "Copycat")
 

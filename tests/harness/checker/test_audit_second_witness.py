@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.checker.audit.signals import Suspicion
-from harness.ruleset import catalog, load
 from tests import foreign
-from tests.auditing import STANDARD, found
+from tests.auditing import found
 from tests.foreign import NUM_EVALUATIONS, Row, of, rows
+from tests.mlperflog import round_of
 
 Change = Callable[[list[Row]], None]
 
@@ -242,8 +242,7 @@ def trained_late(place: Path, name: str, blocks: dict[int, float], lines_later: 
 
     blocks: how long after run_stop training ended, by epoch. lines_later: how many lines after run_stop they are.
     """
-    round_ = load.load_ruleset(catalog.ruleset_folder("mlperf_training/2.0.0"), "mlperf_training/2.0.0").round
-    assert round_ is not None
+    round_ = round_of("2.0.0")
 
     def checkpoints(run: list[Row]) -> None:
         points, stop = [row for row in run if row.key == "eval_accuracy"], of(run, "run_stop")
@@ -337,8 +336,7 @@ def test_a_quality_better_than_all_published_is_found(
 
 def test_checkpoints_that_are_evaluated_afterwards_are_in_no_order(tmp_path: Path) -> None:
     """MiniGo's evaluations: by other programs, after the run, at any time, some without a value or of equal values."""
-    round_ = load.load_ruleset(catalog.ruleset_folder("mlperf_training/2.0.0"), "mlperf_training/2.0.0").round
-    assert round_ is not None
+    round_ = round_of("2.0.0")
     minigo = round_.benchmark("minigo")
     assert minigo is not None
 
@@ -367,8 +365,7 @@ def test_checkpoints_that_are_evaluated_afterwards_are_in_no_order(tmp_path: Pat
 
 def test_one_evaluation_is_usual_where_the_schedule_begins_late(tmp_path: Path) -> None:
     """AUD017: a fact of some benchmarks (BERT)."""
-    round_ = load.load_ruleset(catalog.ruleset_folder("mlperf_training/2.0.0"), "mlperf_training/2.0.0").round
-    assert round_ is not None
+    round_ = round_of("2.0.0")
     benchmark = round_.benchmark("resnet")
     assert benchmark is not None
 
@@ -381,7 +378,6 @@ def test_one_evaluation_is_usual_where_the_schedule_begins_late(tmp_path: Path) 
 
     assert len(found(place, "AUD017", benchmark=benchmark)) == 5
     assert found(place, "AUD017", benchmark=late) == []
-    assert STANDARD.benchmark is None
 
 
 def test_each_rank_may_begin_its_own_initialisation(tmp_path: Path) -> None:

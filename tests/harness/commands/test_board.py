@@ -8,13 +8,13 @@ import pytest
 
 from harness.cli import main
 from tests import fabricate
-from tests.harness.board.test_rounds import _dated_earlier, submit
+from tests.rounds import dated_earlier, submit
 
 
 @pytest.fixture
 def trees(tmp_path: Path) -> list[str]:
     """Two rounds."""
-    submit(tmp_path / "training_v5.0", change=_dated_earlier)
+    submit(tmp_path / "training_v5.0", change=dated_earlier)
     submit(tmp_path / "training_v5.1")
     return [str(tmp_path / "training_v5.0"), str(tmp_path / "training_v5.1")]
 

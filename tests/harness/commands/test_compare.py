@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli import main
 from tests.fabricate import events, write_result
-from tests.harness.board.test_rounds import rounds_of, submit
+from tests.rounds import rounds_of, submit
 from tests.rules_folder import write_ruleset
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.stats import trimmed_error, trimming_cost, variance
+from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.mlperf.model import LogRules, Round, RoundBenchmark, RoundReference
 from harness.mlperf.score import RoundRun, RoundScore
@@ -22,8 +23,6 @@ TIMES = (600.0, 606.0, 612.0, 618.0, 624.0)
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> RunLog:
-    from harness.log import run_log
-
     path: Path = tmp_path_factory.mktemp("log") / "result_0.txt"
     return run_log.read(mlperflog.write(path, mlperflog.retinanet()))
 
