@@ -188,7 +188,9 @@ def rulesets() -> str:
     for name, loaded in _rulesets():
         known = loaded.round
         benchmarks = loaded.benchmarks if known is None else known.benchmarks
-        kind = "tta" if known is None else f"MLPerf Training, published {known.published}"
+        kind = "tta"
+        if known is not None:
+            kind = f"MLPerf Training, {f'published {known.published}' if known.published else 'not published yet'}"
         rows.append((f"`{name}`", kind, str(len(benchmarks)), str(len(loaded.codes)), f"`{loaded.digest[:12]}`"))
     return _table(("ruleset", "kind", "benchmarks", "checks in force", "digest begins"), rows)
 

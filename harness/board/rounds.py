@@ -47,7 +47,7 @@ from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
-from harness.mlperf.model import Round, RoundBenchmark
+from harness.mlperf.model import Round, RoundBenchmark, last_day
 from harness.mlperf.rcp import RoundVerdict
 from harness.mlperf.score import RoundScore, is_closed, run_seconds, run_window
 from harness.ruleset.model import RuleSet
@@ -378,7 +378,7 @@ def read_rounds(trees: Sequence[Path], ruleset_name: str, today: date, jobs: int
         more = [_relative_to_all(finding, path, entry, trees) for finding in together[entry.ruleset].get(path, ())]
         entries.setdefault(entry.ruleset, []).append(_with_findings(replace(entry, slug=own), more))
     rounds = [_part(used[name], own) for name, own in entries.items()]
-    rounds.sort(key=lambda part: (part.round.published, part.ruleset.version), reverse=True)
+    rounds.sort(key=lambda part: (last_day(part.round.published), part.ruleset.version), reverse=True)
     return RoundBoard(
         rounds=tuple(rounds),
         not_placed=tuple(not_placed),

@@ -35,7 +35,6 @@ from harness.mlperf.model import Count, Join, KeyRule, LogRules, Round, RoundBen
 KIND = "mlperf"
 RULESET_FILE = "ruleset.yaml"
 ROUNDS_FOLDER = "mlperf_training"
-UNPUBLISHED = "9999-12-31"  # after every log
 _LOG_RULES = {"keys", "either"}
 _TOP = {"kind", "extends", "published", "codes", "max_init_s", "divisions", "benchmarks", "waivers", *_LOG_RULES}
 # Facts of a benchmark that are one of several words, and those that are a number.
@@ -266,14 +265,14 @@ def parse_round(raw: RawRound, version: str, folder: Path) -> Round:
 
 
 def publication_date(top: dict[str, Any], place: str) -> str:
-    """Return the day, YYYY-MM-DD, on which the results of a round were published; `UNPUBLISHED` if they are not yet.
+    """Return the day, YYYY-MM-DD, on which the results of a round were published; empty if they are not yet.
 
     Raises:
         RulesError: `published` is missing, or is neither such a date nor `not yet`.
     """
     content = top.get("published")
     if content == "not yet":
-        return UNPUBLISHED
+        return ""
     try:
         if isinstance(content, str) and date.fromisoformat(content).isoformat() == content:
             return content

@@ -159,7 +159,7 @@ class RoundBenchmark:
 class Round:
     """One round of MLPerf Training.
 
-    published: the day of its results, YYYY-MM-DD; no run of it is later. 9999-12-31 before that day.
+    published: the day of its results, YYYY-MM-DD; empty until then.
     rules: for a log that names no division. divisions: for a log that names one, but no known benchmark.
     max_init_s: by division, seconds that initialisation, from the first `init_start` to `init_stop`, must stay below.
     """
@@ -174,3 +174,8 @@ class Round:
     def benchmark(self, name: object) -> RoundBenchmark | None:
         """Return the benchmark called `name`, which may be any value that a log has; None if there is none."""
         return self.benchmarks.get(name) if isinstance(name, str) else None
+
+
+def last_day(published: str) -> str:
+    """Return the last day that a run of a round may have, by the day of the round's results: without one, any day."""
+    return published or "9999-12-31"

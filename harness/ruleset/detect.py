@@ -32,6 +32,7 @@ from pathlib import Path
 from harness.errors import printable
 from harness.log import keys
 from harness.log.run_log import RunLog
+from harness.mlperf.model import last_day
 from harness.submission import layout
 from harness.submission.result import Result
 
@@ -42,7 +43,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A round: the ruleset's name, the day its results were published (YYYY-MM-DD), and its benchmarks."""
+    """A round: the ruleset's name, the day its results were published (YYYY-MM-DD, or empty), and its benchmarks."""
 
     name: str
     published: str
@@ -69,10 +70,10 @@ def detect_round(log: RunLog, candidates: Sequence[Candidate], named: Container[
     named: the folders that the caller named, absolute, and all above them.
     """
     benchmark = log.value("submission_benchmark")
-    rounds = sorted(candidates, key=lambda candidate: candidate.published)
+    rounds = sorted(candidates, key=lambda candidate: last_day(candidate.published))
     having = [one for one in rounds if benchmark in one.benchmarks] if isinstance(benchmark, str) else []
     shown, day = printable(benchmark, 40), _last_day(log) if having else None
-    possible = [candidate for candidate in having if day is None or candidate.published >= day]
+    possible = [candidate for candidate in having if day is None or last_day(candidate.published) >= day]
     dated = "" if day is None else f" and is dated {day}"
     if by_folder := _rounds_of_folders(log.path.parent, rounds, named):
         folder, chosen = next((pair for pair in by_folder if pair[1] in possible), by_folder[0])

@@ -332,6 +332,26 @@ def test_data_files_have_every_result(site: Path, board: RoundBoard) -> None:
     assert (note["severity"], note["count"]) == ("error", 4)
 
 
+def test_a_round_that_is_not_published_has_no_day(tmp_path: Path) -> None:
+    """Neither on a page nor in the data; it is the newest. Digits of a digest are no year."""
+
+    def of_flux(number: int, log: list[Entry]) -> None:
+        mlperflog.find(log, "submission_benchmark").value = "flux1"
+
+    submit(tmp_path / "training_v6.1", change=of_flux)
+    submit(tmp_path / "training_v5.1")
+    board = rounds_of(tmp_path / "training_v5.1", tmp_path / "training_v6.1")
+    publish(render_round_pages(board), (), tmp_path / "site", [tmp_path / "training_v6.1"])
+
+    assert [(part.name, part.round.published) for part in board.rounds] == [("6.1", ""), ("5.1", "2025-11-12")]
+    shown = (".html", ".json", ".csv")
+    texts = {path: path.read_text() for path in (tmp_path / "site").rglob("*") if path.suffix in shown}
+    assert len(texts) > 10
+    assert {path.name for path, text in texts.items() if re.search(r"\b9999\b", text)} == set()
+    assert json.loads((tmp_path / "site" / "rounds" / "6.1.json").read_text())["published"] == ""
+    assert "Published –" in _text(tmp_path / "site", "rounds/6.1.html")
+
+
 def test_a_board_without_results_is_a_site(tmp_path: Path) -> None:
     """Of an empty folder."""
     (tmp_path / "empty").mkdir()

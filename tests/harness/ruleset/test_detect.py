@@ -215,13 +215,29 @@ def test_a_long_name_is_shortened(tmp_path: Path) -> None:
     assert [item and item.why.split()[6] for item in found] == ["a" * 39 + "…", "b" * 40]
 
 
+def test_round_that_is_not_published_comes_after_every_log(tmp_path: Path) -> None:
+    """And after every round that is, whatever order they are in."""
+    names = frozenset({"retinanet"})
+    rounds = [Candidate("mlperf_training/9.1.0", "", names), Candidate("mlperf_training/9.0.0", "2025-01-01", names)]
+    log = run_log.read(write(tmp_path / "a.txt", retinanet()))  # of August 2025
+
+    found = [detect_round(log, order, frozenset()) for order in (rounds, rounds[::-1], rounds[1:])]
+
+    assert [item and item.name for item in found] == [rounds[0].name, rounds[0].name, rounds[1].name]
+    assert detect_round(log, [*rounds, Candidate("mlperf_training/9.2.0", "2025-12-31", names)], frozenset()) == Choice(
+        "mlperf_training/9.2.0", ", the first of 2 rounds that have retinanet and is dated 2025-08-12"
+    )
+
+
 def test_every_round_has_a_day_of_publication() -> None:
-    """In the order of the versions; a round that is not published yet comes after every log."""
+    """In the order of the versions; a round that is not published yet has none."""
     known = load.round_candidates(catalog.ruleset_folders())
 
     assert len(known) == 13
-    assert (known[-1].version, known[-1].published) == ("6.1", "9999-12-31")
-    assert [item.published for item in known] == sorted({item.published for item in known})
+    assert (known[-1].version, known[-1].published) == ("6.1", "")
+    published = [item.published for item in known[:-1]]
+    assert published == sorted(set(published))
+    assert min(published) > "2018"
     assert [item.version for item in known][:2] == ["0.7", "1.0"]
 
 
