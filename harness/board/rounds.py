@@ -39,7 +39,6 @@ from harness.checker.audit import read as audit_read
 from harness.checker.audit.facts import RunDigest, Subject, Tree
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
-from harness.checker.report import text
 from harness.checker.results import AUTO, Rulesets, detector_for
 from harness.errors import InputError
 from harness.findings import Finding, LogPlace, Rule, Severity, message_shape, sort_key
@@ -267,7 +266,7 @@ class Reader:
 
     def __call__(self, result: Result, findings: list[Finding], ruleset: RuleSet, why: str) -> Read:
         path, place = str(result.path), relative_place(result.path, self.tree)
-        logs = tuple(text.judged(result, (), ruleset).logs)
+        logs = result.log_places
         round_ = ruleset.round
         if round_ is None:
             why_not = (

@@ -24,6 +24,7 @@ from typing import Any
 from harness.base import strict_json
 from harness.base.files import MAX_HOLLOW_BYTES, MAX_SMALL_FILE_BYTES, Level, open_regular, sha256_of, small_file, walk
 from harness.errors import LogError, SubmissionError, printable
+from harness.findings import LogPlace
 from harness.log import keys, power_files, run_log
 from harness.log.events import TOKEN
 from harness.log.run_log import RunLog
@@ -90,6 +91,17 @@ class Result:
         """The first benchmark that a log names."""
         values = (log.value("submission_benchmark") for log in self.runs)
         return next((value for value in values if isinstance(value, str)), None)
+
+    @property
+    def log_places(self) -> tuple[LogPlace, ...]:
+        """The log that was named, or the files called like logs in the folder and below it, as far as they are read."""
+        if self.kind == "log":
+            return tuple(LogPlace(str(self.path), str(log.path), log.sha256) for log in self.runs)
+        return tuple(
+            LogPlace(str(self.path), str(self.path / name), entry.sha256)
+            for name, entry in self.files.items()
+            if entry.sha256 is not None and LOG_PATTERN.fullmatch(name.rpartition("/")[2])
+        )
 
     def run_number(self, log: RunLog) -> int | None:
         match = RESULT_PATTERN.fullmatch(log.path.name)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from textwrap import indent
 from typing import Any
 
@@ -19,7 +18,6 @@ from harness.errors import printable
 from harness.findings import Finding, Group, LogPlace, Rule, Severity, group_object, grouped
 from harness.ruleset.model import RuleSet
 from harness.submission.claim import Envelope
-from harness.submission.layout import LOG_PATTERN
 from harness.submission.result import Result
 from harness.submission.signature import verdict
 
@@ -41,7 +39,8 @@ class FileFacts:
 class Judged:
     """A result and its findings by a ruleset. facts: whose it is, by name; files: what it consists of, or one log.
 
-    why: why it is judged by that ruleset, if results may have different ones.
+    why: why it is judged by that ruleset, if results may have different ones. logs: what is compared with the logs of
+    other results.
     """
 
     path: str
@@ -51,22 +50,11 @@ class Judged:
     why: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     files: tuple[FileFacts, ...] = ()
-    is_log: bool = False
+    logs: tuple[LogPlace, ...] = ()
 
     @property
     def is_valid(self) -> bool:
         return is_valid(self.findings)
-
-    @property
-    def logs(self) -> list[LogPlace]:
-        """The log that was named, or the files called like logs in the result's folder and below it."""
-        if self.is_log:
-            return [LogPlace(self.path, self.path, file.sha256) for file in self.files if file.sha256 is not None]
-        return [
-            LogPlace(self.path, str(Path(self.path) / file.name), file.sha256)
-            for file in self.files
-            if file.sha256 is not None and LOG_PATTERN.fullmatch(file.name.rpartition("/")[2])
-        ]
 
 
 def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet, why: str = "") -> Judged:
@@ -75,9 +63,15 @@ def judged(result: Result, findings: Iterable[Finding], ruleset: RuleSet, why: s
     if not files:
         files = [FileFacts(log.path.name, log.num_bytes, log.sha256) for log in result.runs]
     facts = tuple(_facts(result, ruleset))
-    is_log = result.kind == "log"
     return Judged(
-        str(result.path), result.benchmark, tuple(findings), ruleset.version, why, facts, tuple(files), is_log
+        str(result.path),
+        result.benchmark,
+        tuple(findings),
+        ruleset.version,
+        why,
+        facts,
+        tuple(files),
+        result.log_places,
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from harness.base.files import MAX_SMALL_FILE_BYTES, Level
 from harness.errors import LogError, SubmissionError
+from harness.findings import LogPlace
 from harness.log import run_log
 from harness.log.events import Event
 from harness.log.run_log import RunLog
@@ -75,6 +76,21 @@ def test_what_is_a_result(tmp_path: Path, names: list[str], results: list[str]) 
         put(tmp_path / name)
 
     assert [path.relative_to(tmp_path).as_posix() for path in find_results(tmp_path)] == results
+
+
+def test_logs_of_a_result_are_all_that_are_called_so(tmp_path: Path) -> None:
+    """Those below its folder, too, and those of another program's name; of a log that was named, itself alone."""
+    log = ours(tmp_path / "a" / "result_0.txt")
+    copy, other = put(tmp_path / "a" / "b" / "result_x.txt"), put(tmp_path / "a" / "notes.txt")
+    other.with_name("result_2.txt").symlink_to(log)
+
+    found = read_result(tmp_path / "a").log_places
+
+    digests = {place: hashlib.sha256(place.read_bytes()).hexdigest() for place in (log, copy)}
+    assert sorted(found, key=lambda place: place.path) == [
+        LogPlace(str(tmp_path / "a"), str(place), digests[place]) for place in (copy, log)
+    ]
+    assert read_result(log).log_places == (LogPlace(str(log), str(log), digests[log]),)
 
 
 def test_a_path_without_a_result_is_an_error(tmp_path: Path) -> None:
