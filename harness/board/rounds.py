@@ -39,7 +39,7 @@ from harness.checker.audit import read as audit_read
 from harness.checker.audit.facts import RunDigest, Subject, Tree
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
-from harness.checker.results import AUTO, Rulesets, detector_for
+from harness.checker.results import Rulesets
 from harness.errors import InputError
 from harness.findings import Finding, LogPlace, Rule, Severity, message_shape, sort_key
 from harness.log import keys
@@ -259,10 +259,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Makes the entry of a judged result of the tree at `tree`. It goes to the processes that judge."""
+    """Makes the entry of a judged result of the tree at `tree`. It goes to the processes that judge.
+
+    is_audited: whether the entry has what the audit finds.
+    """
 
     tree: Path
     today: date
+    is_audited: bool = True
 
     def __call__(self, result: Result, findings: list[Finding], ruleset: RuleSet, why: str) -> Read:
         path, place = str(result.path), relative_place(result.path, self.tree)
@@ -283,8 +287,10 @@ class Reader:
         rules, signals = _audit()
         subject = audit_read.subject(result, ruleset, rules.bands, self.today)
         tree = Tree()
-        tree.add(subject)
-        suspicions = audit_engine.audit(subject, rules, signals)
+        suspicions: list[Suspicion] = []
+        if self.is_audited:
+            tree.add(subject)
+            suspicions = audit_engine.audit(subject, rules, signals)
         own = [relative_finding(finding, self.tree) for finding in findings]
         quality, position, curves = _curves(subject, benchmark)
         submitter, system = _names(result, place)
@@ -357,7 +363,7 @@ def read_rounds(trees: Sequence[Path], ruleset_name: str, today: date, jobs: int
     logs: list[LogPlace] = []
     not_placed: list[NotPlaced] = []
     for tree in trees:
-        rulesets = Rulesets(ruleset_name, detector_for([tree]) if ruleset_name == AUTO else None)
+        rulesets = Rulesets.named(ruleset_name, [tree])
         for one in _read_tree(tree, rulesets, today, jobs):
             logs.extend(one.logs)
             if isinstance(one.item, NotPlaced):

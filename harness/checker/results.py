@@ -39,6 +39,26 @@ class Rulesets:
         self.used: dict[str, RuleSet] = {}
         self._announced: set[str] = set()
 
+    @classmethod
+    def named(cls, name: str, paths: Iterable[Path]) -> Rulesets:
+        """Those of the results at or below `paths`, where `name` was given as the ruleset.
+
+        Raises:
+            UsageError: there is none of that name. RulesError: it cannot be read.
+        """
+        if name == AUTO:
+            return cls(name, detector_for(paths))
+        found = cls(name, None)
+        found.load(name)
+        return found
+
+    def of(self, result: Result) -> tuple[RuleSet, str]:
+        """The ruleset that `result` is judged by, announced, and why it is that one."""
+        choice = self.choose(result)
+        ruleset = self.load(choice.name)
+        self.announce(result.path, f"judging by ruleset {choice.name}", choice.why)
+        return ruleset, choice.why
+
     def choose(self, result: Result) -> Choice:
         """The name of the ruleset of `result`, and why it is that one."""
         return Choice(self.name, "") if self.detector is None else self.detector.choose(result)
@@ -137,9 +157,7 @@ def open_results(
         by_place.setdefault(path.absolute(), path)  # a result that is named twice is one, as it was named first
     found = list(by_place.values())
     refused = beyond_limit(found)
-    rulesets = Rulesets(ruleset_name, detector_for(paths) if ruleset_name == AUTO else None)
-    if ruleset_name != AUTO:
-        rulesets.load(ruleset_name)
+    rulesets = Rulesets.named(ruleset_name, paths)
     results = Results((path for path in found if path not in refused), rulesets, read, left_out)
     for path, error in refused.items():
         results.skip(path, error)

@@ -14,7 +14,7 @@ from harness.board.compare import Side, compare, comparison_document, comparison
 from harness.board.index import NotPlaced
 from harness.board.rounds import Reader
 from harness.checker import engine, registry
-from harness.checker.results import AUTO, Rulesets, open_results
+from harness.checker.results import AUTO, Rulesets
 from harness.commands._arguments import Parser, add_format, as_path, utc_today
 from harness.errors import ExitStatus, UsageError, printable
 from harness.log import keys
@@ -47,7 +47,7 @@ def run(a: Path, b: Path, ruleset_name: str, output_format: str, today: date) ->
         UsageError: the ruleset is unknown, a folder has several results, or the two cannot be compared.
         InputError: a folder does not exist, has no result, or has one that cannot be read.
     """
-    rulesets = open_results([a, b], ruleset_name).rulesets
+    rulesets = Rulesets.named(ruleset_name, [a, b])
     places = [_only_result(path) for path in (a, b)]
     if places[0].samefile(places[1]):
         raise UsageError(f"{printable(a)} and {printable(b)} are the same result; name two")
@@ -68,13 +68,11 @@ def _only_result(path: Path) -> Path:
 
 def _side(place: Path, rulesets: Rulesets, today: date) -> Side:
     result = read_result(place)
-    choice = rulesets.choose(result)
-    ruleset = rulesets.load(choice.name)
-    rulesets.announce(place, f"judging by ruleset {choice.name}", choice.why)
+    ruleset, why = rulesets.of(result)
     checks = registry.checks().values()
     if ruleset.round is not None:
         findings = engine.judge(result, ruleset, checks, today)
-        entry = Reader(place, today)(result, findings, ruleset, choice.why).item
+        entry = Reader(place, today, is_audited=False)(result, findings, ruleset, why).item
         if isinstance(entry, NotPlaced):
             raise UsageError(f"{printable(place)} cannot be compared: {printable('; '.join(entry.reasons), 400)}")
         return replace(side_of_round(entry), place=str(place))

@@ -92,18 +92,17 @@ def run(
     opened = open_results(paths, ruleset_name, left_out="nothing is derived from it")
     by_ruleset: dict[str, dict[Path, Result]] = {}
     for result in opened:
-        choice = opened.rulesets.choose(result)
-        opened.rulesets.announce(result.path, f"judging by ruleset {choice.name}", choice.why)
-        by_ruleset.setdefault(choice.name, {})[result.path] = result
+        ruleset, _ = opened.rulesets.of(result)
+        if ruleset.round is not None and (tree is not None or against is not None):
+            raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
+        by_ruleset.setdefault(ruleset.version, {})[result.path] = result
     found = []
     for name, results in by_ruleset.items():
         ruleset, folder = opened.rulesets.load(name), catalog.ruleset_folder(name)
         if ruleset.round is None:
             found += _of_board(results, ruleset, folder, tree, against, today, opened)
-            continue
-        if tree is not None or against is not None:
-            raise UsageError("derive: an MLPerf round has no leaderboard here; leave out --tree and --against")
-        found += _of_round(results.values(), ruleset, ruleset.round, folder, today, opened)
+        else:
+            found += _of_round(results.values(), ruleset, ruleset.round, folder, today, opened)
     status = _print(found, output_format) if found else ExitStatus.OK
     opened.raise_unreadable()
     return status

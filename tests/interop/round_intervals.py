@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.base.stats import p_equal
-from harness.checker.results import AUTO, Rulesets, detector_for
+from harness.checker.results import AUTO, Rulesets
 from harness.errors import InputError
 from harness.mlperf.model import Round
 from harness.mlperf.score import RoundRun, RoundScore, olympic, round_score
@@ -60,7 +60,7 @@ def main() -> None:
     source = random.Random(14)
     shares: dict[str, list[float]] = defaultdict(list)
     for folder in folders:
-        rulesets = Rulesets(AUTO, detector_for([folder]))
+        rulesets = Rulesets.named(AUTO, [folder])
         for path in find_results(folder):
             try:
                 result = read_result(path)

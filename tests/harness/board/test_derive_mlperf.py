@@ -16,7 +16,7 @@ from harness.commands import derive, score
 from harness.errors import ExitStatus, SubmissionError, UsageError
 from harness.findings import Finding, Severity
 from harness.mlperf.score import round_score
-from tests import mlperflog
+from tests import fabricate, mlperflog
 from tests.mlperflog import Entry, find
 from tests.rules.box import TODAY
 from tests.rules.roundbox import ROUND, RoundBox, metered
@@ -113,6 +113,17 @@ def test_every_number_of_the_score_of_a_round_is_derived(tmp_path: Path, capsys:
     assert places == ["result_1.txt", "power/result_1/node_0.txt"]
     with pytest.raises(UsageError, match="has no leaderboard here"):
         derive.run([box.folder], ROUND, "text", tmp_path, None, TODAY)
+
+
+def test_a_round_among_others_is_refused_a_board_before_the_work(tmp_path: Path) -> None:
+    """Whatever comes first: the board that is named here does not exist, and nothing looks for it."""
+    own = fabricate.write_log(tmp_path / "result_0.txt", fabricate.events(0))
+    box = RoundBox(tmp_path / "round")
+    box.write()
+
+    for tree, against in ((None, tmp_path / "none.json"), (tmp_path / "none", None)):
+        with pytest.raises(UsageError, match="has no leaderboard here; leave out --tree and --against"):
+            derive.run([own, box.folder], "auto", "text", tree, against, TODAY)
 
 
 @pytest.mark.parametrize("text", ['{"scaling_factor": 0.01}', ""])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checker.audit import engine as audit_engine
 from harness.cli import main
 from tests.fabricate import events, write_result
 from tests.rounds import rounds_of, submit
@@ -84,6 +85,18 @@ def test_results_of_an_mlperf_round_are_compared(tmp_path: Path, capsys: pytest.
     assert "seed" not in document["a"]["settings"]
     assert [phase["name"] for phase in document["phases"]] == ["init", "train", "eval"]
     assert document["a"]["curves"][0]["points"][-1][1] == 0.345
+
+
+def test_a_comparison_needs_no_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of it is shown. The ruleset is announced by the first result."""
+    fast, slow = submit(tmp_path / "training_v5.1", faster=1.2), submit(tmp_path / "training_v5.1", "Woodworker")
+    monkeypatch.setattr(audit_engine, "audit", None)
+
+    assert main(["compare", str(fast.folder), str(slow.folder)]) == 0
+    said = "tta: judging by ruleset mlperf_training/5.1.0, by the name of its folder training_v5.1"
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_round_without_the_benchmark_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
