@@ -43,14 +43,15 @@ def add_ruleset(
     parser: Parser, what: str = "the ruleset to judge by", default: str = "v1", has_auto: bool = False
 ) -> None:
     """Add --ruleset. has_auto: it may be `auto`."""
-    auto = ", or auto: for each result its own, the one its logs name or the MLPerf round it is of" if has_auto else ""
+    auto = ", or auto: each result's own: the one its logs name, or its MLPerf round" if has_auto else ""
     parser.add_argument("--ruleset", default=default, metavar="NAME", help=f"{what}{auto} (default: %(default)s)")
 
 
-def add_format(parser: Parser, *others: str) -> None:
-    """Add --format: text, JSON and `others`."""
+def add_format(parser: Parser, *others: str, note: str = "") -> None:
+    """Add --format: text, JSON and `others`. note: what else its help says."""
     choices = ("text", "json", *others)
-    parser.add_argument("--format", choices=choices, default="text", help="the output format (default: %(default)s)")
+    text = f"the output format{note} (default: %(default)s)"
+    parser.add_argument("--format", choices=choices, default="text", help=text)
 
 
 def add_benchmark(parser: Parser, is_optional: bool = False) -> None:

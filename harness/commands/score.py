@@ -18,7 +18,7 @@ from harness.errors import ExitStatus, UsageError
 
 def add_arguments(parser: Parser) -> None:
     add_results(parser, "a results folder, a submission, or a tree of them", has_auto=True)
-    add_format(parser)
+    add_format(parser, note="; json: one document, or a list of them called rulesets for several rulesets or none")
     parser.add_argument(
         "--sort",
         choices=("score", "measured"),
@@ -36,6 +36,7 @@ def run(
 ) -> ExitStatus:
     """Print the results at or below `paths` as ranked tables, or as one JSON document; each ruleset has its own.
 
+    With several rulesets, or where no result can be read, the JSON document is a list of them, `rulesets`.
     is_by_measured: list the rows by measured time and not by score.
 
     Returns:
@@ -53,18 +54,16 @@ def run(
     rows: dict[str, list[leaderboard.Row]] = {}
     round_rows: dict[str, list[mlperf_table.RoundRow]] = {}
     for result in results:
-        choice = results.rulesets.choose(result)
-        ruleset = results.rulesets.load(choice.name)
-        results.rulesets.announce(result.path, f"judging by ruleset {choice.name}", choice.why)
+        ruleset, _ = results.rulesets.of(result)
         if ruleset.round is None:
             row = leaderboard.row(result, ruleset, checks, ruleset.prices, today)
-            rows.setdefault(choice.name, []).append(row)
+            rows.setdefault(ruleset.version, []).append(row)
         elif is_by_measured:
             raise UsageError("score: an MLPerf round has only MLPerf's score; leave out --sort measured")
         else:
             findings = engine.judge(result, ruleset, checks, today)
             of_round = mlperf_table.row_of(result, ruleset, ruleset.round, findings)
-            round_rows.setdefault(choice.name, []).append(of_round)
+            round_rows.setdefault(ruleset.version, []).append(of_round)
     rulesets = results.rulesets.used
     boards = [leaderboard.leaderboard(name, rulesets[name].digest, found) for name, found in rows.items()]
     boards = [leaderboard.by_measured_time(board) for board in boards] if is_by_measured else boards

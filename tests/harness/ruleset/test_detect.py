@@ -473,6 +473,9 @@ def test_a_score_has_the_tables_of_each_ruleset(tmp_path: Path, capsys: pytest.C
     assert [one["ruleset"] for one in documents] == names
     call("score", tmp_path / "Aaa", "--format", "json")
     assert json.loads(capsys.readouterr().out) == documents[1]
+    (tmp_path / "none.txt").write_text("Epoch 1 done\n")
+    assert cli.main(["score", str(tmp_path / "none.txt"), "--format", "json"]) == ExitStatus.USAGE
+    assert json.loads(capsys.readouterr().out) == {"rulesets": []}
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
