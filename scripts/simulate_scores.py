@@ -241,9 +241,10 @@ def power(difference: float, num_rows: int, num_tables: int, seed: int, scatter:
 
 
 def power_before(difference: float, num_tables: int, seed: int, scatter: float) -> float:
-    """How often the slower of two rows was known to be: by the measured times, whose samples are luck.
+    """How often the slower of two rows was recognised under the previous rule, by measured time.
 
-    Yuen's one-sided test of the second row against the first, at 5 %; the mean over the benchmarks.
+    That includes the luck in samples. Yuen's one-sided test of the second row against the first, at 5 %; the mean over
+    the benchmarks.
     """
     rng = random.Random(seed)
     seen = []

@@ -50,8 +50,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
     if arguments.action == "serve":
         if name is None:
             raise UsageError(
-                "tta board serve: it serves tta's own results; build the site of MLPerf rounds with `tta board build` "
-                "and let any web server serve its folder"
+                "tta board serve: serves tta's own results only; for MLPerf rounds, build the site with `tta board "
+                "build` and serve its folder with any web server"
             )
         return serve(_one(trees), arguments.host, arguments.port, name)
     if arguments.out is None:
@@ -76,7 +76,7 @@ def _own_ruleset(trees: list[Path], name: str) -> str | None:
 
 def _one(trees: list[Path]) -> Path:
     if len(trees) > 1:
-        raise UsageError(f"tta board: {len(trees)} folders; a board of tta's own results is of one tree")
+        raise UsageError(f"tta board: a board of tta's own results takes one tree, not {len(trees)}")
     return trees[0]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.base.processes import SOURCE_ROOT
 from harness.base.text_table import aligned
 from harness.commands._arguments import Parser, add_format, add_ruleset, as_path
 from harness.errors import ExitStatus, UsageError, printable
@@ -46,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
         "--reference",
         type=as_path,
         metavar="DIR",
-        help="the reference results (default: those that come with the source code, if it is here)",
+        help="the reference results (default: those in the source tree, where there is one)",
     )
 
 
@@ -76,7 +77,7 @@ def run(ruleset_name: str, output_format: str, reference: Path | None) -> ExitSt
 
 def _own_reference() -> Path | None:
     """The folder of the reference results; None where only the package is installed."""
-    folder = catalog.ruleset_folder("v1").parents[1] / "submissions" / "reference" / "results"
+    folder = SOURCE_ROOT / "submissions" / "reference" / "results"
     return folder if folder.is_dir() else None
 
 

@@ -176,11 +176,11 @@ def _num_bytes(path: Path) -> int:
 
 
 class _Search:
-    """A search for results, level by level. found: what is one, whatever is below it.
+    """A search for results, level by level. found: results, regardless of what is below them.
 
     bare: folders in the place of a result that have no logs; each is a result, too, unless there is one below it.
-    aside: folders next to results/ and systems/ of a submitter, where other submitters may be, but no result that is
-    not in its place.
+    aside: folders next to a submitter's results/ and systems/; other submitters may be below, so only a folder in a
+    result's place counts there.
     """
 
     def __init__(self) -> None:

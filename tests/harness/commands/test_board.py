@@ -43,14 +43,14 @@ def test_own_results_are_a_board_of_their_own(tmp_path: Path, capsys: pytest.Cap
     assert main(["board", "build", str(tree), "--out", str(tmp_path / "site"), "--ruleset", "auto"]) == 0
     assert (tmp_path / "site" / "leaderboard.json").exists()
     assert main(["board", "build", str(tree), str(tree), "--out", str(tmp_path / "site")]) == 2
-    assert "2 folders; a board of tta's own results is of one tree" in capsys.readouterr().err
+    assert "a board of tta's own results takes one tree, not 2" in capsys.readouterr().err
 
 
 def test_rounds_are_not_served(trees: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A rebuild takes too long; any web server can serve the site."""
     assert main(["board", "serve", *trees, "--ruleset", "auto"]) == 2
 
-    assert "build the site of MLPerf rounds with `tta board build`" in capsys.readouterr().err
+    assert "for MLPerf rounds, build the site with `tta board build` and serve its folder" in capsys.readouterr().err
 
 
 def test_a_site_among_the_logs_is_refused_before_the_work(trees: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import rules
 from harness import cli
 from harness.commands import list as command
 from harness.errors import ExitStatus, UsageError
@@ -82,9 +81,7 @@ def test_without_the_source_code_there_is_no_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where only the package is installed, the rules are all there is."""
-    (tmp_path / "rules/v1").mkdir(parents=True)
-    (tmp_path / "rules/v1/ruleset.yaml").touch()
-    monkeypatch.setattr(rules, "__path__", [str(tmp_path / "rules")])
+    monkeypatch.setattr(command, "SOURCE_ROOT", tmp_path)
     assert command._own_reference() is None
     monkeypatch.undo()
 
