@@ -60,11 +60,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """A log among those that are judged together. result: the path of its result; path: its own."""
+    """A log among those that are judged together. result: the path of its result, of `benchmark`; path: its own."""
 
     result: str
     path: str
     sha256: str
+    benchmark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

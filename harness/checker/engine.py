@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -42,12 +42,13 @@ def judge(result: Result, ruleset: RuleSet, checks: Iterable[Rule], today: date)
             f"ruleset {ruleset.version}: codes: {unknown_name('check', absent[0], [r.code for r in known])}"
         )
     in_force = [rule for rule in known if rule.code in ruleset.codes and rule.scope != TREE]
-    benchmark = _benchmark(ruleset, result.benchmark)
+    named = result.benchmark
+    benchmark = _benchmark(ruleset, named)
     logs = [(log, _benchmark(ruleset, log.value("submission_benchmark"))) for log in result.runs]
     own = [(log, rules) for log, rules in logs if not (log.is_foreign and FOREIGN_LOG in ruleset.codes)]
-    tree, severities = waivers.tree_of(result.path), _severities(ruleset, result.benchmark)
+    tree = waivers.tree_of(result.path)
     for rule in sorted(in_force, key=lambda rule: rule.scope == JUDGEMENT):
-        severity = Severity(severities[rule.code])
+        severity = Severity(ruleset.severity(rule.code, named))
         if rule.scope == JUDGEMENT:
             faults = list(rule.check(result, tuple(found), ruleset, today))
         elif rule.scope == "log":
@@ -70,14 +71,14 @@ def judge_together(
     A check of scope "tree" is called once, as `check(logs, ruleset)`; what it finds has the path of one of the `logs`.
     """
     found: dict[str, list[Finding]] = {}
-    results_of: dict[str, dict[str, None]] = {}  # several, where a log was named alone and with its folder
+    results_of: dict[str, dict[str, str | None]] = {}  # several, where a log was named alone and with its folder
     for log in logs:
-        results_of.setdefault(log.path, {})[log.result] = None
+        results_of.setdefault(log.path, {})[log.result] = log.benchmark
     for rule in checks:
         if rule.scope == TREE and rule.code in ruleset.codes:
-            severity = Severity(ruleset.codes[rule.code])
             for fault in rule.check(logs, ruleset):
-                for result in results_of[fault.path]:
+                for result, benchmark in results_of[fault.path].items():
+                    severity = Severity(ruleset.severity(rule.code, benchmark))
                     finding = _finding(rule, fault, severity, ruleset, waivers.tree_of(Path(result)), today)
                     found.setdefault(result, []).append(finding)
     return found
@@ -88,12 +89,6 @@ def _of_a_round(finding: Finding, may_fail: Container[str]) -> Finding:
     if finding.code not in _NOT_CONVERGED or finding.path not in may_fail or not finding.counts:
         return finding
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message} (a run that may fail)")
-
-
-def _severities(ruleset: RuleSet, benchmark: str | None) -> Mapping[str, str]:
-    """The checks in force with their severities, which a round may set for one benchmark."""
-    found = ruleset.round.benchmark(benchmark) if ruleset.round is not None else None
-    return ruleset.codes if found is None else {**ruleset.codes, **found.codes}
 
 
 def _benchmark(ruleset: RuleSet, name: object) -> BenchmarkRules | None:

@@ -110,7 +110,7 @@ def in_force(rule: Rule, rulesets: Sequence[RuleSet]) -> str:
         return "In force in every audit."
     parts = []
     for (severity, family), members in itertools.groupby(
-        rulesets, key=lambda ruleset: (ruleset.codes.get(rule.code), ruleset.version.rpartition("/")[0])
+        rulesets, key=lambda ruleset: (ruleset.severity_in_words(rule.code), ruleset.version.rpartition("/")[0])
     ):
         names = [ruleset.version for ruleset in members]
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1].removeprefix(f'{family}/')}"

@@ -122,6 +122,6 @@ def _head(rule: Rule, ruleset: RuleSet) -> str:
         return f"{rule.code} {rule.name} (for MLPerf rounds; {SCOPES[rule.scope]})"
     if rule.code.startswith(AUDIT):
         return f"{rule.code} {rule.name} (a signal of `tta audit`; {SCOPES[rule.scope]})"
-    severity = ruleset.codes.get(rule.code)
+    severity = ruleset.severity_in_words(rule.code)
     force = f"{severity} in ruleset {ruleset.version}" if severity else f"not in force in ruleset {ruleset.version}"
     return f"{rule.code} {rule.name} ({force}; {SCOPES[rule.scope]})"

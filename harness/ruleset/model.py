@@ -272,6 +272,19 @@ class RuleSet:
     requires_release: bool = False
     requires_isolation: bool = False
 
+    def severity(self, code: str, benchmark: str | None) -> str:
+        """Return the severity of a check in force on results of `benchmark`, for which a round may have its own."""
+        found = None if self.round is None else self.round.benchmark(benchmark)
+        return self.codes[code] if found is None else found.codes.get(code, self.codes[code])
+
+    def severity_in_words(self, code: str) -> str | None:
+        """Return `error`, or `error, but note for bert,` before more words; None if the check is not in force."""
+        if code not in self.codes:
+            return None
+        benchmarks = () if self.round is None else self.round.benchmarks.values()
+        own = ", ".join(f"{found.codes[code]} for {found.name}" for found in benchmarks if code in found.codes)
+        return f"{self.codes[code]}, but {own}," if own else self.codes[code]
+
     def benchmark(self, workload: str, suite: str) -> BenchmarkRules:
         """Return the rules of one benchmark.
 

@@ -96,9 +96,10 @@ class Result:
     def log_places(self) -> tuple[LogPlace, ...]:
         """The log that was named, or the files called like logs in the folder and below it, as far as they are read."""
         if self.kind == "log":
-            return tuple(LogPlace(str(self.path), str(log.path), log.sha256) for log in self.runs)
+            return tuple(LogPlace(str(self.path), str(log.path), log.sha256, self.benchmark) for log in self.runs)
+        benchmark = self.benchmark
         return tuple(
-            LogPlace(str(self.path), str(self.path / name), entry.sha256)
+            LogPlace(str(self.path), str(self.path / name), entry.sha256, benchmark)
             for name, entry in self.files.items()
             if entry.sha256 is not None and LOG_PATTERN.fullmatch(name.rpartition("/")[2])
         )

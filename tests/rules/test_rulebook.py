@@ -9,8 +9,10 @@ import pytest
 
 from harness.checker import registry
 from harness.checker.rulebook import SCOPES, in_force, rulebook_pages, title
+from harness.commands import explain
 from harness.ruleset import catalog, load
 from tests.fabricate import ruleset
+from tests.mlperflog import round_of
 
 DOCUMENTED = registry.checks_and_signals()
 
@@ -52,6 +54,17 @@ def test_rulesets_that_agree_are_named_as_a_span() -> None:
 
     assert in_force(rule, rulesets) == "Error in v1; note in r/2 to 3; error in r/4."
     assert in_force(rule, rulesets[1:2]) == "In force in no ruleset that comes with the harness."
+
+
+def test_severity_of_a_benchmark_is_named_after_that_of_its_round() -> None:
+    """In the rulebook, and at the head of what `tta explain` prints."""
+    rule = registry.checks()["MLP003"]
+    plain, round_ = ruleset({"MLP003": "error"}, version="r/1", round=round_of()), round_of()
+    own = {name: replace(round_.benchmarks[name], codes={"MLP003": "note"}) for name in ("flux1", "rgat")}
+    other = replace(plain, version="r/2", round=replace(round_, benchmarks={**round_.benchmarks, **own}))
+
+    assert in_force(rule, [plain, other]) == "Error in r/1; error, but note for flux1, note for rgat, in r/2."
+    assert "(error, but note for flux1, note for rgat, in ruleset r/2; " in explain._head(rule, other)
 
 
 def test_every_link_between_the_pages_leads_to_a_check() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.checker import registry
-from harness.checker.engine import is_valid, judge
+from harness.checker.engine import is_valid, judge, judge_together
 from harness.errors import RulesError
-from harness.findings import Fault, Finding, Rule, Severity
+from harness.findings import Fault, Finding, LogPlace, Rule, Severity
 from harness.log import run_log
 from harness.ruleset.model import RuleSet, Waiver
 from harness.submission.result import Result, read_result
@@ -259,6 +259,23 @@ def test_a_round_sets_the_severity_of_a_check_for_a_benchmark(tmp_path: Path) ->
 
     assert severities("retinanet") == {"MLP003": Severity.ERROR, "MLP004": Severity.NOTE}
     assert severities("flux1") == {"MLP003": Severity.ERROR, "MLP004": Severity.ERROR}
+
+
+def test_a_log_of_two_results_has_the_severity_of_the_benchmark_of_each() -> None:
+    """Of what all results together show, too: a log that was named alone and with its folder is of two results."""
+    round_ = mlperflog.round_of()
+    bench = {**round_.benchmarks, "flux1": replace(round_.benchmarks["flux1"], codes={"AAA001": "note"})}
+    rules = law("AAA001", round=replace(round_, benchmarks=bench))
+    logs = [LogPlace("a", "a/x", "0", "retinanet"), LogPlace("b", "a/x", "0", "flux1"), LogPlace("c", "c/x", "0")]
+    check = Probe().rule("AAA001", fault("a/x"), fault("c/x"), scope="tree")
+
+    found = judge_together(logs, rules, [check], TODAY)
+
+    assert {result: [(one.path, one.severity) for one in items] for result, items in found.items()} == {
+        "a": [("a/x", Severity.ERROR)],
+        "b": [("a/x", Severity.NOTE)],
+        "c": [("c/x", Severity.ERROR)],
+    }
 
 
 def test_a_finding_names_its_place() -> None:

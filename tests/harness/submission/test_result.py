@@ -88,9 +88,9 @@ def test_logs_of_a_result_are_all_that_are_called_so(tmp_path: Path) -> None:
 
     digests = {place: hashlib.sha256(place.read_bytes()).hexdigest() for place in (log, copy)}
     assert sorted(found, key=lambda place: place.path) == [
-        LogPlace(str(tmp_path / "a"), str(place), digests[place]) for place in (copy, log)
+        LogPlace(str(tmp_path / "a"), str(place), digests[place], "toy_mini") for place in (copy, log)
     ]
-    assert read_result(log).log_places == (LogPlace(str(log), str(log), digests[log]),)
+    assert read_result(log).log_places == (LogPlace(str(log), str(log), digests[log], "toy_mini"),)
 
 
 def test_a_path_without_a_result_is_an_error(tmp_path: Path) -> None:
