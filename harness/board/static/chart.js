@@ -133,6 +133,7 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
     if (results.length) {
       const { quality, target, limits, position } = results[0];
       next = tta.chart("Quality over time", series, quality, target, limits, position);
+      figure.querySelector(".chosen-words").textContent = `Quality of every run of the chosen results, over ${position}`;
     }
     drawn.replaceWith(next);
     drawn = next;
@@ -142,7 +143,6 @@ for (const figure of document.querySelectorAll("figure.curves[data-table]")) {
     }
     const items = series.map((one) => make("li", {}, tta.swatch(one.style), make("span", {}, one.name)));
     figure.querySelector(".names").replaceChildren(...items);
-    figure.querySelector(".chosen-words").textContent = "Quality over time of every run of the chosen results";
   }
   const choose = (row) => {
     const free = Array.from({ length: tta.maxChosen }, (_, style) => style).find((style) => !Array.from(chosen.values()).includes(style));

@@ -300,6 +300,10 @@ def test_results_over_different_axes_share_no_chart(two_axes: tuple[RoundBoard, 
     boxes.nth(0).check()
     page.wait_for_function("document.querySelector('.names').children.length === 2")
     assert lines.count() == len(rows[0].runs)
+    card.get_by_role("button", name="None").click()
+    boxes.nth(1).check()
+    page.wait_for_function("document.querySelector('.chosen-words').textContent.endsWith('results, over epochs')")
+    assert lines.count() == len(rows[1].runs)
 
     page.goto(f"{(site / compare_path(part, 'retinanet')).as_uri()}#{rows[0].slug}&{rows[1].slug}")
     page.wait_for_selector("#compare table")
