@@ -53,12 +53,12 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
                 "tta board serve: serves tta's own results only; for MLPerf rounds, build the site with `tta board "
                 "build` and serve its folder with any web server"
             )
-        return serve(_one(trees), arguments.host, arguments.port, name)
+        return serve(_one(trees, arguments.ruleset), arguments.host, arguments.port, name)
     if arguments.out is None:
         raise UsageError("tta board build: name the folder for the pages with --out SITE")
     if name is None:
         return build_rounds(trees, arguments.out, arguments.ruleset, utc_today(), arguments.jobs)
-    return build(_one(trees), arguments.out, name, utc_today())
+    return build(_one(trees, arguments.ruleset), arguments.out, name, utc_today())
 
 
 def _own_ruleset(trees: list[Path], name: str) -> str | None:
@@ -74,9 +74,10 @@ def _own_ruleset(trees: list[Path], name: str) -> str | None:
     return None if ruleset.round is not None else name
 
 
-def _one(trees: list[Path]) -> Path:
+def _one(trees: list[Path], ruleset_name: str) -> Path:
     if len(trees) > 1:
-        raise UsageError(f"tta board: a board of tta's own results takes one tree, not {len(trees)}")
+        hint = "" if ruleset_name == AUTO else f" (for MLPerf rounds, add --ruleset {AUTO})"
+        raise UsageError(f"tta board: a board of tta's own results takes one tree, not {len(trees)}{hint}")
     return trees[0]
 
 
