@@ -176,25 +176,29 @@ def upper_tail(dof: int, t: float) -> float:
     return half if t >= 0 else 1 - half
 
 
-def binomial_interval(num_hits: int, num_trials: int, level: float = 0.05) -> tuple[float, float]:
-    """Return the exact interval of a share of which `num_hits` of `num_trials` were seen; 0 to 1 without trials.
+def binomial_interval(num_hits: int, num_trials: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share of which `num_hits` of `num_trials` were seen; 0 to 1 without trials.
 
     Source: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934).
     """
+    tail = 0.025
+    # The numbers of ways to hit are too large for a float, their logarithms are not.
+    factorials = [math.lgamma(num + 1) for num in range(num_trials + 1)]
+    ways = [factorials[-1] - factorials[num] - factorials[num_trials - num] for num in range(num_hits + 1)]
 
     def at_most(hits: int, share: float) -> float:
-        terms = (math.comb(num_trials, k) * share**k * (1 - share) ** (num_trials - k) for k in range(hits + 1))
-        return math.fsum(terms)
+        hit, miss = math.log(share), math.log1p(-share)
+        return math.fsum(math.exp(ways[num] + num * hit + (num_trials - num) * miss) for num in range(hits + 1))
 
-    def edge(hits: int, tail: float) -> float:
-        """The share of which at most `hits` are seen with the probability `tail`."""
+    def edge(hits: int, chance: float) -> float:
+        """The share of which at most `hits` are seen with this chance."""
         low, high = 0.0, 1.0
         while low < (middle := (low + high) / 2) < high:
-            if at_most(hits, middle) > tail:
+            if at_most(hits, middle) > chance:
                 low = middle
             else:
                 high = middle
         return low
 
-    low = 0.0 if num_hits == 0 else edge(num_hits - 1, 1 - level / 2)
-    return low, 1.0 if num_hits == num_trials else edge(num_hits, level / 2)
+    low = 0.0 if num_hits == 0 else edge(num_hits - 1, 1 - tail)
+    return low, 1.0 if num_hits == num_trials else edge(num_hits, tail)

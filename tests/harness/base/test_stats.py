@@ -161,10 +161,17 @@ def test_ranks_without_errors_and_without_scatter() -> None:
 
 @pytest.mark.parametrize(
     ("num_hits", "num_trials", "low", "high"),
-    [(0, 10, 0.0, 0.3085), (3, 10, 0.0667, 0.6525), (10, 10, 0.6915, 1.0), (2, 173, 0.0014, 0.0411), (0, 0, 0.0, 1.0)],
+    [
+        (0, 10, 0.0, 0.3085),
+        (3, 10, 0.0667, 0.6525),
+        (10, 10, 0.6915, 1.0),
+        (2, 173, 0.0014, 0.0411),
+        (600, 2000, 0.2800, 0.3206),
+        (0, 0, 0.0, 1.0),
+    ],
 )
 def test_a_share_has_an_exact_interval(num_hits: int, num_trials: int, low: float, high: float) -> None:
-    """Of 95 %, as tables of Clopper and Pearson's have it."""
+    """Of 95 %, as tables of Clopper and Pearson's have it. The ways to hit 600 times of 2,000 overflow a float."""
     assert binomial_interval(num_hits, num_trials) == pytest.approx((low, high), abs=1e-4)
 
 
