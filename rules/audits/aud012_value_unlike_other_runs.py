@@ -21,9 +21,11 @@ MLPerf training rules: the runs of a result differ only in their seeds.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 
 from harness.checker.audit.facts import Point, RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
@@ -40,7 +42,8 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
         for point in run.curve:
             if point.position is not None:
                 at.setdefault(point.position, []).append(point.value)
-    ahead = _by_next_evaluation(subject)
+    sign = 1 if subject.standard.direction == "max" else -1
+    ahead = _by_next_evaluation(subject.runs, sign)
     for run in subject.runs:
         worst: tuple[float, Evidence] | None = None
         for point in run.curve:
@@ -50,33 +53,33 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             others.remove(point.value)
             middle = statistics.median(others)
             spread = statistics.median(abs(value - middle) for value in others)
-            away = abs(point.value - middle)
-            sign = 1 if subject.standard.direction == "max" else -1
-            if sign * point.value <= max(sign * middle, ahead(run, point, sign)):
-                continue  # a run that falls behind is slow, and one that is ahead by one evaluation is fast
             limit = max(rule["max_spreads"] * spread, rule["min_relative"] * max(abs(value) for value in others))
-            if away > limit and (worst is None or away / limit > worst[0]):
+            away = sign * (point.value - middle)  # a run that falls behind is slow
+            if away <= limit or sign * point.value <= ahead(run, point):
+                continue  # a run that is ahead by one evaluation is fast
+            times = away / limit if limit > 0 else math.inf
+            if worst is None or times > worst[0]:
                 message = (
                     f"the quality at {point.position:g} {point.unit} is {point.value:g}; the median of "
                     f"{len(others)} other runs there is {middle:g}, and they differ by about {spread:.2g}"
                 )
-                found = evidence(run.path, point.line, message, away / limit / 10, value=point.value, median=middle)
-                worst = (away / limit, found)
+                found = evidence(run.path, point.line, message, times / 10, value=point.value, median=middle)
+                worst = (times, found)
         if worst is not None:
             yield worst[1]
 
 
-def _by_next_evaluation(subject: Subject) -> Callable[[RunFacts, Point, int], float]:
+def _by_next_evaluation(runs: Sequence[RunFacts], sign: int) -> Callable[[RunFacts, Point], float]:
     """A function that gives the best value, times `sign`, of the other runs by the evaluation after a point's."""
-    curves = {id(run): [point for point in run.curve if point.position is not None] for run in subject.runs}
+    curves = []
+    for run in runs:
+        placed = [(point.position, sign * point.value) for point in run.curve if point.position is not None]
+        # By the first evaluation that is further than all before it: positions may decrease.
+        curves.append((run, list(itertools.accumulate((place for place, _ in placed), max)), placed))
 
-    def best(mine: RunFacts, point: Point, sign: int) -> float:
-        found = -math.inf
-        for run in subject.runs:
-            later = (other for other in curves[id(run)] if (other.position or 0.0) > (point.position or 0.0))
-            after = next(later, None) if run is not mine else None
-            if after is not None:
-                found = max(found, sign * after.value)
-        return found
+    def best(mine: RunFacts, point: Point) -> float:
+        assert point.position is not None
+        after = [(placed, bisect_right(far, point.position)) for run, far, placed in curves if run is not mine]
+        return max((placed[nth][1] for placed, nth in after if nth < len(placed)), default=-math.inf)
 
     return best

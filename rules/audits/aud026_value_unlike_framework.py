@@ -20,7 +20,8 @@ Logs of RetinaNet and BERT of published rounds, in which all evaluations agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
 from harness.checker.audit.facts import Point, RunFacts, Subject
 from harness.checker.audit.log_text import Printed
@@ -33,8 +34,11 @@ LIMITS = ("min_agreeing_fraction",)
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     compared: dict[str, list[tuple[RunFacts, Point, Printed | None]]] = {}
     for run in subject.runs:
-        for name in sorted({item.name for item in run.text.qualities}):
-            compared.setdefault(name, []).extend((run, *pair) for pair in _compared(run, name))
+        by_name: dict[str, list[Printed]] = {}
+        for item in run.text.qualities:
+            by_name.setdefault(item.name, []).append(item)
+        for name, printed in sorted(by_name.items()):
+            compared.setdefault(name, []).extend((run, *pair) for pair in _compared(run, printed))
     for name, found in compared.items():
         odd = [(run, point, other) for run, point, other in found if other is not None]
         if odd and len(found) - len(odd) >= rule["min_agreeing_fraction"] * len(found):
@@ -50,11 +54,11 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
             )
 
 
-def _compared(run: RunFacts, name: str) -> Iterator[tuple[Point, Printed | None]]:
-    """Each evaluation with such a value near it, and that value if it is another one."""
-    printed = [item for item in run.text.qualities if item.name == name]
+def _compared(run: RunFacts, printed: Sequence[Printed]) -> Iterator[tuple[Point, Printed | None]]:
+    """Each evaluation with one of these values, in the order of the file, near it; and that value if it is another."""
+    places = [item.line for item in printed]
     lines = [0, *(point.line for point in run.evaluations), run.log.num_lines + 1]
     for nth, point in enumerate(run.evaluations, 1):
-        near = [item for item in printed if lines[nth - 1] < item.line < lines[nth + 1]]
+        near = printed[bisect_right(places, lines[nth - 1]) : bisect_left(places, lines[nth + 1])]
         if near:
             yield point, None if any(item.is_of(point.value) for item in near) else near[0]

@@ -21,6 +21,7 @@ _TOKEN = b":::MLLOG "
 _MAX_LINE_BYTES = 64 << 10  # a longer line is read in pieces of this size
 _MAX_BYTES = 512 << 20
 _MAX_ITEMS = 20_000
+_MAX_NAMES = 20  # of qualities; the first that a log has
 _STAMP = re.compile(rb"\b(20\d\d-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: ([AP]M))?")
 _SEED = re.compile(rb"(?:^|[\s'\"])(?:--seed[ =]|(?:export )?SEED=|seed: )(\d{1,19})\b")
 _HELLO = re.compile(rb"(?:Hello from:|Clearing cache on|hostname:) ?([A-Za-z][\w.-]{1,63})")
@@ -67,7 +68,8 @@ class LogText:
     num_others: the number of such lines. launched: lines of the log before which a launcher wrote a rank
     ("0: :::MLLOG"). num_ranks: the number of ranks before lines, if they are consecutive from 0. seeds, totals_s:
     as other programs state them, with their lines. parts_s: the total times of epochs and evaluations, those of the
-    process that printed the first. has_rest: whether the file is longer than 512 MiB, which is where reading stops.
+    process that printed the first. qualities: as other programs print them, of the first twenty names. has_rest:
+    whether the file is longer than 512 MiB, which is where reading stops.
     """
 
     num_others: int = 0
@@ -123,6 +125,7 @@ class _Reader:
         self.rank_of_parts: bytes | None = None
         self.parts: list[tuple[float, int]] = []
         self.qualities: list[Printed] = []
+        self.names: set[str] = set()  # of qualities
         self.ranks: set[int] = set()
 
     def take(self, lineno: int, line: bytes) -> None:
@@ -167,7 +170,10 @@ class _Reader:
 
     def _take_quality(self, lineno: int, line: bytes) -> None:
         for match in _QUALITY.finditer(line):
-            self.qualities.append(Printed(lineno, match.group(1).decode(), match.group(2).decode()))
+            name = match.group(1).decode()
+            if name in self.names or len(self.names) < _MAX_NAMES:
+                self.names.add(name)
+                self.qualities.append(Printed(lineno, name, match.group(2).decode()))
 
     def _take_part(self, lineno: int, line: bytes, hours: int, minutes: int, seconds: int) -> None:
         match = _RANK.match(line)

@@ -83,6 +83,16 @@ def test_what_the_framework_measured_is_read(tmp_path: Path) -> None:
     assert text_of(log).num_ranks == 0
 
 
+def test_qualities_of_twenty_names_are_kept(tmp_path: Path) -> None:
+    """The first ones, each as often as it is printed."""
+    log = tmp_path / "result_0.txt"
+    log.write_text("".join(f"eval_x{nth % 21}_loss: 0.{nth:03}\n" for nth in range(42)))
+
+    text = read_text(log, ())
+
+    assert [item.line for item in text.qualities] == [*range(1, 21), *range(22, 42)]
+
+
 def test_odd_lines_do_not_stop_the_reader(tmp_path: Path) -> None:
     """An impossible date, a clock of twelve hours, an event without a time, a line without an end."""
     log = tmp_path / "result_0.txt"

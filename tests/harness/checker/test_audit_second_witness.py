@@ -166,6 +166,37 @@ def test_another_quantity_of_a_similar_name_is_no_witness(tmp_path: Path) -> Non
     assert found(result(tmp_path, another), "AUD026") == []
 
 
+def test_a_value_where_all_other_runs_have_exactly_zero_is_found(tmp_path: Path) -> None:
+    """AUD012: zero has no spread and no share."""
+    runs = [rows(index) for index in range(5)]
+    for nth in range(3):
+        for run in runs[1:]:
+            of(run, "eval_accuracy", nth).value = 0.0
+
+    items = found(foreign.write(foreign.result(tmp_path), runs), "AUD012")
+
+    assert [(item.finding.evidence["median"], item.score) for item in items] == [(0.0, 70.0)]
+
+
+@pytest.mark.parametrize(("third", "is_found"), [(24_000, False), (12_000, True)])
+def test_a_run_that_is_one_evaluation_ahead_is_fast(third: int, is_found: bool, tmp_path: Path) -> None:
+    """AUD012: by the first evaluation that is further on, also where counts decrease."""
+    runs = [rows(index) for index in range(5)]
+    for run in runs:
+        values, positions = (
+            ((0.1, 0.89), (8_000, 16_000)) if run is runs[0] else ((0.1, 0.1, 0.9), (8_000, 16_000, third))
+        )
+        while len([row for row in run if row.key == "eval_accuracy"]) > len(values):
+            run.remove(of(run, "eval_accuracy", len(values)))
+        for nth, value in enumerate(values):
+            of(run, "eval_accuracy", nth).value = value
+            of(run, "eval_accuracy", nth).metadata["samples_count"] = positions[nth]
+
+    items = found(foreign.write(foreign.result(tmp_path), runs), "AUD012")
+
+    assert [item.finding.evidence["value"] for item in items] == [0.89] * is_found
+
+
 def copied(first: int, last: int) -> Callable[[list[list[Row]]], None]:
     """Gives some evaluations of the fourth run the values of the first's."""
 
