@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from harness.checker.audit.signals import Signal
 
 
+_NEXT_SECTION = "\n\n## Why it matters\n"
+_ONLINE_ONLY = "Runs that are evaluated afterwards, from checkpoints, are left out."
 _FILE = re.compile(r"([a-z]{3}[0-9]{3})_([a-z0-9_]+)")
 
 
@@ -53,7 +55,11 @@ def signals() -> dict[str, Signal]:
         assert code not in found, f"two signals have the code {code}"
         module = importlib.import_module(f"rules.audits.{module_name}")
         document = f"{inspect.cleandoc(module.__doc__ or '')}\n\n## Alarm rate\n{rates.sentence(code)}"
-        found[code] = Signal(code, name, module.SCOPE, module.check, document, module.LIMITS)
+        is_online_only = getattr(module, "ONLINE_ONLY", False)
+        if is_online_only:
+            assert module.SCOPE != "tree", f"{code}: a signal for trees looks at all runs"
+            document = document.replace(_NEXT_SECTION, f"\n{_ONLINE_ONLY}{_NEXT_SECTION}", 1)
+        found[code] = Signal(code, name, module.SCOPE, module.check, document, module.LIMITS, is_online_only)
     return found
 
 

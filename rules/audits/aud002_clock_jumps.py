@@ -2,7 +2,7 @@
 
 ## What it does
 Compares the time from each evaluation to the next with the median of these times, in runs with five evaluations or
-more that are evaluated while they train.
+more.
 
 ## Why it matters
 A run that waited for hours, was suspended, or whose clock was set is not the run that its time suggests.
@@ -27,12 +27,13 @@ from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ("max_factor", "min_s")
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     pieces = [(after, after.at_s - before.at_s) for before, after in itertools.pairwise(run.curve)]
-    if len(pieces) < 4 or run.is_evaluated_afterwards:
+    if len(pieces) < 4:
         return
     median_s = statistics.median(seconds for _, seconds in pieces)
     point, longest_s = max(pieces, key=lambda pair: pair[1])

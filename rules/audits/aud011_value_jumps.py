@@ -26,12 +26,13 @@ from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ("min_evaluations", "max_range_fraction")
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     curve = run.curve
-    if len(curve) < rule["min_evaluations"] or run.is_evaluated_afterwards:
+    if len(curve) < rule["min_evaluations"]:
         return
     sign = 1 if run.standard.direction == "max" else -1
     values = [sign * point.value for point in curve]

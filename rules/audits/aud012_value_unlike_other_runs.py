@@ -2,8 +2,7 @@
 
 ## What it does
 Compares each evaluation with those of the other runs of the result at the same position, relative to their spread. A
-value that another run has by its next evaluation is a run that learns a little earlier, and not reported. Checkpoints
-that are evaluated afterwards are not compared.
+value that another run has by its next evaluation is a run that learns a little earlier, and not reported.
 
 ## Why it matters
 Runs of one recipe differ only as much as seeds make them differ. A run far outside that used another recipe, or was
@@ -31,13 +30,12 @@ from harness.checker.audit.facts import Point, RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
+ONLINE_ONLY = True
 LIMITS = ("min_others", "max_spreads", "min_relative")
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
     at: dict[float, list[float]] = {}
-    if any(run.is_evaluated_afterwards for run in subject.runs):
-        return
     for run in subject.runs:
         for point in run.curve:
             if point.position is not None:

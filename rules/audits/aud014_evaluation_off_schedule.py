@@ -7,7 +7,7 @@ position from the others, and a schedule that is not the one of the round's rule
 reference's, whose runs ended at multiples of one distance. The last evaluation may come early but never late: a
 distance that exceeds those the rules require, or the run's other distances, by more than these differ among themselves
 is reported however small the excess. If the rules give a schedule in samples, a first evaluation that is not at a
-multiple of the distance is reported as well. Checkpoints that are evaluated afterwards, in any order, are left out.
+multiple of the distance is reported as well.
 
 ## Why it matters
 Leaving out an evaluation hides a miss; choosing the moment of one catches a lucky value. An evaluation counted at a
@@ -35,17 +35,17 @@ from harness.log import keys
 from harness.mlperf.formula import Line
 
 SCOPE = "result"
+ONLINE_ONLY = True  # checkpoints are evaluated in any order
 LIMITS = ("max_relative", "max_longer", "min_evaluations", "min_runs", "max_off_reference")
 NEAR = 2  # times the reference's distance; beyond that, the ends of its runs say little about a schedule
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
-    runs = [run for run in subject.runs if not run.is_evaluated_afterwards]
-    for run in runs:
+    for run in subject.runs:
         yield from _distances(run, rule)
         yield from _begins_late(run, rule)
         yield from _unlike_rules(run, rule) if run.standard.distance is not None else _unlike_reference(run, rule)
-    begins = [(run, run.curve[0]) for run in runs if run.curve and run.curve[0].position is not None]
+    begins = [(run, run.curve[0]) for run in subject.runs if run.curve and run.curve[0].position is not None]
     if len(begins) < rule["min_runs"]:
         return
     common, times = Counter(point.position for _, point in begins).most_common(1)[0]

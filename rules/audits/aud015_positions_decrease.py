@@ -1,8 +1,7 @@
 """Two evaluations have the same position, or positions decrease.
 
 ## What it does
-Follows the position (samples, epochs or steps) from one evaluation to the next. Runs that are evaluated from
-checkpoints afterwards are left out.
+Follows the position (samples, epochs or steps) from one evaluation to the next.
 
 ## Why it matters
 Training counts up. One position with two values is a second try; a smaller position is a moved line or a restart.
@@ -26,13 +25,12 @@ from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True  # checkpoints are evaluated in any order
 LIMITS = ()
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     twice, back = [], []
-    if run.is_evaluated_afterwards:
-        return  # in any order
     if len({point.position for point in run.evaluations}) <= 2 < len(run.evaluations) / 2:
         return  # the field is not a count: each evaluation states the same epoch
     for before, after in itertools.pairwise(point for point in run.evaluations if point.position is not None):

@@ -1,8 +1,7 @@
 """Evaluations were started whose values are not in the log.
 
 ## What it does
-Compares the number of `eval_start` with the number of values. Runs that are evaluated from checkpoints afterwards are
-left out.
+Compares the number of `eval_start` with the number of values.
 
 ## Why it matters
 An evaluation that took time had a value. Deleting misses makes a run look clean.
@@ -26,12 +25,11 @@ from harness.checker.audit.signals import Evidence, SignalRule, evidence
 from harness.log import keys
 
 SCOPE = "log"
+ONLINE_ONLY = True  # programs that evaluate checkpoints have starts of their own
 LIMITS = ("max_missing_fraction",)
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    if run.is_evaluated_afterwards:
-        return  # by several programs, each with starts of its own
     starts = [event for event in run.log.all(keys.EVAL_START) if run.stop is None or event.lineno < run.stop.lineno]
     missing = len(starts) - len(run.evaluations)
     if starts and missing > 1 and missing > rule["max_missing_fraction"] * len(starts):

@@ -1,8 +1,8 @@
 """The first or only evaluation of the run already meets the target.
 
 ## What it does
-Checks whether the first logged value reaches the target. A single one is usual in benchmarks whose schedule begins late
-and in runs that are evaluated from checkpoints afterwards.
+Checks whether the first logged value reaches the target. A single one is usual in benchmarks whose schedule begins
+late.
 
 ## Why it matters
 Training is evaluated at intervals that are short compared with its length. A run without an evaluation below the target
@@ -26,12 +26,13 @@ from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ()
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     target, benchmark = run.standard.target, run.standard.benchmark
-    if target is None or not run.curve or run.is_evaluated_afterwards:
+    if target is None or not run.curve:
         return
     if benchmark is not None and benchmark.first_evaluations == "late" and len(run.curve) == 1:
         return

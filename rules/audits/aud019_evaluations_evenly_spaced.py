@@ -29,13 +29,12 @@ from harness.checker.audit.facts import RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ("min_intervals", "max_equal_fraction")
 LEAST_MS = 1000
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    if run.is_evaluated_afterwards:
-        return
     times = [round(1e3 * point.at_s) for point in run.curve]
     intervals = [after - before for before, after in itertools.pairwise(times) if after - before >= LEAST_MS]
     if len(intervals) < rule["min_intervals"] or all(ms % 1000 == 0 for ms in intervals):

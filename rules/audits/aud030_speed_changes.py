@@ -3,7 +3,7 @@
 ## What it does
 Compares the samples (or epochs) per second from each evaluation to the next with the median of the run, without the
 first interval, in which programs compile and fill caches. From `run_start` to the first evaluation a run may be slow,
-but not fast. Runs that are evaluated from checkpoints afterwards are left out.
+but not fast.
 
 ## Why it matters
 The same work takes the same time. In an interval that is far too fast the work was not done, or the clock was set; one
@@ -30,12 +30,11 @@ from harness.checker.audit.facts import Point, RunFacts
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ("min_pieces", "max_faster", "max_slower", "max_first_faster")
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
-    if run.is_evaluated_afterwards:
-        return
     yield from _first_piece(run, rule)
     pieces = list(itertools.pairwise(run.curve))[1:]
     speeds = [(after, speed) for before, after in pieces if (speed := _speed(before, after)) is not None]

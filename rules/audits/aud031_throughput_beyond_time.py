@@ -2,7 +2,7 @@
 
 ## What it does
 Compares the median of `throughput` in the log with the samples it counts, divided by the time they took without
-evaluations and the opening of the data. Runs that are evaluated from checkpoints afterwards are left out.
+evaluations and the opening of the data.
 
 ## Why it matters
 Both numbers measure the same thing. If times were divided or samples multiplied, the other number was forgotten.
@@ -29,6 +29,7 @@ from harness.log import keys
 from harness.scoring.timeline import intervals
 
 SCOPE = "log"
+ONLINE_ONLY = True
 LIMITS = ("max_above", "max_below")
 
 
@@ -39,7 +40,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
         if value is not None and value > 0:
             stated.append(value)
             line = line or event.lineno
-    if not stated or not run.samples or run.run_s is None or run.is_evaluated_afterwards:
+    if not stated or not run.samples or run.run_s is None:
         return
     training_s = run.run_s - _other_s(run)
     if training_s <= 0:

@@ -2,7 +2,7 @@
 
 ## What it does
 Compares the positions (samples or epochs) per second from the first evaluation to the last of each run with the median
-of the others. Runs that are evaluated from checkpoints afterwards are left out.
+of the others.
 
 ## Why it matters
 One system and one program have one speed. A run that is faster than the others was made on another system, or its times
@@ -27,6 +27,7 @@ from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.signals import Evidence, SignalRule, evidence
 
 SCOPE = "result"
+ONLINE_ONLY = True
 LIMITS = ("min_runs", "max_faster", "max_slower")
 
 
@@ -52,7 +53,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 
 
 def _speed(run: RunFacts) -> float | None:
-    if not run.curve or run.is_evaluated_afterwards or run.curve[0].position is None or run.curve[-1].position is None:
+    if not run.curve or run.curve[0].position is None or run.curve[-1].position is None:
         return None
     first, last = run.curve[0], run.curve[-1]
     assert first.position is not None

@@ -4,7 +4,7 @@
 Divides `eval_samples` by the median time from `eval_start` to `eval_stop`, and the samples trained by the time between
 evaluations, to see how many times as fast as training the evaluation is. Also compares the evaluations of one run with
 their median, and with that of the runs of one result. Evaluations that are too short but save next to nothing are left
-out. Runs that are evaluated from checkpoints afterwards are left out.
+out.
 
 ## Why it matters
 The time of evaluations is part of the time to target. If all later times are shifted along, cutting it leaves no other
@@ -33,6 +33,7 @@ from harness.log import keys
 from harness.log.events import Event
 
 SCOPE = "result"
+ONLINE_ONLY = True
 LIMITS = (
     "max_faster", "max_faster_ours", "max_shorter", "max_shorter_ours", "min_saved_fraction",
     "min_evaluations", "min_runs",
@@ -42,7 +43,7 @@ Timed = list[tuple[float, Event]]
 
 
 def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
-    timed = [(run, found) for run in subject.runs if not run.is_evaluated_afterwards and (found := _evaluations(run))]
+    timed = [(run, found) for run in subject.runs if (found := _evaluations(run))]
     for run, found in timed:
         yield from _faster_than_training(run, found, rule)
         if len(found) >= rule["min_evaluations"]:

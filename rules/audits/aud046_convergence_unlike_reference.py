@@ -3,8 +3,7 @@
 ## What it does
 Compares samples (or epochs) to target with the reference's at the same batch size: the mean by a one-sided t-test, the
 variance by the ratio of the two, allowing for what evaluating at intervals adds. Where the reference is interpolated
-between evaluations, as in the rules of `tta`, so are the runs. Runs that are evaluated from checkpoints afterwards are
-left out.
+between evaluations, as in the rules of `tta`, so are the runs.
 
 ## Why it matters
 The rules test the mean. Runs chosen from many are both faster and closer together than runs that were drawn.
@@ -32,6 +31,7 @@ from harness.scoring.timeline import crossing
 from harness.workload import Metric
 
 SCOPE = "result"
+ONLINE_ONLY = True
 LIMITS = ("min_runs", "max_t", "max_variance_ratio")
 
 
@@ -63,7 +63,7 @@ def check(subject: Subject, rule: SignalRule) -> Iterator[Evidence]:
 def _reached(run: RunFacts, unit: str) -> float | None:
     """Where a run reached the target, in the reference's unit: at its last evaluation, or interpolated."""
     target, final = run.standard.target, run.final
-    if target is None or final is None or final.unit != unit or run.is_evaluated_afterwards:
+    if target is None or final is None or final.unit != unit:
         return None
     metric = Metric("", "", run.standard.direction)
     if run.standard.is_interpolated:

@@ -34,13 +34,15 @@ class Thing:
 def audit(subject: Subject, rules: AuditRules, signals: Mapping[str, Signal]) -> list[Suspicion]:
     """What the signals for logs and results find on one result."""
     found: list[Suspicion] = []
+    online = replace(subject, runs=tuple(run for run in subject.runs if not run.is_evaluated_afterwards))
     for code, rule in rules.signals.items():
         signal = signals[code]
+        shown = online if signal.is_online_only else subject
         evidence: list[Evidence] = []
         if signal.scope == "log":
-            evidence = [item for run in subject.runs for item in signal.look(run, rule)]
+            evidence = [item for run in shown.runs for item in signal.look(run, rule)]
         elif signal.scope == "result":
-            evidence = list(signal.look(subject, rule))
+            evidence = list(signal.look(shown, rule))
         found += [suspicion(signal, rule, item) for item in evidence]
     return sorted(found, key=order)
 

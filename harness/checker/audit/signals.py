@@ -27,7 +27,8 @@ class Signal:
     """One file of rules/audits.
 
     scope: "log" (called with each `RunFacts`), "result" (with a `Subject`) or "tree" (with the `Tree` of all results).
-    limits: the names of the limits it takes from the audit's rules.
+    limits: the names of the limits it takes from the audit's rules. is_online_only: it is not shown runs that are
+    evaluated afterwards, from checkpoints.
     """
 
     code: str
@@ -36,6 +37,7 @@ class Signal:
     look: Callable[..., Iterator[Evidence]]
     document: str
     limits: tuple[str, ...]
+    is_online_only: bool = False
 
     @property
     def as_rule(self) -> Rule:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from harness.checker import registry
+from harness.checker.audit import engine, read
 from harness.checker.audit.signals import Suspicion
 from tests import foreign
-from tests.auditing import found
+from tests.auditing import STANDARD, TODAY, codes, found, rules
 from tests.foreign import NUM_EVALUATIONS, Row, of, rows
 from tests.mlperflog import round_of
 
@@ -392,6 +394,40 @@ def test_checkpoints_that_are_evaluated_afterwards_are_in_no_order(tmp_path: Pat
 
     assert len(online) > 8
     assert afterwards == set()
+
+
+def test_of_a_mixed_result_only_what_was_evaluated_online_is_looked_at(tmp_path: Path) -> None:
+    """A value like no other run's and one that repeats, both also in a run of checkpoints; AUD013 sees that, too."""
+    checkpoints = dataclasses.replace(STANDARD, benchmark=round_of("2.0.0").benchmarks["minigo"])
+
+    def impossible(run: list[Row]) -> None:
+        for nth in range(3, NUM_EVALUATIONS):
+            of(run, "eval_accuracy", nth).value = 1.5
+
+    [(path, logs)] = read.find([result(tmp_path, impossible, which=(0, 4))])
+    subject = read.subject(read.read(path, logs), None, {}, TODAY)
+    standards = (STANDARD, STANDARD, STANDARD, STANDARD, checkpoints)
+    runs = tuple(
+        dataclasses.replace(run, standard=standard) for run, standard in zip(subject.runs, standards, strict=True)
+    )
+    items = engine.audit(dataclasses.replace(subject, runs=runs, standard=STANDARD), rules(), registry.signals())
+
+    by_code = {
+        code: {Path(item.finding.path).name for item in items if item.finding.code == code} for code in codes(items)
+    }
+    assert by_code["AUD010"] == by_code["AUD012"] == {"result_0.txt"}
+    assert by_code["AUD013"] == {"result_0.txt", "result_4.txt"}
+
+
+def test_what_a_signal_leaves_out_is_in_its_explanation() -> None:
+    """Once, at the end of what it does; it is declared by the signal and said by the registry."""
+    sentence = "\nRuns that are evaluated afterwards, from checkpoints, are left out.\n\n## Why"
+    signals = registry.signals().values()
+
+    assert {signal.code for signal in signals if sentence in signal.document} == {
+        signal.code for signal in signals if signal.is_online_only
+    }
+    assert {signal.scope for signal in signals if signal.is_online_only} == {"log", "result"}
 
 
 def test_one_evaluation_is_usual_where_the_schedule_begins_late(tmp_path: Path) -> None:
