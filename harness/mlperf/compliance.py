@@ -36,14 +36,15 @@ from harness.mlperf.formula import NOT_MET, Formula, Line
 from harness.mlperf.model import Join, KeyRule, LogRules, Round, RoundBenchmark
 
 Kind = Literal["name", "missing", "differs", "doubled", "value", "target", "order", "init", "list"]
-# Keys that a run writes repeatedly, from one process.
+# Keys that a run writes repeatedly, each from one process.
 TRAINING_KEYS = (BLOCK_START, BLOCK_STOP, "epoch_start", "epoch_stop")
-EVALUATION_KEYS = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
+EVALUATION_LINES = (EVAL_START, EVAL_STOP, EVAL_ACCURACY)
 _SAME_TIME_MS = 1000.0
 TRAINING_ENDS = (BLOCK_STOP, "epoch_stop")
 _TEMPLATE = ("placeholder", "your_", "todo", "unknown", "reference_implementation")
 _NO_NAMES = ("", "-", "?", "n/a", "na", "none", "null", "org", "platform", "test", "xxx")
-_PROGRESS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
+# Fields of metadata that state a position in training; convergence is counted by one of them.
+POSITION_FIELDS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
 _NUMBERS = frozenset({int, float})
 _STEPS = ("samples_count", "step", "epoch_num")  # of tracked_stats
 _FIELD = re.compile(r"metadata\.(\w+)")
@@ -277,6 +278,18 @@ def is_evaluated_afterwards(log: RunLog, benchmark: RoundBenchmark | None) -> bo
     return max(times) <= end_ms + _SAME_TIME_MS or min(times) >= end_ms - _SAME_TIME_MS
 
 
+def sequences(log: RunLog, benchmark: RoundBenchmark | None) -> Iterator[tuple[str, Sequence[Event]]]:
+    """Yield each key that a run writes repeatedly, from one process, with its lines.
+
+    Of a run that was evaluated afterwards, these are the lines of training before any evaluation: checkpoints are
+    evaluated in any order, by several programs at once.
+    """
+    if is_evaluated_afterwards(log, benchmark):
+        yield from ((key, before_evaluation(log, key)) for key in TRAINING_KEYS)
+    else:
+        yield from ((key, log.all(key)) for key in (*TRAINING_KEYS, *EVALUATION_LINES))
+
+
 def before_evaluation(log: RunLog, key: str) -> list[Event]:
     """Return the lines of `key` before any evaluation; programs that evaluate checkpoints log blocks of their own."""
     first = _first_evaluation(log)
@@ -285,7 +298,7 @@ def before_evaluation(log: RunLog, key: str) -> list[Event]:
 
 def _first_evaluation(log: RunLog) -> float:
     """The number of the first line of an evaluation; infinite if there is none."""
-    return min((line.lineno for name in EVALUATION_KEYS for line in log.all(name)[:1]), default=math.inf)
+    return min((line.lineno for name in EVALUATION_LINES for line in log.all(name)[:1]), default=math.inf)
 
 
 def position(line: Event, benchmark: RoundBenchmark) -> float | None:
@@ -298,8 +311,8 @@ def position(line: Event, benchmark: RoundBenchmark) -> float | None:
 def trained_before(log: RunLog, benchmark: RoundBenchmark, place: float) -> Event | None:
     """Return the last line, by time, of training that ended before `place` in training, as evaluations count it.
 
-    Of lines that state how far training is, those of the second half of the way there: the blocks that programs which
-    evaluate checkpoints log count from zero, and are later. If none states it (BERT counts its blocks in steps, its
+    Of the lines that state a position, only those beyond half of `place` count: programs that evaluate checkpoints log
+    later blocks of their own, which count from zero. If none states one (BERT counts its blocks in steps, its
     evaluations in samples), each checkpoint that was evaluated has a block of its own at least.
     """
     lines = [line for key in TRAINING_ENDS for line in log.all(key)]
@@ -343,7 +356,7 @@ def reached(log: RunLog, round_: Round) -> list[Event]:
 
 def progress(event: Event) -> float | None:
     """Return the training progress that a line states in samples, else epochs, else steps; None if it states none."""
-    for name in _PROGRESS:
+    for name in POSITION_FIELDS:
         stated = event.metadata.get(name)
         if is_number(stated):
             return stated
@@ -352,7 +365,7 @@ def progress(event: Event) -> float | None:
 
 def progress_of_each(lines: Sequence[Event]) -> list[float | None]:
     """Return the `progress` of each line; faster where all lines state the same field."""
-    for name in _PROGRESS:
+    for name in POSITION_FIELDS:
         stated = [line.metadata.get(name) for line in lines]
         if _NUMBERS.issuperset(map(type, stated)):
             return stated

@@ -14,7 +14,7 @@ _EVALUATED: dict[Evaluated, str] = {
 _TRAIN_SAMPLES: dict[TrainSamples, str] = {
     "run": "train_samples counts the samples up to the end of the run",
     "batches": "train_samples counts batches",
-    "games": "train_samples counts games of self-play, which become more",
+    "games": "train_samples counts self-play games, whose number grows during the run",
     "unstated": "train_samples is not the size of the data",
 }
 
@@ -56,7 +56,7 @@ def benchmark_in_words(round_: Round, benchmark: RoundBenchmark) -> str:
 def _facts(benchmark: RoundBenchmark) -> Iterator[str]:
     """What logs of the benchmark are like, where it differs from most; see `RoundBenchmark`."""
     yield _EVALUATED[benchmark.evaluated]
-    yield f"Evaluations state how far training is in {benchmark.position}"
+    yield f"Evaluations state their position in training as {benchmark.position}"
     if benchmark.first_evaluations == "late":
         yield "The schedule of evaluations begins late: a run may be evaluated only once"
     if benchmark.train_samples != "data":
@@ -66,7 +66,8 @@ def _facts(benchmark: RoundBenchmark) -> Iterator[str]:
     if benchmark.reprint_tolerance:
         yield f"Values of one evaluation that differ by up to {benchmark.reprint_tolerance:g} of themselves are equal"
     if benchmark.convergence_allowance:
-        yield f"A result may converge {benchmark.convergence_allowance:,g} faster than the acceptable mean"
+        unit = f" {benchmark.convergence[0].unit}" if benchmark.convergence else ""
+        yield f"A result may converge {benchmark.convergence_allowance:,g}{unit} faster than the acceptable mean"
     for code, severity in benchmark.codes.items():
         yield f"{code} is of severity {severity} here"
 

@@ -17,7 +17,7 @@ values is read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -369,8 +369,17 @@ def _benchmark(name: str, content: dict[str, Any], below: dict[str, LogRules], p
         ),
         distance=_distance(content["distance"], f"{place}: distance") if "distance" in content else None,
         codes=severities(content.get("codes", {}), f"{place}: codes"),
-        **_facts(content, place),
+        **_facts(_with_position(content, join, place), place),
     )
+
+
+def _with_position(content: dict[str, Any], join: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the content with the field of metadata that joined evaluations have in common as their position."""
+    if not join:
+        return content
+    if (stated := content.get("position", join["by"])) != join["by"]:
+        raise RulesError(f"{place}: position is {printable(stated)!r}; evaluations are joined by {join['by']}")
+    return {**content, "position": join["by"]}
 
 
 def _facts(content: dict[str, Any], place: str) -> dict[str, Any]:
@@ -379,7 +388,7 @@ def _facts(content: dict[str, Any], place: str) -> dict[str, Any]:
             raise RulesError(f"{place}: {name} is {printable(word)!r}; it must be one of {', '.join(words)}")
     for name in _NUMBERS:
         if not is_number(number := content.get(name, 0)) or number < 0:
-            raise RulesError(f"{place}: {name} is {printable(number)!r}; it must be a number from 0")
+            raise RulesError(f"{place}: {name} is {printable(number)!r}; it must be a number of at least 0")
     return {name: content[name] for name in (*_WORDS, *_NUMBERS) if name in content}
 
 

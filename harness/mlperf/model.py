@@ -105,10 +105,12 @@ class RoundBenchmark:
         the lines of evaluations are in no order of time, and `run_stop` has the time of the first checkpoint that
         passed; "either": as the submitter likes, and `compliance.is_evaluated_afterwards` says how a log was.
     first_evaluations: "late" if the schedule begins so late that a run may be evaluated only once.
-    position: the field of metadata in which an evaluation says how far training is; convergence is counted by it.
+    position: the field of metadata in which an evaluation says how far training is; convergence is counted by it. That
+        by which lines are joined, if they are.
     train_samples: what the key of this name counts: the samples of the training set ("data"), the samples up to the end
-        of the run, which differ from run to run ("run"), the batches of one pass ("batches"), games of self-play, which
-        become more ("games"), or anything ("unstated"). Only the first two are in the unit of `global_batch_size`.
+        of the run, which differ from run to run ("run"), the batches of one pass ("batches"), self-play games, whose
+        number grows during the run ("games"), or anything ("unstated"). Only the first two are in the unit of
+        `global_batch_size`.
     training_set: the samples of the training set, where `train_samples` need not count them; 0 if not known.
     reprint_tolerance: the relative difference of two values of one evaluation that is due to rounding.
     convergence_allowance: epochs or samples that a result may be faster than the acceptable mean.

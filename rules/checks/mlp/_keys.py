@@ -1,9 +1,13 @@
-"""Keys and fields of MLPerf's logs that several checks of this family go by."""
+"""What several checks of this family begin with."""
 
 from __future__ import annotations
 
-from harness.mlperf.compliance import EVALUATION_KEYS, TRAINING_KEYS
+from harness.log.run_log import RunLog
+from harness.mlperf import compliance
+from harness.mlperf.model import RoundBenchmark
+from harness.ruleset.model import RuleSet
 
-REPEATED_KEYS = (*TRAINING_KEYS, *EVALUATION_KEYS)
-# Fields of metadata that state a position in training; convergence is counted by one of them.
-POSITION_FIELDS = ("samples_count", "epoch_num", "first_epoch_num", "step_num")
+
+def benchmark_of(log: RunLog, ruleset: RuleSet) -> RoundBenchmark | None:
+    """The benchmark that the log names; None if the ruleset does not have it, or is no round."""
+    return compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None

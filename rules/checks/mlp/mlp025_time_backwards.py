@@ -33,22 +33,20 @@ from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.mlperf.model import RoundBenchmark
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from rules.checks.mlp._keys import POSITION_FIELDS, REPEATED_KEYS
+from rules.checks.mlp._keys import benchmark_of
 
 SCOPE = "log"
 MAX_BACK_S = 1.0  # clocks are adjusted by a few milliseconds
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
-    is_afterwards = compliance.is_evaluated_afterwards(log, benchmark)
-    for name in compliance.TRAINING_KEYS if is_afterwards else REPEATED_KEYS:
-        lines = compliance.before_evaluation(log, name) if is_afterwards else log.all(name)
+    benchmark = benchmark_of(log, ruleset)
+    for name, lines in compliance.sequences(log, benchmark):
         if back := _back(lines) and _back(_without_reprints(lines, benchmark)):
             back_s, worst = max(back, key=lambda item: item[0])
             yield Fault(str(log.path), worst.lineno, f"{name} is {back_s:.3f} s earlier than the {name} before it")
     stop = log.first(keys.RUN_STOP)
-    if stop is None or is_afterwards:
+    if stop is None or compliance.is_evaluated_afterwards(log, benchmark):
         return
     before = [line for line in log.all(keys.EVAL_ACCURACY) if line.lineno < stop.lineno]
     early_s = (max((line.time_ms for line in before), default=stop.time_ms) - stop.time_ms) / 1e3
@@ -62,13 +60,14 @@ def _back(lines: Sequence[Event]) -> list[tuple[float, Event]]:
 
 
 def _without_reprints(lines: Sequence[Event], benchmark: RoundBenchmark | None) -> list[Event]:
-    """The lines but those that say of one place and time in training what a line before them said."""
-    said: dict[str, list[Event]] = {}
+    """The lines without reprints: lines that repeat an earlier one's value for the same point in training within
+    MAX_BACK_S."""
+    by_place: dict[str, list[Event]] = {}
     kept = []
     for line in lines:
-        place = repr([line.metadata.get(name) for name in (*POSITION_FIELDS, "metric")])
-        is_placed = any(name in line.metadata for name in POSITION_FIELDS)
-        same = said.setdefault(place, []) if is_placed else []
+        place = repr([line.metadata.get(name) for name in (*compliance.POSITION_FIELDS, "metric")])
+        is_placed = any(name in line.metadata for name in compliance.POSITION_FIELDS)
+        same = by_place.setdefault(place, []) if is_placed else []
         again = [other for other in same if abs(other.time_ms - line.time_ms) <= MAX_BACK_S * 1e3]
         if not any(compliance.is_reprint(line.value, other.value, benchmark) for other in again):
             kept.append(line)

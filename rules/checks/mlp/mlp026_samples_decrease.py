@@ -27,16 +27,13 @@ from harness.findings import Fault
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from rules.checks.mlp._keys import REPEATED_KEYS
+from rules.checks.mlp._keys import benchmark_of
 
 SCOPE = "log"
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
-    is_afterwards = compliance.is_evaluated_afterwards(log, benchmark)
-    for name in compliance.TRAINING_KEYS if is_afterwards else REPEATED_KEYS:
-        lines = compliance.before_evaluation(log, name) if is_afterwards else log.all(name)
+    for name, lines in compliance.sequences(log, benchmark_of(log, ruleset)):
         places = compliance.progress_of_each(lines)
         numbers = [place for place in places if place is not None]
         if numbers == sorted(numbers):

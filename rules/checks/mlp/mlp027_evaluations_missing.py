@@ -29,6 +29,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import benchmark_of
 
 SCOPE = "log"
 MAX_MISSING = 1  # the run may stop inside an evaluation
@@ -36,7 +37,7 @@ MAX_BLOCKS = 3
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
+    benchmark = benchmark_of(log, ruleset)
     if compliance.is_evaluated_afterwards(log, benchmark):
         return
     values = log.all(keys.EVAL_ACCURACY)
@@ -53,7 +54,7 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         )
     if len(places) != 1 or (benchmark is not None and benchmark.first_evaluations == "late"):
         return
-    blocks = max((log.all(name) for name in (keys.BLOCK_STOP, "epoch_stop")), key=len)
+    blocks = max((log.all(name) for name in compliance.TRAINING_ENDS), key=len)
     trained = {compliance.progress(line) for line in blocks if line.lineno < values[0].lineno}
     if len(trained) > MAX_BLOCKS:
         yield Fault(

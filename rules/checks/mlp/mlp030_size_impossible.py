@@ -27,9 +27,9 @@ from harness.base.values import is_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
-from harness.mlperf import compliance
 from harness.mlperf.compliance import quoted
 from harness.ruleset.model import BenchmarkRules, RuleSet
+from rules.checks.mlp._keys import benchmark_of
 
 SCOPE = "log"
 COMPARABLE = ("data", "run")  # what train_samples may count to be comparable with a batch
@@ -47,10 +47,10 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         else:
             seen = f"the text {quoted(line.value)}" if isinstance(line.value, str) else quoted(line.value)
             yield Fault(str(log.path), line.lineno, f"{name} is {seen}; it must be a number above zero")
-    benchmark = compliance.benchmark_of(log, ruleset.round)[1] if ruleset.round is not None else None
-    batch, samples, what = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES), "train_samples is"
+    benchmark = benchmark_of(log, ruleset)
+    batch, samples, what = sizes.get(keys.GLOBAL_BATCH_SIZE), sizes.get(keys.TRAIN_SAMPLES), "train_samples is {:,}"
     if benchmark is not None and benchmark.train_samples not in COMPARABLE:
-        samples, what = benchmark.training_set or None, "the samples of the training set are"
+        samples, what = benchmark.training_set or None, "the training set has {:,} samples"
     if batch is not None and samples is not None and batch > samples:
-        message = f"global_batch_size is {batch:,}; {what} {samples:,}"
+        message = f"global_batch_size is {batch:,}; {what.format(samples)}"
         yield Fault(str(log.path), log.line_of(keys.GLOBAL_BATCH_SIZE), message)

@@ -28,8 +28,8 @@ from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.log.run_log import RunLog
+from harness.mlperf.compliance import POSITION_FIELDS
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
 MAX_PLACE = 2.0**63

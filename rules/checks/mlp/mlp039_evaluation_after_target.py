@@ -28,7 +28,6 @@ from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.mlperf import compliance, score
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from rules.checks.mlp._keys import POSITION_FIELDS
 
 SCOPE = "log"
 KEYS = (keys.EVAL_ACCURACY, "eval_error")
@@ -52,4 +51,4 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
 
 
 def _places(line: Event) -> list[object]:
-    return [line.metadata.get(name) for name in POSITION_FIELDS]
+    return [line.metadata.get(name) for name in compliance.POSITION_FIELDS]

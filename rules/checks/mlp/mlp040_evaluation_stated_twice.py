@@ -1,9 +1,9 @@
 """A part of a joined evaluation has two values at one step, and which of them counts decides the result.
 
 ## What it does
-For benchmarks whose quality is joined from several lines (Stable Diffusion: FID and CLIP at one step), looks for a step
-and metric with two different values; a difference by rounding to float32 is none. If by one of the values the target is
-reached earlier than by all of them, `run_stop` must not be before the later step.
+For benchmarks whose quality is joined from several lines (Stable Diffusion: FID and CLIP at one step), looks for a
+step and metric with two different values; a difference of float32 rounding does not count. If by one of the values the
+target is reached earlier than by all of them, `run_stop` must not be before the later step.
 
 ## Why it matters
 The last line of a step and metric is the one that counts. A second FID, written below the first, meets the target.

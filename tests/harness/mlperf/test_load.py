@@ -135,15 +135,23 @@ def test_facts_of_a_benchmark_are_in_its_file(write: Callable[..., Path]) -> Non
     assert (found.reprint_tolerance, found.convergence_allowance) == (0.01, 7)
     for words in (
         "on the clock or, from checkpoints, after training",
-        "in samples_count",
+        "their position in training as samples_count",
         "begins late",
-        "games of self-play",
+        "self-play games, whose number grows",
         "500 samples",
         "up to 0.01",
-        "7 faster",
+        "7 epochs faster",
         "MLP003 is of severity note here",
     ):
         assert words in text
+
+
+def test_joined_evaluations_are_at_the_field_they_are_joined_by() -> None:
+    """Of Stable Diffusion, steps in v3.1 and samples since."""
+    rounds = [round_of(version).benchmarks["stable_diffusion"] for version in ("3.1.0", "4.0.0", "4.1.0")]
+
+    assert [found.position for found in rounds] == ["step_num", "samples_count", "samples_count"]
+    assert [found.join is not None and found.join.by for found in rounds] == [found.position for found in rounds]
 
 
 def test_a_variant_adds_to_the_page_of_its_division(write: Callable[..., Path]) -> None:
@@ -248,13 +256,21 @@ def test_a_benchmark_may_be_removed_or_have_another_name(write: Callable[..., Pa
         ({"2.0/toy": "distance: [value > 1]\n"}, "distance: must be a list of texts"),
         ({"2.0/toy": "distance: value >\n"}, "distance: formula 'value >': not a formula"),
         ({"2.0/toy": "join: {key: a}\n"}, "join needs key, by, part and into"),
+        (
+            {"2.0/toy": "join: {key: a, by: step_num, part: b, into: c}\nposition: epoch_num\n"},
+            "toy.yaml: position is 'epoch_num'; evaluations are joined by step_num",
+        ),
+        (
+            {"2.0/toy": "join: {key: a, by: time, part: b, into: c}\n"},
+            "position is 'time'; it must be one of epoch_num",
+        ),
         ({"2.0/toy": "convergence: {ref_256: {points: []}}\n"}, "points must be a list of numbers above zero"),
         ({"2.0/toy": "convergence: {ref_256: {unit: hours}}\n"}, "unit is 'hours'"),
         ({"2.0/toy": "convergence: {ref_256: {global_batch_size: 0}}\n"}, "global_batch_size is 0;"),
         ({"2.0/toy": "evaluated: later\n"}, "evaluated is 'later'; it must be one of online, afterwards, either"),
         ({"2.0/toy": "train_samples: [data]\n"}, "train_samples is"),
-        ({"2.0/toy": "reprint_tolerance: -1\n"}, "reprint_tolerance is '-1'; it must be a number from 0"),
-        ({"2.0/toy": "training_set: many\n"}, "training_set is 'many'; it must be a number from 0"),
+        ({"2.0/toy": "reprint_tolerance: -1\n"}, "reprint_tolerance is '-1'; it must be a number of at least 0"),
+        ({"2.0/toy": "training_set: many\n"}, "training_set is 'many'; it must be a number of at least 0"),
         ({"2.0/toy": "codes: {MLP003: fatal}\n"}, "toy.yaml: codes: MLP003: unknown severity 'fatal'"),
         ({"2.0/toy": "codes: {MLP004: note}\n"}, "toy.yaml: codes: MLP004 is not in force in the round"),
         ({"2.0/toy": "- 5\n"}, "must be a mapping"),
