@@ -220,7 +220,7 @@ class _Search:
 
 
 def _has_line_of_log(path: Path) -> bool:
-    """Whether a line begins with the token: a text about logs has it in the midst of its lines."""
+    """Whether a line begins with the token: a text about logs has the token in the middle of a line."""
     with path.open("rb") as stream:
         lines = iter(lambda: stream.readline(1 << 16), b"")
         return any(part.startswith(TOKEN.encode()) for line in lines for part in line.split(b"\r"))

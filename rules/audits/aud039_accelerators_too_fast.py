@@ -2,9 +2,9 @@
 
 ## What it does
 Divides the speed of each result (samples or epochs per second) by the number of accelerators described, and compares
-this with other results of about the same time of the benchmark on the same accelerator, in as many or fewer of them, if
-these are of two submitters at least.
-Also compares the highest rank that the launcher writes before lines of the log with that number.
+this with other results of the benchmark from about the same time on as many or fewer of the same accelerator, if they
+come from at least two submitters. Also compares the number of ranks that the launcher wrote before lines of the log
+with the number of accelerators.
 
 ## Why it matters
 The time per accelerator decides which system is the better one. A system of sixteen accelerators that is described as
@@ -40,7 +40,7 @@ def check(tree: Tree, rule: SignalRule) -> Iterator[Evidence]:
             described = f"{run.num_accelerators} accelerators are described"
             message = f"a launcher numbered {run.num_ranks} processes; {described}"
             yield evidence(run.path, None, message, 1.0, ranks=run.num_ranks, accelerators=run.num_accelerators)
-    for group in grouped(_medians(tree), "kind"):
+    for group in grouped(_medians(tree), "machine_class"):
         for run in group:
             others = [other for other in group if _is_like(run, other, rule["max_apart_days"] * DAY_MS)]
             best = max((_each(other) for other in others), default=0.0)
@@ -59,7 +59,7 @@ def _medians(tree: Tree) -> list[RunDigest]:
     """Of each result that has a speed and accelerators, the run of median speed."""
     results: dict[object, list[RunDigest]] = {}
     for run in tree.runs:
-        if run.kind is not None:
+        if run.machine_class is not None:
             results.setdefault(run.result, []).append(run)
     return [sorted(runs, key=lambda run: run.speed or 0.0)[len(runs) // 2] for runs in results.values()]
 

@@ -58,20 +58,18 @@ def _with_others(
 ) -> Iterator[tuple[RunDigest, float, Counter[tuple[float, str]]]]:
     """Each run that has a time and states a number, that number, and a count of the others' with their submitters."""
     timed = [
-        (run.span_ms[0], num, run) for run in group if run.span_ms is not None and (num := run.eval_samples) is not None
+        (run.span_ms[0], (num, run.submitter), run)
+        for run in group
+        if run.span_ms is not None and (num := run.eval_samples) is not None
     ]
     timed.sort(key=lambda item: item[0])
     near: Counter[tuple[float, str]] = Counter()
     low = high = 0
-    for at_ms, num, run in timed:
+    for at_ms, vote, run in timed:
         while high < len(timed) and timed[high][0] - at_ms <= apart_ms:
-            near[_vote(*timed[high])] += 1
+            near[timed[high][1]] += 1
             high += 1
         while at_ms - timed[low][0] > apart_ms:
-            near[_vote(*timed[low])] -= 1
+            near[timed[low][1]] -= 1
             low += 1
-        yield run, num, near - Counter([_vote(at_ms, num, run)])
-
-
-def _vote(_: float, number: float, run: RunDigest) -> tuple[float, str]:
-    return number, run.submitter
+        yield run, vote[0], near - Counter([vote])

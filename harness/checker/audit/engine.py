@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from harness.checker.audit.facts import Subject, Tree
 from harness.checker.audit.signals import AuditRules, Evidence, Signal, Suspicion, suspicion
 
-MOST_OF_A_SIGNAL = 2  # of the worst things, so that a signal that speaks on every result hides no other
+MAX_PER_SIGNAL = 2  # of the worst things, so that a signal that fires on every result hides no other
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A result and its suspicions, the worst first. ruleset: that of its targets and limits; None without."""
+    """A result and its suspicions, the worst first. ruleset: the one its targets and limits come from; None if
+    there is none.
+    """
 
     path: str
     benchmark: str | None
@@ -24,7 +26,7 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class TopSuspicion:
     """What one signal finds on one result: the strongest of its suspicions, and how many more there are."""
 
     first: Suspicion
@@ -74,18 +76,18 @@ def order(item: Suspicion) -> tuple[float, str, int, str]:
     return (-item.score, finding.path, finding.line or 0, finding.code)
 
 
-def worst(audited: Iterable[Audited], number: int = 10) -> list[Thing]:
+def worst(audited: Iterable[Audited], number: int = 10) -> list[TopSuspicion]:
     """The most suspicious things of all, the worst first; at most two of one signal while there are others."""
     groups: dict[tuple[str, str], list[Suspicion]] = {}
     for one in audited:
         for item in one.suspicions:
             groups.setdefault((item.finding.code, one.path), []).append(item)
-    things = [Thing(found[0], len(found) - 1) for found in groups.values()]
+    things = [TopSuspicion(found[0], len(found) - 1) for found in groups.values()]
     things.sort(key=lambda thing: order(thing.first))
     times: Counter[str] = Counter()
     places = []  # how many worse ones of its signal each has, two at a time
     for thing in things:
-        places.append(times[thing.first.finding.code] // MOST_OF_A_SIGNAL)
+        places.append(times[thing.first.finding.code] // MAX_PER_SIGNAL)
         times[thing.first.finding.code] += 1
     kept = sorted(range(len(things)), key=lambda nth: (places[nth], nth))[:number]
     return [things[nth] for nth in sorted(kept)]

@@ -247,7 +247,7 @@ class RunDigest:
         return self.place.partition("/")[0]
 
     @property
-    def kind(self) -> tuple[str, str, str] | None:
+    def machine_class(self) -> tuple[str, str, str] | None:
         """Results that can be compared by their speed per accelerator; None if this one cannot."""
         if self.speed is None or self.num_accelerators is None or not self.accelerator:
             return None

@@ -20,21 +20,20 @@ _OWN = {"severity", "weight"}
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """On how many of `num_results` published results, on which no limit was set, each signal speaks."""
+    """On how many of `num_results` held-out published results, on which no limit was set, each signal fires."""
 
     num_results: int
     alarms: Mapping[str, int]
 
     def sentence(self, code: str) -> str:
-        """How often the signal speaks, with an interval of 95 %."""
+        """How often the signal fires, with an interval of 95 %."""
         if code not in self.alarms:
             return "Not counted yet: `python -m tests.interop.audit_rates`, docs/how-to/add-a-check.md."
         number = self.alarms[code]
         low, high = binomial_interval(number, self.num_results)
         share = f"{100 * number / self.num_results:.1f} %; 95 % interval {100 * low:.1f} to {100 * high:.1f} %"
         return (
-            f"Speaks on {number} of {self.num_results} published results on which no limit was set ({share}): "
-            "docs/explanation/audit.md."
+            f"Fires on {number} of {self.num_results} held-out published results ({share}): docs/explanation/audit.md."
         )
 
 

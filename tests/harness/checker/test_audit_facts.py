@@ -219,14 +219,13 @@ def test_a_signal_says_how_often_it_speaks() -> None:
     rates = Rates(173, {"AUD001": 2})
 
     assert rates.sentence("AUD001") == (
-        "Speaks on 2 of 173 published results on which no limit was set (1.2 %; 95 % interval 0.1 to 4.1 %): "
-        "docs/explanation/audit.md."
+        "Fires on 2 of 173 held-out published results (1.2 %; 95 % interval 0.1 to 4.1 %): docs/explanation/audit.md."
     )
     assert rates.sentence("AUD999").startswith("Not counted yet: ")
 
 
 def test_a_signal_that_speaks_often_is_a_note() -> None:
-    """Each signal was counted, and is a note if it speaks on more than 2 % of the results on which no limit was set."""
+    """Each signal was counted, and is a note if it fires on more than 2 % of the results on which no limit was set."""
     rates = load_rates(registry.rates_file())
     often = {code for code, number in rates.alarms.items() if number > 0.02 * rates.num_results}
 
