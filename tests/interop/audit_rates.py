@@ -1,12 +1,12 @@
-"""How often each signal of `tta audit` speaks on published rounds, and the limits and pages that follow from it.
+"""How often each signal of `tta audit` fires on published rounds, and the limits and pages that follow from it.
 
     python -m tests.interop.audit_rates DIR [--round NAME ...] [--bands] [--dump FILE] [--write]
 
 DIR has one folder per round (training_v5.1 ...), and in it one per submitter. Submitters are split by the SHA-256 of
 their names; limits were set on those whose first byte is even. One round is left out: no limit was set on it, whoever
-submitted. An alarm is a result on which a signal speaks at least once, rightly or not. --write puts the rates in
-rules/audits/rates.yaml, which `tta explain` shows, and in the table of docs/explanation/audit.md. --bands prints the
-bands of audit.yaml, from the tuning half.
+submitted. An alarm is a result on which a signal fires at least once, rightly or not. --write puts the rates in
+rules/audits/rates.yaml, which `tta explain` shows, and a sentence and a table in docs/explanation/audit.md. --bands
+prints the bands of audit.yaml, from the tuning half.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harness.checker.audit.facts import Subject, Tree
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import Suspicion
 from harness.errors import TtaError
+from harness.findings import Severity
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 
@@ -38,7 +39,8 @@ PARTS = (TUNING, OTHER, OUT)
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "audit.md"
 BEGIN, END = "<!-- rates: begin -->", "<!-- rates: end -->"
 RATES_HEAD = """\
-# Alarms among published results on which no limit was set: the other half of the submitters, and the round left out.
+# Alarms among held-out published results, on which no limit was set: the other half of the submitters, and the round
+# left out.
 # Made by `python -m tests.interop.audit_rates DIR --write`; docs/explanation/audit.md has the table.
 """
 
@@ -64,12 +66,13 @@ def main() -> int:
     parser.add_argument("--round", action="append", default=[], metavar="NAME", help="only this folder of DIR")
     parser.add_argument("--bands", action="store_true")
     parser.add_argument("--dump", type=Path, metavar="FILE", help="every suspicion as a line of JSON")
-    parser.add_argument("--write", action="store_true", help="the rates, and the table of the page")
+    parser.add_argument("--write", action="store_true", help="the rates, and what the page says of them")
     arguments = parser.parse_args()
     rules, signals = load_audit(registry.audit_file()), registry.signals()
     rules.refuse_unknown(signals)
     totals: Counter[str] = Counter()
     alarms: Counter[tuple[str, str]] = Counter()
+    warned: Counter[str] = Counter()
     bands: dict[str, list[float]] = {}
     spoken: list[str] = []
     for folder in sorted(path for path in arguments.place.iterdir() if path.is_dir()):
@@ -94,6 +97,7 @@ def main() -> int:
         for where, items in found.values():
             for code in {item.finding.code for item in items}:
                 alarms[code, where] += 1
+            warned[where] += any(item.finding.severity is Severity.WARNING for item in items)
             spoken += [line(folder.name, where, item) for item in items]
     if arguments.dump is not None:
         arguments.dump.write_text("".join(f"{text}\n" for text in spoken))
@@ -102,7 +106,8 @@ def main() -> int:
         for name, values in sorted((name, values) for name, values in bands.items() if values):
             print(f"  {name}: [{min(values):.6g}, {max(values):.6g}]")
         return 0
-    text = table(totals, alarms, {code: (signals[code].name, rule.severity) for code, rule in rules.signals.items()})
+    names = {code: (signals[code].name, rule.severity) for code, rule in rules.signals.items()}
+    text = f"{sentence(totals, warned)}\n\n{table(totals, alarms, names)}"
     if not arguments.write:
         print(text)
         return 0
@@ -128,6 +133,14 @@ def rates(totals: Counter[str], alarms: Counter[tuple[str, str]], codes: Iterabl
     """The file of the rates on what no limit was set on."""
     rows = [f"  {code}: {alarms[code, OTHER] + alarms[code, OUT]}" for code in codes]
     return "\n".join([f"{RATES_HEAD}results: {totals[OTHER] + totals[OUT]}", "alarms:", *rows]) + "\n"
+
+
+def sentence(totals: Counter[str], warned: Counter[str]) -> str:
+    """How many results of the parts on which no limit was set have a warning."""
+    return (
+        f"{warned[OUT]} of {totals[OUT]} results of the round left out have a warning, and {warned[OTHER]} of "
+        f"{totals[OTHER]} of the other half."
+    )
 
 
 def table(totals: Counter[str], alarms: Counter[tuple[str, str]], names: dict[str, tuple[str, str]]) -> str:

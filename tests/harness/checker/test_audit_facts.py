@@ -214,7 +214,7 @@ def test_rates_have_a_form(text: str, said: str, tmp_path: Path) -> None:
         load_rates(tmp_path / "rates.yaml")
 
 
-def test_a_signal_says_how_often_it_speaks() -> None:
+def test_a_signal_says_how_often_it_fires() -> None:
     """Or that it was not counted."""
     rates = Rates(173, {"AUD001": 2})
 
@@ -224,7 +224,7 @@ def test_a_signal_says_how_often_it_speaks() -> None:
     assert rates.sentence("AUD999").startswith("Not counted yet: ")
 
 
-def test_a_signal_that_speaks_often_is_a_note() -> None:
+def test_a_signal_that_fires_often_is_a_note() -> None:
     """Each signal was counted, and is a note if it fires on more than 2 % of the results on which no limit was set."""
     rates = load_rates(registry.rates_file())
     often = {code for code, number in rates.alarms.items() if number > 0.02 * rates.num_results}
