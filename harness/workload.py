@@ -23,13 +23,54 @@ HyperparameterValue = int | float | str | bool
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 
 ExecutionValue = bool | int
-# How a run may be executed without changing its mathematics, in every division, with the default of each option.
-EXECUTION: Mapping[str, ExecutionValue] = {
-    "compile": False,  # torch.compile for the network in training
-    "channels_last": True,  # the memory format of images and of the convolutions' weights
-    "ddp_bucket_mb": 25,  # the size of the buckets in which several devices exchange gradients
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way of executing a run that does not change its mathematics.
+
+    default: a truth value, or a whole number from `least` to `most`.
+    min_devices, max_devices: with how many devices the option has a meaning; `elsewhere` says why not with others.
+    """
+
+    default: ExecutionValue
+    least: int = 0
+    most: int = 0
+    min_devices: int = 1
+    max_devices: int | None = None
+    elsewhere: str = ""
+
+    def is_for(self, num_devices: int) -> bool:
+        """Whether the option has a meaning with this many devices."""
+        return self.min_devices <= num_devices and (self.max_devices is None or num_devices <= self.max_devices)
+
+    def fault(self, value: object) -> str | None:
+        """Return what is expected instead of `value`; None if it is a value of the option."""
+        if isinstance(self.default, bool):
+            return None if isinstance(value, bool) else "true or false"
+        if is_whole(value) and self.least <= value <= self.most:
+            return None
+        return f"a whole number from {self.least} to {self.most}"
+
+
+# The execution options there are, in every division. A workload offers those that its sessions carry out.
+EXECUTION: Mapping[str, Option] = {
+    # torch.compile for the network in training
+    "compile": Option(False),
+    # a training step is captured once for each of its shapes, and replayed with a single launch
+    "cuda_graphs": Option(False, max_devices=1, elsewhere="a step of several devices is not captured"),
+    # the memory format of images and of the convolutions' weights
+    "channels_last": Option(True),
+    # the optimizer's update is one kernel for all parameters
+    "fused_optimizer": Option(True),
+    # the size of the buckets in which several devices exchange gradients
+    "ddp_bucket_mb": Option(25, 1, 10_000, min_devices=2, elsewhere="a single device exchanges no gradients"),
+    # the parts into which a device divides its share of a global batch, to need less memory
+    "accumulation_steps": Option(1, 1, 1024),
+    # processes of each device that read and decode, and the batches that each of them has ready
+    "loader_workers": Option(4, 0, 256),
+    "loader_prefetch": Option(2, 1, 64),
 }
-MAX_BUCKET_MB = 10_000
 
 R = TypeVar("R")
 
@@ -92,7 +133,7 @@ class RunConfig:
         `metadata.json` (sizes, label set, vocabulary). Where the data are is only passed to `Session.start`, when the
         clock is running.
     precision: set in torch before the session is opened; bf16 and fp16 are left to the session's autocast.
-    execution: the values of the options in `Workload.execution`; an option that is absent has its default.
+    execution: the values of the suite's options in `Workload.execution`; one that is absent has its default.
     parts: the functions with which a submission to the open division replaces functions of the workload, by the names
         of `Workload.parts`; empty in the closed division.
     """
@@ -134,28 +175,55 @@ def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], worklo
     return kind(**values)
 
 
+def check_optimizer(recipe: Any, workload: str, names: tuple[str, ...], has_own_optimizer: bool) -> None:
+    """Hold `opt_name` to the names of the workload's optimizers.
+
+    has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if recipe.opt_name not in names and not has_own_optimizer:
+        raise UsageError(f"{workload}: opt_name is {printable(recipe.opt_name)!r}, expected {' or '.join(names)}")
+
+
+def check_bounds(recipe: Any, workload: str, at_least: Mapping[str, int], below_one: tuple[str, ...] = ()) -> None:
+    """Hold hyperparameters to their bounds, and the warm-up of the learning rate to its horizon, if it has one.
+
+    at_least: names and their least values. below_one: names.
+
+    Raises:
+        UsageError: a value is out of bounds, or the warm-up does not end before the horizon.
+    """
+    for name, least in at_least.items():
+        if getattr(recipe, name) < least:
+            raise UsageError(f"{workload}: {name} is {getattr(recipe, name)}, expected at least {least}")
+    for name in below_one:
+        if getattr(recipe, name) >= 1:
+            raise UsageError(f"{workload}: {name} is {getattr(recipe, name)}, expected below 1")
+    if recipe.opt_learning_rate_warmup_steps >= getattr(recipe, "opt_learning_rate_training_steps", math.inf):
+        raise UsageError(f"{workload}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
+
+
 def read_execution(
     chosen: Mapping[str, object], options: tuple[str, ...], workload: str, num_devices: int
 ) -> dict[str, ExecutionValue]:
     """Return a value for each of `options`, the workload's: what was `chosen`, else the default.
 
-    Without a second device there are no buckets of gradients, and no option for them.
+    Options without a meaning for this many devices are left out.
 
     Raises:
-        UsageError: an option is unknown or not among `options`, or a value is not one that it takes.
+        UsageError: an option is unknown, not among `options` or without a meaning, or a value is not one that it takes.
     """
-    offered = [name for name in options if name != "ddp_bucket_mb" or num_devices > 1]
+    offered = [name for name in options if EXECUTION[name].is_for(num_devices)]
     for name, value in chosen.items():
-        if name == "ddp_bucket_mb" and name in options and num_devices == 1:
-            raise UsageError("ddp_bucket_mb: a single device exchanges no gradients")
+        if name in options and name not in offered:
+            raise UsageError(f"{name}: {EXECUTION[name].elsewhere}")
         if name not in offered:
             raise UsageError(unknown_name(f"execution option of {workload}", name, offered))
-        if isinstance(EXECUTION[name], bool):
-            if not isinstance(value, bool):
-                raise UsageError(f"{name} is {printable(value)!r}, expected true or false")
-        elif not is_whole(value) or not 1 <= value <= MAX_BUCKET_MB:
-            raise UsageError(f"{name} is {printable(value)!r}, expected a whole number from 1 to {MAX_BUCKET_MB}")
-    return {name: chosen.get(name, EXECUTION[name]) for name in offered}  # type: ignore[misc]
+        if expected := EXECUTION[name].fault(value):
+            raise UsageError(f"{name} is {printable(value)!r}, expected {expected}")
+    return {name: chosen.get(name, EXECUTION[name].default) for name in offered}  # type: ignore[misc]
 
 
 def texts_to_bytes(texts: Iterable[str]) -> npt.NDArray[np.uint8]:
@@ -196,6 +264,12 @@ class Session(Protocol):
     predict(inputs): what the network predicts; must not affect the training that follows. With empty `inputs` for the
         whole test set, on every rank; what rank 0 returns counts, gathered from all ranks. With the inputs that the
         workload's evaluator sends, on rank 0 alone, as often as it asks.
+    save(folder): between two blocks, keep in the empty `folder`, which is this rank's own, all that the training
+        depends on: weights, optimizer, gradient scaler, the place in the schedule and in the data, its own generators.
+        Not the global generators of Python, numpy and torch: the harness keeps them. Must not affect the training that
+        follows. An OSError (a full disk) fails this checkpoint and not the run.
+    load(folder): after `start`, go on from where `save` was called, in another process: on the same machine, training
+        and predictions are the same from then on, bit by bit, as if there had been no interruption.
     close(): release all resources.
 
     weights() returns the tensors that `initialise` drew, by name, at any time after it.
@@ -207,6 +281,8 @@ class Session(Protocol):
     def start(self, data_dir: Path) -> None: ...
     def train_block(self, num_samples: int) -> Block: ...
     def predict(self, inputs: Arrays) -> Arrays: ...
+    def save(self, folder: Path) -> None: ...
+    def load(self, folder: Path) -> None: ...
     def close(self) -> None: ...
 
 
@@ -230,7 +306,7 @@ class Workload(Protocol):
     labels: the names of the prepared files that only the evaluator may see.
     libraries: the import names of what it needs in addition to torch and accelerate.
     parts: the functions that the open division may replace; the card gives their signatures.
-    execution: the options of `EXECUTION` that its sessions carry out.
+    execution: the options of `EXECUTION` that its sessions carry out, by suite.
     """
 
     @property
@@ -244,13 +320,13 @@ class Workload(Protocol):
     @property
     def parts(self) -> tuple[str, ...]: ...
     @property
-    def execution(self) -> tuple[str, ...]: ...
+    def execution(self) -> Mapping[str, tuple[str, ...]]: ...
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         """Fill the empty `data_dir` with the suite's data, labels and a `metadata.json`; not timed, deterministic.
 
         source: a folder with the data in one of the layouts that the card lists; None: generate or
-            download them. The folder `downloads` next to `data_dir` is kept, even if the preparation fails.
+            download them. Kept if the preparation fails: the folders `downloads` and `unfinished` next to `data_dir`.
 
         Raises:
             DataError: the layout is unknown, a file is damaged, or the data cannot be obtained.

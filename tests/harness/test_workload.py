@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from harness.workload import (
     EXECUTION,
     Metric,
     Quality,
+    check_bounds,
+    check_optimizer,
     read_execution,
     read_recipe,
     texts_from_bytes,
@@ -68,21 +72,60 @@ def test_hyperparameters_that_are_missing_are_all_named() -> None:
         read_recipe(Recipe, {"rate": 0.1, "name": "sgd"}, "toy")
 
 
+def test_optimizer_is_the_workloads_or_a_submissions() -> None:
+    """That of a submission has any name."""
+    recipe = SimpleNamespace(opt_name="adam")
+    check_optimizer(recipe, "toy", ("sgd", "adam"), has_own_optimizer=False)
+    check_optimizer(recipe, "toy", ("sgd",), has_own_optimizer=True)
+
+    with pytest.raises(UsageError, match=r"^toy: opt_name is 'adam', expected lars or sgd$"):
+        check_optimizer(recipe, "toy", ("lars", "sgd"), has_own_optimizer=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"batch": 1}, "toy: batch is 1, expected at least 2"),
+        ({"dropout": 1.0}, "toy: dropout is 1.0, expected below 1"),
+        ({"opt_learning_rate_warmup_steps": 5}, "toy: .*warmup_steps must be below opt_learning_rate_training_steps"),
+    ],
+)
+def test_bounds_are_those_given_and_the_horizon(change: dict[str, Any], message: str | None) -> None:
+    """Equal to the least is permitted, 1 is not below 1, and a warm-up that ends at the horizon is too long."""
+    values = {"batch": 2, "dropout": 0.9, "opt_learning_rate_warmup_steps": 4, "opt_learning_rate_training_steps": 5}
+    recipe = SimpleNamespace(**{**values, **change})
+
+    with nullcontext() if message is None else pytest.raises(UsageError, match=f"^{message}$"):
+        check_bounds(recipe, "toy", at_least={"batch": 2}, below_one=("dropout",))
+
+
+def test_schedule_without_a_horizon_may_warm_up_for_long() -> None:
+    """As one that falls with the root of the step."""
+    check_bounds(SimpleNamespace(opt_learning_rate_warmup_steps=10**8), "toy", at_least={})
+
+
 @pytest.mark.parametrize(
     ("chosen", "num_devices", "found"),
     [
-        ({}, 1, {"compile": False, "channels_last": True}),
-        ({}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 25}),
-        ({"compile": True, "channels_last": False}, 1, {"compile": True, "channels_last": False}),
-        ({"ddp_bucket_mb": 1}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 1}),
-        ({"ddp_bucket_mb": 10_000}, 2, {"compile": False, "channels_last": True, "ddp_bucket_mb": 10_000}),
+        ({}, 1, {"compile": False, "cuda_graphs": False}),
+        ({}, 2, {"compile": False, "ddp_bucket_mb": 25}),
+        ({"compile": True, "cuda_graphs": True}, 1, {"compile": True, "cuda_graphs": True}),
+        ({"ddp_bucket_mb": 1}, 2, {"compile": False, "ddp_bucket_mb": 1}),
+        ({"ddp_bucket_mb": 10_000}, 2, {"compile": False, "ddp_bucket_mb": 10_000}),
     ],
 )
 def test_every_execution_option_has_a_value(
     chosen: dict[str, object], num_devices: int, found: dict[str, object]
 ) -> None:
-    """What was chosen, else the default; a single device has no buckets."""
-    assert read_execution(chosen, tuple(EXECUTION), "toy", num_devices) == found
+    """What was chosen, else the default; a single device has no buckets, and several capture no graphs."""
+    assert read_execution(chosen, ("compile", "cuda_graphs", "ddp_bucket_mb"), "toy", num_devices) == found
+
+
+def test_default_of_every_execution_option_is_one_of_its_values() -> None:
+    """The table is consistent: what nobody chooses would not be refused either."""
+    assert {name: option.fault(option.default) for name, option in EXECUTION.items()} == dict.fromkeys(EXECUTION)
+    assert all(option.elsewhere for option in EXECUTION.values() if not (option.is_for(1) and option.is_for(2)))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +133,7 @@ def test_every_execution_option_has_a_value(
     [
         ({"compil": True}, 1, "unknown execution option of toy 'compil'; did you mean 'compile'?"),
         ({"channels_last": True}, 1, "unknown execution option of toy 'channels_last'; there are: compile"),
+        ({"cuda_graphs": True}, 2, "cuda_graphs: a step of several devices is not captured"),
         ({"compile": 1}, 1, "compile is '1', expected true or false"),
         ({"compile": "max"}, 1, "compile is 'max', expected true or false"),
         ({"ddp_bucket_mb": 25}, 1, "ddp_bucket_mb: a single device exchanges no gradients"),
@@ -104,7 +148,7 @@ def test_execution_option_that_nothing_carries_out_is_refused(
 ) -> None:
     """Unknown, not the workload's, or a value that it does not take."""
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
-        read_execution(chosen, ("compile", "ddp_bucket_mb"), "toy", num_devices)
+        read_execution(chosen, ("compile", "cuda_graphs", "ddp_bucket_mb"), "toy", num_devices)
 
 
 @pytest.mark.parametrize("num_examples", [0, -1])

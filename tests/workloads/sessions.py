@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
-from harness.run import worker, workloads
+from harness.run import numerics, worker, workloads
 from harness.workload import Quality, RunConfig
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +53,26 @@ def initialised(session: Any) -> Any:
     worker.seed_all(session.config.seed)
     session.initialise()
     return session
+
+
+@contextmanager
+def in_precision(precision: str) -> Iterator[None]:
+    """Compute in `precision`, and in fp32 afterwards; the sessions within may have another one than those outside.
+
+    accelerate has one precision for all of a process.
+    """
+    from accelerate.state import AcceleratorState
+
+    shared: Any = AcceleratorState._shared_state
+    outside = dict(shared)
+    numerics.set_precision(precision)
+    shared.clear()
+    try:
+        yield
+    finally:
+        shared.clear()
+        shared.update(outside)
+        numerics.set_precision("fp32")
 
 
 def quality(session: Any, folder: Path, labels: Path | None = None) -> Quality:
@@ -113,19 +135,31 @@ def course(session: Any, num_samples: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def on_two_processes(script: str, out: Path, *folders: Path) -> list[dict[str, Any]]:
-    """The `result` of `script` on each of two ranks (gloo, CPU); it uses `folders` and leaves a `session` to close.
-
-    Both must have the same course and counts. Rank 0's weights are in `out` afterwards.
-    """
-    (out / "two.py").write_text(BEFORE + script + AFTER)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+def on_processes(script: str, out: Path, *arguments: str, num_processes: int = 2) -> list[Any]:
+    """What each rank of `script` (gloo, CPU) writes to `<rank>.json` in `out`, the last of its arguments."""
+    (out / "script.py").write_text(script)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
     done = subprocess.run(
-        [*command, str(out / "two.py"), *map(str, folders), str(out)],
+        [*command, str(out / "script.py"), *arguments, str(out)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    ranks: list[dict[str, Any]] = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(num_processes)]
+
+
+def on_two_processes(script: str, out: Path, *folders: Path) -> list[dict[str, Any]]:
+    """The `result` of `script` on each of two ranks; it uses `folders` and leaves a `session` to close.
+
+    Both must have the same course and counts. Rank 0's weights are in `out` afterwards.
+    """
+    ranks: list[dict[str, Any]] = on_processes(BEFORE + script + AFTER, out, *map(str, folders))
     assert ranks[0]["course"] == ranks[1]["course"]
     assert ranks[0]["counts"] == ranks[1]["counts"]
     return ranks
+
+
+def tta(cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line, in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "harness.cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
