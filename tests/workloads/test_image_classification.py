@@ -31,7 +31,7 @@ import torch
 from PIL import Image
 
 from workloads.image_classification import cifar10, data, dataset
-from workloads.image_classification.model import ResNet9, Whitening
+from workloads.image_classification.model import AirBench94, Lookahead, Whitening, logits_of_views
 from workloads.image_classification.workload import TrainingSession, _mirrored
 
 config = functools.partial(sessions.config, WORKLOAD.name)
@@ -331,19 +331,66 @@ def test_whitened_patches_are_uncorrelated() -> None:
     """
     images = torch.rand(64, 3, 16, 16, generator=torch.Generator().manual_seed(0)) * 3
     images -= images.mean()
-    whitening = Whitening(3, 3)
+    whitening = Whitening(3, 2)
 
     whitening.fit(images, floor=0.0)
 
-    flat = torch.nn.functional.conv2d(images, whitening.weight).transpose(0, 1).flatten(1)
-    assert torch.allclose(flat @ flat.T / flat.shape[1], torch.eye(27), atol=1e-4)
-    assert "whitening.weight" in ResNet9(3, 10).state_dict()
-    assert "whitening.weight" not in dict(ResNet9(3, 10).named_parameters())
+    flat, negative = whitening(images).detach().transpose(0, 1).flatten(1).chunk(2)
+    assert torch.allclose(flat @ flat.T / flat.shape[1], torch.eye(12), atol=1e-4)
+    assert torch.equal(negative, -flat)
+    assert "whitening.weight" in AirBench94(3, 10).state_dict()
+    assert "whitening.weight" not in dict(AirBench94(3, 10).named_parameters())
+
+
+def test_standard_network_is_airbench94() -> None:
+    """Its number of parameters, and a first group that nearly passes its input on."""
+    network = AirBench94(3, 10)
+    card = (sessions.ROOT / "workloads/image_classification/README.md").read_text()
+
+    assert f"{sum(p.numel() for p in network.parameters() if p.requires_grad):,}" in card
+    assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+    images = torch.randn(2, 24, 31, 31)
+    assert torch.allclose(network.groups[0].first(images)[:, :24], images)
+
+
+def test_lookahead_moves_weights_back_to_their_mean_every_five_steps() -> None:
+    """By hand: gradient 1, rate 0.1, so five steps go from 0 to -0.5; at half of the horizon the mean keeps 0.0967."""
+    weight, bias = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
+    groups = [{"params": [weight]}, {"params": [bias]}]
+    optimizer = Lookahead(groups, num_steps=10, num_bias_steps=2, lr=0.1)
+    path, biases = [], []
+
+    for _ in range(10):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        weight.grad, bias.grad = torch.ones(1), torch.ones(1)
+        optimizer.step()
+        path.append(weight.item())
+        biases.append(bias.item())
+
+    kept = 0.95**5 * 0.5**3
+    first = -0.5 * (1 - kept)
+    assert path[3:5] == pytest.approx([-0.4, first])
+    assert path[9] == pytest.approx(first + (1 - 0.95**5) * -0.5)
+    assert biases[:4] == pytest.approx([-0.1, -0.2, -0.2, -0.2])
+
+
+def test_views_of_an_image_are_averaged() -> None:
+    """A network that reads one pixel sees it in the image, its mirror image, and both moved along the diagonals."""
+    image = torch.arange(16.0).reshape(1, 1, 4, 4)
+
+    def corner(images: torch.Tensor) -> torch.Tensor:
+        return images[:, 0, 1, 1:2]
+
+    found = logits_of_views(corner, images_NCHW=image)
+
+    # At row 1: columns 1 and 2; moved down and right: row 0, columns 0 and 1; up and left: row 2, columns 2 and 3.
+    assert found.item() == pytest.approx(0.25 * (5 + 6) + 0.125 * (0 + 1) + 0.125 * (10 + 11))
 
 
 @pytest.mark.slow
 def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
-    """Ten classes of brightness: the loss falls within a few steps of ResNet-9."""
+    """Ten classes of brightness: the loss falls within a few steps of airbench94's network."""
     random = np.random.RandomState(0)
     labels = np.arange(128, dtype=np.int64) % 10
     images = (labels[:, None, None, None] * 20 + random.randint(0, 30, (128, 32, 32, 3))).astype(np.uint8)

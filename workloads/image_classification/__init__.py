@@ -1,8 +1,9 @@
-"""Image classification: digits in clutter (mini), CIFAR-10 (standard). The card is README.md."""
+"""Image classification: digits in clutter (mini), CIFAR-10 (standard), ImageNet (full). The card is README.md."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.workload import Evaluator, Metric, RunConfig, Session
@@ -18,14 +19,23 @@ class ImageClassification:
     labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
-    execution: tuple[str, ...]
+    execution: Mapping[str, tuple[str, ...]]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
-        from workloads.image_classification.data import prepare
+        if suite == "full":
+            from workloads.image_classification import imagenet
 
-        prepare(suite, data_dir, source)
+            imagenet.prepare(data_dir, source)
+        else:
+            from workloads.image_classification.data import prepare
+
+            prepare(suite, data_dir, source)
 
     def open(self, config: RunConfig) -> Session:
+        if config.suite == "full":
+            from workloads.image_classification.full import FullSession
+
+            return FullSession(config)
         from workloads.image_classification.workload import TrainingSession
 
         return TrainingSession(config)
@@ -37,6 +47,10 @@ class ImageClassification:
 
     def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Test accuracy of solutions that train no network."""
+        if suite == "full":
+            from workloads.image_classification import imagenet
+
+            return imagenet.baselines(labels_dir)
         from workloads.image_classification.baselines import baselines
 
         return baselines(suite, data_dir, labels_dir)
@@ -46,9 +60,13 @@ WORKLOAD = ImageClassification(
     name=NAME,
     metric=Metric("top1_accuracy", "fraction", "max"),
     labels=("test_labels.npy",),
-    libraries=("sklearn", "torchvision"),
+    libraries=("sklearn", "torchvision", "datasets", "PIL"),
     parts=("build_model", "build_optimizer", "learning_rate"),
-    execution=("compile", "channels_last", "ddp_bucket_mb"),
+    execution={
+        "mini": ("compile", "channels_last", "ddp_bucket_mb"),
+        "standard": ("compile", "channels_last", "cuda_graphs", "fused_optimizer", "ddp_bucket_mb"),
+        "full": ("compile", "channels_last", "ddp_bucket_mb", "loader_workers", "loader_prefetch"),
+    },
 )
 
 __all__ = ["WORKLOAD"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from harness.errors import UsageError, printable
-from harness.workload import HyperparameterValue, read_recipe
+from harness.workload import HyperparameterValue, check_bounds, check_optimizer, read_recipe
 
 NAME = "image_classification"
 
@@ -29,22 +28,14 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Return the recipe that `values` describe.
-
-        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+        """Return the recipe that `values` describe; has_own_optimizer: see `check_optimizer`.
 
         Raises:
             UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
-        if recipe.opt_name != "sgd" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected sgd")
-        if recipe.global_batch_size < 2:
-            raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 2")
-        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
-            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
-        if recipe.opt_momentum >= 1 or recipe.label_smoothing >= 1:
-            raise UsageError(f"{NAME}: opt_momentum and label_smoothing must be below 1")
+        check_optimizer(recipe, NAME, ("sgd",), has_own_optimizer)
+        check_bounds(recipe, NAME, at_least={"global_batch_size": 2}, below_one=("opt_momentum", "label_smoothing"))
         return recipe
 
     def learning_rate(self, step: int) -> float:

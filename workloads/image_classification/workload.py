@@ -15,28 +15,25 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig
+from harness.workload import Arrays, Block, RunConfig
+from workloads import checkpoint
 from workloads.image_classification.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
-EVAL_BATCH = {"mini": 252, "standard": 500}  # images at once; without gradients memory is not a concern
+EVAL_BATCH = {"mini": 252, "standard": 2000}  # images at once; without gradients memory is not a concern
 NUM_WHITENING_IMAGES = 5000
-NUM_WARM_UP_STEPS = 3
 
 
 class TrainingSession:
     """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
@@ -65,68 +62,46 @@ class TrainingSession:
             UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
 
+        from workloads.execution import Execution
         from workloads.image_classification.model import build_model, build_optimizer
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
         recipe = self.recipe
         parts = self.config.parts
         self.build_model = partial(
             parts.get("build_model", build_model), self.config.suite, self.image_shape, self.num_classes
         )
-        network = self.build_model()
-        self.is_channels_last = options["channels_last"]  # as the workload's network is built
-        if not self.is_channels_last:
-            network.to(memory_format=torch.contiguous_format)
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.is_channels_last = self.execution.options["channels_last"]
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrappers around backward and step only add 3 % to a step.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise."""
+        """Run every shape of training and evaluation on noise."""
         import torch
 
+        from workloads.execution import batch_sizes
+
         share = self.recipe.global_batch_size // self.num_ranks
-        for size in [share] * NUM_WARM_UP_STEPS:
-            images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
-            labels_N = torch.randint(0, self.num_classes, (size,)).to(self.device)
-            self._train_step(self._normalised(images_NHWC), labels_N, learning_rate=0.0)
-        size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
-        self._classes(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
+        images_NHWC = torch.randint(0, 256, (share, *self.image_shape), dtype=torch.uint8).to(self.device)
+        labels_N = torch.randint(0, self.num_classes, (share,)).to(self.device)
+        self.execution.warm_up(self._loss, [[(self._normalised(images_NHWC), labels_N)]])
+        num_test = int(str(self.config.metadata["num_test"]))
+        for size in batch_sizes(num_test, EVAL_BATCH[self.config.suite], self.rank, self.num_ranks):
+            self._classes(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
 
     def initialise(self) -> None:
         """Draw the weights, and return optimizer, scaler and generator to where they begin."""
         import torch
 
-        self.network.load_state_dict(self.build_model().state_dict())
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
+        self.execution.restart(self.build_model().state_dict())
         # Permutations, shifts and coin flips come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
@@ -210,20 +185,12 @@ class TrainingSession:
         images_NCHW = ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
         return images_NCHW if self.is_channels_last else images_NCHW.contiguous()
 
-    def _train_step(self, images_NCHW: Tensor, labels_N: Tensor, learning_rate: float) -> Tensor:
-        """Do one update; return the mean loss of this rank's share, on the device."""
+    def _loss(self, images_NCHW: Tensor, labels_N: Tensor) -> Tensor:
+        """The mean loss of this rank's share of a batch."""
         from torch.nn import functional
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        loss = functional.cross_entropy(self.model(images_NCHW), labels_N, label_smoothing=self.recipe.label_smoothing)
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.is_scaled:
-            self.accelerator.backward(loss)
-        else:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
+        smoothing = self.recipe.label_smoothing
+        return functional.cross_entropy(self.model(images_NCHW), labels_N, label_smoothing=smoothing)
 
     def train_block(self, num_samples: int) -> Block:
         """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
@@ -235,9 +202,9 @@ class TrainingSession:
         self.model.train()
         for _ in range(steps):
             waiting_since = perf_counter()
-            images_NCHW, labels_N = self._next_batch()
+            batch = self._next_batch()
             data_wait_s += perf_counter() - waiting_since
-            total_loss += self._train_step(images_NCHW, labels_N, self.learning_rate(self.recipe, self.step))
+            total_loss += self.execution.step(self._loss, [batch], self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
@@ -245,38 +212,44 @@ class TrainingSession:
     def predict(self, inputs: Arrays) -> Arrays:
         """`classes` (N,) int32: the likeliest class of every test image, gathered from all ranks."""
         import numpy as np
-        import torch
         from accelerate.utils import gather_object
 
-        if self.num_ranks > 1:
-            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
-            for buffer in self.network.buffers():
-                torch.distributed.broadcast(buffer, 0)
+        self.execution.average_statistics()
         classes_N = np.empty(self.num_test, np.int32)
         for rank, own_N in enumerate(gather_object([self._classes(self.test_images_NHWC).cpu().numpy()])):
             classes_N[rank :: self.num_ranks] = own_N
         return {"classes": classes_N}
 
     def _classes(self, images_NHWC: Tensor) -> Tensor:
-        """The likeliest class of each image: int64 (N,), on the device."""
+        """The likeliest class of each image: int64 (N,), on the device; `standard` looks at six views of each."""
         import torch
 
+        from workloads.image_classification.model import logits_of_views
+
         size = EVAL_BATCH[self.config.suite]
+        logits = self.network if self.config.suite == "mini" else partial(logits_of_views, self.network)
         self.network.eval()
         with torch.inference_mode():
             parts = [
-                self.network(self._normalised(images_NHWC[first : first + size])).argmax(1)
+                logits(self._normalised(images_NHWC[first : first + size])).argmax(1)
                 for first in range(0, len(images_NHWC), size)
             ]
             classes_N = torch.cat(parts)
         self.network.train()
         return classes_N
 
+    def save(self, folder: Path) -> None:
+        """Keep network, optimizer, scaler and generator, and the place in the epoch."""
+        checkpoint.save(self, folder, ("epoch", "cursor", "coins_N", "order_N", "shifts_N2", "flips_N"))
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        checkpoint.load(self, folder)
+
     def close(self) -> None:
         """Leave the process group and release the data."""
-        if hasattr(self, "accelerator"):
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if hasattr(self, "execution"):
+            self.execution.close()
         self.__dict__.clear()
 
 
