@@ -273,10 +273,10 @@ def test_targets_belong_to_their_sources_and_are_counted(tmp_path: Path) -> None
     session = started(toy_dir(tmp_path), global_batch_size=50)
 
     for _ in range(5):
-        sources_NS, targets_NT, num_predicted = session._next_batch()
+        sources_NS, targets_NT, scale = session._next_batch()
         expected = [toy_pairs(range(n, n + 1))[0][1] for n in numbers(session, sources_NS)]
         assert [session.subwords.decode(row) for row in targets_NT.tolist()] == expected
-        assert num_predicted == int((targets_NT[:, 1:] != PAD).sum())
+        assert scale.item() == pytest.approx(1 / int((targets_NT[:, 1:] != PAD).sum()))
         assert (targets_NT[:, 0] == START).all()
         assert sources_NS.shape[1] % 4 == 0
         assert targets_NT.shape[1] % 4 == 1

@@ -32,3 +32,15 @@ class Bleu:
         translations = texts_from_bytes(predict({}).get("translations"), self._num_test, "translations")
         value = float(self._metric.corpus_score(translations, None).score)
         return Quality(value, self._num_test, str(self._metric.get_signature()))
+
+
+class FullBleu(Bleu):
+    """The same without regard to case, as MLPerf's reference takes it ("BLEU uncased")."""
+
+    def __init__(self, labels_dir: Path) -> None:
+        """Raises DataError if the references are missing or damaged."""
+        from sacrebleu.metrics.bleu import BLEU
+
+        references = read_text(labels_dir, "test", "de")
+        self._num_test = len(references)
+        self._metric = BLEU(lowercase=True, references=[references])

@@ -18,21 +18,24 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.models.marian.configuration_marian import MarianConfig
 from transformers.models.marian.modeling_marian import MarianModel
 
+from workloads.translation.full_recipe import FullRecipe
 from workloads.translation.recipe import Recipe
 from workloads.translation.subwords import END, PAD, START
 
 SHAPES: dict[str, dict[str, int]] = {
     "mini": {"d_model": 128, "layers": 1, "heads": 4, "ffn_dim": 256},
     "standard": {"d_model": 256, "layers": 3, "heads": 8, "ffn_dim": 512},
+    "full": {"d_model": 1024, "layers": 6, "heads": 16, "ffn_dim": 4096},  # Transformer-big
 }
 
 
-def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe) -> nn.Module:
+def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe | FullRecipe) -> nn.Module:
     """Build a freshly initialised `Translator` for sequences of up to `max_length` pieces.
 
     The weights are drawn from torch's global generator.
     """
     shape = SHAPES[suite]
+    inner_dropout = recipe.dropout if suite == "full" else 0.0
     config = MarianConfig(
         vocab_size=num_pieces,
         d_model=shape["d_model"],
@@ -45,8 +48,8 @@ def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe) ->
         activation_function="relu",
         max_position_embeddings=max_length,
         dropout=recipe.dropout,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
+        attention_dropout=inner_dropout,
+        activation_dropout=inner_dropout,
         scale_embedding=True,
         share_encoder_decoder_embeddings=True,
         tie_word_embeddings=True,
@@ -68,6 +71,17 @@ def build_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer
         betas=(recipe.opt_adamw_beta_1, recipe.opt_adamw_beta_2),
         eps=recipe.opt_adamw_epsilon,
         weight_decay=recipe.opt_adamw_weight_decay,
+        fused=True,
+    )
+
+
+def build_full_optimizer(network: nn.Module, recipe: FullRecipe) -> torch.optim.Optimizer:
+    """Adam over all trainable parameters; the session sets the learning rate before every step."""
+    return torch.optim.Adam(
+        [parameter for parameter in network.parameters() if parameter.requires_grad],
+        lr=recipe.opt_base_learning_rate,
+        betas=(recipe.opt_adam_beta_1, recipe.opt_adam_beta_2),
+        eps=recipe.opt_adam_epsilon,
         fused=True,
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from harness.errors import UsageError, printable
-from harness.workload import HyperparameterValue, read_recipe
+from harness.workload import HyperparameterValue, check_bounds, check_optimizer, read_recipe
 
 NAME = "translation"
 
@@ -30,23 +29,19 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Return the recipe that `values` describe.
-
-        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+        """Return the recipe that `values` describe; has_own_optimizer: see `check_optimizer`.
 
         Raises:
             UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
-        if recipe.opt_name != "adamw" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected adamw")
-        if recipe.global_batch_size < 1:
-            raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 1")
-        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
-            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
-        for name in ("opt_adamw_beta_1", "opt_adamw_beta_2", "label_smoothing", "dropout"):
-            if getattr(recipe, name) >= 1:
-                raise UsageError(f"{NAME}: {name} is {getattr(recipe, name)}, expected below 1")
+        check_optimizer(recipe, NAME, ("adamw",), has_own_optimizer)
+        check_bounds(
+            recipe,
+            NAME,
+            at_least={"global_batch_size": 1},
+            below_one=("opt_adamw_beta_1", "opt_adamw_beta_2", "label_smoothing", "dropout"),
+        )
         return recipe
 
     def learning_rate(self, step: int) -> float:

@@ -15,7 +15,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig, texts_to_bytes
+from harness.workload import Arrays, Block, RunConfig, texts_to_bytes
+from workloads import checkpoint
 from workloads.translation.recipe import NAME, Recipe
 from workloads.translation.subwords import END, PAD, START, Subwords
 
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = {"mini": 100, "standard": 500}  # sentences of similar length translated at once
 BUCKET_BATCHES = 20  # this many batches of pairs are sorted by length together, then divided into batches
-STEP = 4  # lengths are padded to multiples of this: few shapes, little padding
-NUM_WARM_UP_STEPS = 3
+STEP = 4  # every so many pieces, decoding looks for finished translations
+# Lengths are padded to multiples of this. On a CPU padding costs its operations; on an accelerator, which a small step
+# does not fill, few shapes are worth more: each is compiled or captured once.
+GRID = {"mini": STEP, "standard": 16}
+WARM_UP_GRID = 16
 
 
 class TrainingSession:
     """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
@@ -51,7 +52,8 @@ class TrainingSession:
         self._check_fits(int(metadata["num_train"]))
         self.subwords = Subwords(metadata["vocabulary"])
         self.num_pieces = len(self.subwords.vocabulary)
-        self.max_length = _rounded(int(metadata["max_length"]))
+        self.grid = GRID[config.suite]
+        self.max_length = _rounded(int(metadata["max_length"]), self.grid)
         self.max_excess = int(metadata["max_excess"])
 
     def _check_fits(self, num_train: int) -> None:
@@ -65,51 +67,33 @@ class TrainingSession:
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
         """
-        import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
-
+        from workloads.execution import Execution
         from workloads.translation.model import build_model, build_optimizer
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         recipe, parts = self.recipe, self.config.parts
         # A translation may be longer than any sentence in the data, by the excess that decoding allows.
         num_positions = self.max_length + self.max_excess
         self.build_model = partial(
             parts.get("build_model", build_model), self.config.suite, self.num_pieces, num_positions, recipe
         )
-        network = self.build_model()
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network: Any = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run training and evaluation on noise."""
+        """Run training and evaluation on noise; with the grid of `standard`, every shape of training."""
         import torch
 
         share = self.recipe.global_batch_size // self.num_ranks
-        for length in [self.max_length] + [min(4 * STEP, self.max_length)] * (NUM_WARM_UP_STEPS - 1):
-            noise = torch.randint(START, self.num_pieces, (share, length), dtype=torch.int64).to(self.device)
-            self._train_step(noise, noise, share * length * self.num_ranks, learning_rate=0.0)
+        widths = [*range(WARM_UP_GRID, self.max_length, WARM_UP_GRID), self.max_length]
+        noise = torch.randint(START, self.num_pieces, (share, self.max_length + 1)).to(self.device)
+        scale = torch.full((), 1 / noise.numel(), device=self.device)
+        shapes = [(noise[:, :source], noise[:, : target + 1], scale) for source in widths for target in widths]
+        self.execution.warm_up(self._loss, [[part] for part in shapes])
         size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
         noise = torch.full((size, STEP), END, dtype=torch.int64, device=self.device)
         self._translated(noise, torch.full((size,), STEP, device=self.device))
@@ -118,16 +102,10 @@ class TrainingSession:
         """Draw the weights, and return optimizer, scaler and generators to where they begin."""
         import torch
 
-        self.network.load_state_dict(self.build_model().state_dict())
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
+        self.execution.restart(self.build_model().state_dict())
         # Epochs and batches come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
-        if self.rank:
-            torch.manual_seed(self.config.seed + 1_000_003 * self.rank)  # so that ranks drop different units
 
     def weights(self) -> Mapping[str, Tensor]:
         """The network's parameters and buffers."""
@@ -161,7 +139,7 @@ class TrainingSession:
         self.source_lengths_N = torch.from_numpy((sources != PAD).sum(1))
         self.target_lengths_N = torch.from_numpy((targets != PAD).sum(1)) - 1  # the predicted pieces: all but START
         self.sources_NS, self.targets_NT = (
-            torch.from_numpy(_wide(array, _rounded(array.shape[1]) + extra)).to(self.device)
+            torch.from_numpy(_wide(array, _rounded(array.shape[1], self.grid) + extra)).to(self.device)
             for array, extra in ((sources, 0), (targets, 1))
         )
         # Longest first, every num_ranks-th to this rank: no padding with duplicates, so none is translated twice.
@@ -191,32 +169,31 @@ class TrainingSession:
         # Widths and counts of every batch over all its ranks, so that every rank has the same shapes.
         self.source_widths = self.source_lengths_N[batches_BN].amax(1).tolist()
         self.target_widths = self.target_lengths_N[batches_BN].amax(1).tolist()
-        self.num_predicted = self.target_lengths_N[batches_BN].sum(1).tolist()
+        num_predicted_B = self.target_lengths_N[batches_BN].sum(1)
+        self.scales_B = (self.num_ranks / num_predicted_B.double()).float().to(self.device)
         # Every num_ranks-th of a sorted batch, so that ranks have sentences of similar lengths.
         self.batches_BN = batches_BN[:, self.rank :: self.num_ranks].to(self.device)
         self.cursor = 0
 
-    def _next_batch(self) -> tuple[Tensor, Tensor, int]:
-        """This rank's share of the next global batch (sources_NS, targets_NT), and the number of pieces that the whole
-        batch predicts."""
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """This rank's share of the next global batch (sources_NS, targets_NT), and the scale of its loss: the number of
+        ranks over the number of pieces that the whole batch predicts."""
         if self.cursor == len(self.batches_BN):
             self._new_epoch()
         at = self.cursor
         self.cursor += 1
         chosen_N = self.batches_BN[at]
-        sources_NS = self.sources_NS[chosen_N, : _rounded(self.source_widths[at])].long()
-        targets_NT = self.targets_NT[chosen_N, : _rounded(self.target_widths[at]) + 1].long()
-        return sources_NS, targets_NT, self.num_predicted[at]
+        sources_NS = self.sources_NS[chosen_N, : _rounded(self.source_widths[at], self.grid)].long()
+        targets_NT = self.targets_NT[chosen_N, : _rounded(self.target_widths[at], self.grid) + 1].long()
+        return sources_NS, targets_NT, self.scales_B[at]
 
-    def _train_step(self, sources_NS: Tensor, targets_NT: Tensor, num_predicted: int, learning_rate: float) -> Tensor:
-        """Do one update; return this rank's part of the global batch's mean loss times the number of ranks.
+    def _loss(self, sources_NS: Tensor, targets_NT: Tensor, scale: Tensor) -> Tensor:
+        """This rank's part of the global batch's mean loss times the number of ranks: its summed loss times `scale`.
 
         Gradients are averaged over the ranks, so they become those of the mean over all pieces of the batch.
         """
         from torch.nn import functional
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
         logits_NTV = self.model(sources_NS, targets_NT[:, :-1])
         total = functional.cross_entropy(
             logits_NTV.flatten(0, 1),
@@ -225,14 +202,8 @@ class TrainingSession:
             reduction="sum",
             label_smoothing=self.recipe.label_smoothing,
         )
-        loss: Tensor = total * (self.num_ranks / num_predicted)
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.is_scaled:
-            self.accelerator.backward(loss)
-        else:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
+        loss: Tensor = total * scale
+        return loss
 
     def train_block(self, num_samples: int) -> Block:
         """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
@@ -246,7 +217,7 @@ class TrainingSession:
             waiting_since = perf_counter()
             batch = self._next_batch()
             data_wait_s += perf_counter() - waiting_since
-            total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
+            total_loss += self.execution.step(self._loss, [batch], self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
@@ -301,17 +272,24 @@ class TrainingSession:
                         limits_N, done_N = limits_N[unfinished_N], done_N[unfinished_N]
             return pieces_NT.masked_fill_(too_late_NT, END)
 
+    def save(self, folder: Path) -> None:
+        """Keep network, optimizer, scaler and generator, and the place in the epoch."""
+        checkpoint.save(self, folder, ("cursor", "source_widths", "target_widths", "scales_B", "batches_BN"))
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        checkpoint.load(self, folder)
+
     def close(self) -> None:
         """Leave the process group and release the data."""
-        if hasattr(self, "accelerator"):
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if hasattr(self, "execution"):
+            self.execution.close()
         self.__dict__.clear()
 
 
-def _rounded(length: int) -> int:
-    """Round up to a multiple of STEP."""
-    return -(-length // STEP) * STEP
+def _rounded(length: int, grid: int) -> int:
+    """Round up to a multiple of `grid`."""
+    return -(-length // grid) * grid
 
 
 def _wide(array: Any, width: int) -> Any:
