@@ -1,8 +1,9 @@
-"""Speech recognition: spoken commands and digits (mini), digit strings of FSDD (standard). The card is README.md."""
+"""Speech recognition: spoken commands (mini), digit strings (standard), LibriSpeech (full). The card is README.md."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.workload import Evaluator, Metric, RunConfig, Session
@@ -18,7 +19,7 @@ class SpeechRecognition:
     labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
-    execution: tuple[str, ...]
+    execution: Mapping[str, tuple[str, ...]]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.speech_recognition.data import prepare
@@ -26,17 +27,27 @@ class SpeechRecognition:
         prepare(suite, data_dir, source)
 
     def open(self, config: RunConfig) -> Session:
+        if config.suite == "full":
+            from workloads.speech_recognition.full_workload import FullSession
+
+            return FullSession(config)
         from workloads.speech_recognition.workload import TrainingSession
 
         return TrainingSession(config)
 
     def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        if suite == "full":
+            from workloads.speech_recognition.full_evaluation import FullWordErrorRate
+
+            return FullWordErrorRate(data_dir, labels_dir)
         from workloads.speech_recognition.evaluation import WordErrorRate
 
         return WordErrorRate(data_dir, labels_dir)
 
     def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Word error rate on the test set of solutions that train no network."""
+        if suite == "full":
+            return {"nothing_said": 1.0}
         from workloads.speech_recognition.baselines import baselines
 
         return baselines(suite, data_dir, labels_dir)
@@ -46,9 +57,20 @@ WORKLOAD = SpeechRecognition(
     name=NAME,
     metric=Metric("word_error_rate", "fraction", "min"),
     labels=("test_words.npy",),
-    libraries=("espeakng_loader", "sklearn", "torchaudio"),
+    libraries=("espeakng_loader", "sklearn", "torchaudio", "datasets", "pyarrow"),
     parts=("build_model", "build_optimizer", "learning_rate"),
-    execution=("compile", "ddp_bucket_mb"),
+    execution={
+        "mini": ("compile", "ddp_bucket_mb"),
+        "standard": ("compile", "fused_optimizer", "ddp_bucket_mb"),
+        "full": (
+            "compile",
+            "fused_optimizer",
+            "ddp_bucket_mb",
+            "accumulation_steps",
+            "loader_workers",
+            "loader_prefetch",
+        ),
+    },
 )
 
 __all__ = ["WORKLOAD"]

@@ -24,7 +24,7 @@ from workloads.speech_recognition import fsdd
 from workloads.speech_recognition.dataset import HOP, LEVELS, SAMPLE_HZ, WINDOW_HOPS, Bytes, Ints, Split, Utterances
 from workloads.speech_recognition.mini import VOCABULARY, render
 
-SUITES = ("mini", "standard")
+SUITES = ("mini", "standard", "full")
 
 
 def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
@@ -41,6 +41,15 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
         if source is not None:
             raise UsageError("speech_recognition_mini makes its own data; leave the source out")
         write(data_dir, suite, render(), VOCABULARY, "spoken by eSpeak NG")
+    elif suite == "full":
+        from workloads.speech_recognition import full_data
+
+        if source is None:
+            raise DataError(
+                "LibriSpeech is not downloaded: fetch train-clean-100, train-clean-360, train-other-500, dev-clean and "
+                "dev-other (.tar.gz, 61 GB) from https://www.openslr.org/12 into a folder, and pass it as the source"
+            )
+        full_data.prepare(data_dir, source)
     else:
         recordings, layout = fsdd.read(source) if source is not None else fsdd.download(data_dir.parent / "downloads")
         write(data_dir, suite, fsdd.strings(recordings), fsdd.DIGITS, layout)

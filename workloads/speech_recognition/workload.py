@@ -16,14 +16,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig, texts_to_bytes
+from harness.workload import Arrays, Block, RunConfig, texts_to_bytes
+from workloads import checkpoint
 from workloads.speech_recognition.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 GRID = 16  # spectra: batches are padded to a multiple of this, so that few shapes occur
 EVAL_BATCH = 200  # most utterances at once; without gradients memory is not a concern
 METADATA = ("vocabulary", "max_words", "min_hops", "max_hops", "num_train", "num_test")
@@ -33,11 +33,9 @@ class TrainingSession:
     """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
@@ -65,40 +63,22 @@ class TrainingSession:
             UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
 
+        from workloads.execution import Execution
         from workloads.speech_recognition.model import NUM_BANDS, LogMel, build_model, build_optimizer
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         recipe, parts = self.recipe, self.config.parts
         self.build_model = partial(
             parts.get("build_model", build_model), self.config.suite, NUM_BANDS, self.num_tokens, recipe.dropout
         )
-        network = self.build_model()
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self.front_end = LogMel().to(self.device)
         self.bands_M = torch.arange(NUM_BANDS, device=self.device)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -114,18 +94,14 @@ class TrainingSession:
         for length in range(_padded(self.min_hops), _padded(self.max_hops) + 1, GRID):
             features_NTM = torch.randn(share, length, len(self.bands_M), device=self.device)
             spectra_N = torch.full((share,), length)
-            self._train_step(features_NTM, spectra_N, words_NW, spoken_N, learning_rate=0.0)
-        self._heard(features_NTM, spectra_N)
+            self.execution.warm_up(self._loss, [[(features_NTM, spectra_N, words_NW, spoken_N)]])
+            self._heard(features_NTM, spectra_N)
 
     def initialise(self) -> None:
         """Draw the weights, and return optimizer, scaler and generators to where they begin."""
         import torch
 
-        self.network.load_state_dict(self.build_model().state_dict())
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
+        self.execution.restart(self.build_model().state_dict())
         # Permutations, batch order and shifts come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
@@ -230,27 +206,16 @@ class TrainingSession:
         words_NW = self.words_NW[chosen_N].to(self.device, non_blocking=True)
         return features_NTM, _spectra(hops_N), words_NW, self.spoken_N[chosen_N]
 
-    def _train_step(
-        self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor, spoken_N: Tensor, learning_rate: float
-    ) -> Tensor:
-        """Do one update; return the mean loss of this rank's share (per spoken word), on the device."""
+    def _loss(self, features_NTM: Tensor, spectra_N: Tensor, words_NW: Tensor, spoken_N: Tensor) -> Tensor:
+        """The mean loss of this rank's share of a batch, per spoken word."""
         from torch.nn import functional
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
         logits_UNV = self.model(features_NTM, spectra_N.to(self.device, non_blocking=True))
         frames_N = _frames(spectra_N, features_NTM.shape[1], len(logits_UNV))
         # Lengths stay on the host, since the loss would fetch them from the device. A word sequence too long for its
         # frames has an infinite loss, which counts as 0.
         scores_UNV = logits_UNV.float().log_softmax(2)
-        loss = functional.ctc_loss(scores_UNV, words_NW, frames_N, spoken_N, zero_infinity=True)
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.is_scaled:
-            self.accelerator.backward(loss)
-        else:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
+        return functional.ctc_loss(scores_UNV, words_NW, frames_N, spoken_N, zero_infinity=True)
 
     def train_block(self, num_samples: int) -> Block:
         """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
@@ -264,20 +229,16 @@ class TrainingSession:
             waiting_since = perf_counter()
             batch = self._next_batch()
             data_wait_s += perf_counter() - waiting_since
-            total_loss += self._train_step(*batch, learning_rate=self.learning_rate(self.recipe, self.step))
+            total_loss += self.execution.step(self._loss, [batch], self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
 
     def predict(self, inputs: Arrays) -> Arrays:
         """`transcripts`: the words heard in every test utterance, as bytes, gathered from all ranks."""
-        import torch
         from accelerate.utils import gather_object
 
-        if self.num_ranks > 1:
-            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
-            for buffer in self.network.buffers():
-                torch.distributed.broadcast(buffer, 0)
+        self.execution.average_statistics()
         heard = [self._heard(self.test_features_TM[rows_NT], spectra_N) for rows_NT, spectra_N, _ in self.test_batches]
         mine = [
             (n, " ".join(self.vocabulary[token - 1] for token in tokens if token))
@@ -300,11 +261,18 @@ class TrainingSession:
         self.network.train()
         return heard_NU
 
+    def save(self, folder: Path) -> None:
+        """Keep network, optimizer, scaler and generator, and the place in the epoch."""
+        checkpoint.save(self, folder, ("cursor", "batches_BN", "shifts_BN"))
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        checkpoint.load(self, folder)
+
     def close(self) -> None:
         """Leave the process group and release the data."""
-        if hasattr(self, "accelerator"):
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if hasattr(self, "execution"):
+            self.execution.close()
         self.__dict__.clear()
 
 
