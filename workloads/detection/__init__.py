@@ -1,8 +1,9 @@
-"""Detection: digits in scenes (mini), blood cells (standard). The card is README.md."""
+"""Detection: digits in scenes (mini), blood cells (standard), COCO 2017 (full). The card is README.md."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.workload import Evaluator, Metric, RunConfig, Session
@@ -18,7 +19,7 @@ class Detection:
     labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
-    execution: tuple[str, ...]
+    execution: Mapping[str, tuple[str, ...]]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.detection.data import prepare
@@ -26,17 +27,27 @@ class Detection:
         prepare(suite, data_dir, source)
 
     def open(self, config: RunConfig) -> Session:
+        if config.suite == "full":
+            from workloads.detection.full_workload import FullSession
+
+            return FullSession(config)
         from workloads.detection.workload import TrainingSession
 
         return TrainingSession(config)
 
     def evaluator(self, suite: str, data_dir: Path, labels_dir: Path) -> Evaluator:
+        if suite == "full":
+            from workloads.detection.full_evaluation import FullMeanAveragePrecision
+
+            return FullMeanAveragePrecision(data_dir, labels_dir)
         from workloads.detection.evaluation import MeanAveragePrecision
 
         return MeanAveragePrecision(data_dir, labels_dir)
 
     def baselines(self, suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
         """Test mAP of solutions that train no network."""
+        if suite == "full":
+            return {"nothing_detected": 0.0}
         from workloads.detection.baselines import baselines
 
         return baselines(suite, data_dir, labels_dir)
@@ -46,9 +57,21 @@ WORKLOAD = Detection(
     name=NAME,
     metric=Metric("map", "fraction", "max"),
     labels=("test_boxes.npy", "test_labels.npy"),
-    libraries=("sklearn", "torchvision", "faster_coco_eval", "PIL"),
+    libraries=("sklearn", "torchvision", "faster_coco_eval", "PIL", "datasets", "pyarrow"),
     parts=("build_model", "build_optimizer", "learning_rate"),
-    execution=("compile", "channels_last", "ddp_bucket_mb"),
+    execution={
+        "mini": ("compile", "channels_last", "ddp_bucket_mb"),
+        "standard": ("compile", "channels_last", "cuda_graphs", "ddp_bucket_mb"),
+        "full": (
+            "compile",
+            "channels_last",
+            "fused_optimizer",
+            "ddp_bucket_mb",
+            "accumulation_steps",
+            "loader_workers",
+            "loader_prefetch",
+        ),
+    },
 )
 
 __all__ = ["WORKLOAD"]

@@ -5,7 +5,7 @@ Dimension letters: N images, M places for objects, D detections, 4 edges of a bo
 
 from __future__ import annotations
 
-# ruff: noqa: N803 (dimension letters)
+# ruff: noqa: N803, N806 (dimension letters)
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,19 @@ MAX_DETECTIONS = 100  # of an image; COCO counts as many per class
 class TruthSet:
     """The objects of a test set, against which detections are scored."""
 
-    def __init__(self, boxes_NM4: npt.NDArray[Any], labels_NM: npt.NDArray[Any], num_classes: int) -> None:
-        """boxes: left, top, right, bottom; labels: -1 where there is no object."""
+    def __init__(
+        self,
+        boxes_NM4: npt.NDArray[Any],
+        labels_NM: npt.NDArray[Any],
+        num_classes: int,
+        is_crowd_NM: npt.NDArray[Any] | None = None,
+    ) -> None:
+        """boxes: left, top, right, bottom; labels: -1 where there is no object.
+
+        is_crowd: where a box is around several objects of its class; what is detected in it is neither right nor wrong.
+        """
+        if is_crowd_NM is None:
+            is_crowd_NM = np.zeros_like(labels_NM)
         annotations: list[dict[str, Any]] = []
         for image, place in zip(*np.nonzero(labels_NM >= 0), strict=True):
             left, top, right, bottom = (float(edge) for edge in boxes_NM4[image, place])
@@ -31,7 +42,7 @@ class TruthSet:
                     "category_id": int(labels_NM[image, place]),
                     "bbox": [left, top, right - left, bottom - top],
                     "area": (right - left) * (bottom - top),
-                    "iscrowd": 0,
+                    "iscrowd": int(is_crowd_NM[image, place]),
                 }
             )
         images = [{"id": image} for image in range(len(labels_NM))]

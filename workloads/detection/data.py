@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, UsageError, printable, unknown_name
+from workloads.detection.coco2017 import BACKBONE
 from workloads.detection.dataset import Bytes, Floats, Ints, Split
 from workloads.detection.scenes import render
 from workloads.detection.voc import CLASSES, download, read
 
-SUITES = ("mini", "standard")
+SUITES = ("mini", "standard", "full")
 
 
 def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
@@ -39,6 +40,17 @@ def prepare(suite: str, data_dir: Path, source: Path | None) -> None:
             raise UsageError("detection_mini makes its own data; leave the source out")
         classes = [str(digit) for digit in range(10)]
         write(data_dir, suite, render(), classes, "handwritten digits of scikit-learn, in scenes")
+        return
+    if suite == "full":
+        from workloads.detection import full_data
+
+        if source is None:
+            raise DataError(
+                "COCO 2017 is not downloaded: fetch train2017.zip, val2017.zip and annotations_trainval2017.zip from "
+                f"https://cocodataset.org, and https://download.pytorch.org/models/{BACKBONE}, into a folder, and pass "
+                "it as the source"
+            )
+        full_data.prepare(data_dir, source)
         return
     splits = read(source) if source is not None else download(data_dir.parent / "downloads")
     write(data_dir, suite, splits, list(CLASSES), "BCCD, VOC layout")

@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig
+from harness.workload import Arrays, Block, RunConfig
+from workloads import checkpoint
 from workloads.detection.recipe import NAME, Recipe
 
 if TYPE_CHECKING:
@@ -24,20 +25,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = {"mini": 40, "standard": 12}  # images at once
-NUM_WARM_UP_STEPS = 3
 
 
 class TrainingSession:
     """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
@@ -65,73 +62,51 @@ class TrainingSession:
             UsageError: the number of processes started is not the number of devices declared.
         """
         import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
 
         from workloads.detection import data  # noqa: F401  (loaded before the clock starts)
         from workloads.detection.model import build_model
         from workloads.detection.muon import build_optimizer
+        from workloads.execution import Execution
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         torch.backends.cudnn.benchmark = True  # every shape of a run occurs in the warm-up
         recipe = self.recipe
         parts = self.config.parts
         self.build_model = partial(
             parts.get("build_model", build_model), self.config.suite, self.image_shape, self.num_classes, recipe
         )
-        network = self.build_model()
-        self.is_channels_last = options["channels_last"]  # as the workload's network is built
-        if not self.is_channels_last:
-            network.to(memory_format=torch.contiguous_format)
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        self.is_channels_last = self.execution.options["channels_last"]
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrappers around backward and step only add 3 % to a step.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self.mean_C = torch.tensor(self.config.metadata["channel_mean"], device=self.device, dtype=torch.float32)
         self.std_C = torch.tensor(self.config.metadata["channel_std"], device=self.device, dtype=torch.float32)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise."""
+        """Run every shape of training and evaluation on noise."""
         import torch
+
+        from workloads.execution import batch_sizes
 
         share = self.recipe.global_batch_size // self.num_ranks
         places = int(str(self.config.metadata["max_objects_train"]))
         height, width, _ = self.image_shape
-        for size in [share] * NUM_WARM_UP_STEPS:
-            images_NHWC = torch.randint(0, 256, (size, *self.image_shape), dtype=torch.uint8).to(self.device)
-            labels_NM = torch.zeros(size, places, dtype=torch.int64, device=self.device)
-            boxes_NM4 = torch.tensor([0.0, 0.0, width, height], device=self.device).expand(size, places, 4)
-            self._train_step(self._normalised(images_NHWC), boxes_NM4, labels_NM, learning_rate=0.0)
-        size = min(EVAL_BATCH[self.config.suite], int(str(self.config.metadata["num_test"])))
-        self._detections(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
+        images_NHWC = torch.randint(0, 256, (share, *self.image_shape), dtype=torch.uint8).to(self.device)
+        labels_NM = torch.zeros(share, places, dtype=torch.int64, device=self.device)
+        boxes_NM4 = torch.tensor([0.0, 0.0, width, height], device=self.device).expand(share, places, 4)
+        self.execution.warm_up(self._loss, [[(self._normalised(images_NHWC), boxes_NM4, labels_NM)]])
+        num_test = int(str(self.config.metadata["num_test"]))
+        for size in batch_sizes(num_test, EVAL_BATCH[self.config.suite], self.rank, self.num_ranks):
+            self._detections(torch.zeros((size, *self.image_shape), dtype=torch.uint8, device=self.device))
 
     def initialise(self) -> None:
         """Draw the weights, and return optimizer, scaler and generator to where they begin."""
         import torch
 
-        self.network.load_state_dict(self.build_model().state_dict())
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
+        self.execution.restart(self.build_model().state_dict())
         # Permutations and coin flips come from this generator alone, so every rank draws the same ones.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
@@ -204,23 +179,15 @@ class TrainingSession:
         images_NCHW = ((images_NHWC.float() - self.mean_C) / self.std_C).permute(0, 3, 1, 2)
         return images_NCHW if self.is_channels_last else images_NCHW.contiguous()
 
-    def _train_step(self, images_NCHW: Tensor, boxes_NM4: Tensor, labels_NM: Tensor, learning_rate: float) -> Tensor:
-        """Do one update; return this rank's part of the global loss times the number of ranks, on the device."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+    def _loss(self, images_NCHW: Tensor, boxes_NM4: Tensor, labels_NM: Tensor) -> Tensor:
+        """This rank's part of the global loss times the number of ranks."""
         loss: Tensor
         loss, num_points = self.network.loss(self.model(images_NCHW), boxes_NM4, labels_NM)
         # The loss of a global batch is the mean over its points with an object, on whichever rank they are. DDP
         # averages gradients over ranks; multiplying by the number of ranks makes that a sum.
         num_points = self.accelerator.reduce(num_points, reduction="sum")
         loss = loss * self.num_ranks / num_points.clamp(min=1)
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.is_scaled:
-            self.accelerator.backward(loss)
-        else:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
+        return loss
 
     def train_block(self, num_samples: int) -> Block:
         """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
@@ -234,7 +201,7 @@ class TrainingSession:
             waiting_since = perf_counter()
             batch = self._next_batch()
             data_wait_s += perf_counter() - waiting_since
-            total_loss += self._train_step(*batch, self.learning_rate(self.recipe, self.step))
+            total_loss += self.execution.step(self._loss, [batch], self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
@@ -242,13 +209,9 @@ class TrainingSession:
     def predict(self, inputs: Arrays) -> Arrays:
         """`detections` (D, 7), float32: the rows of all test images, gathered from all ranks."""
         import numpy as np
-        import torch
         from accelerate.utils import gather_object
 
-        if self.num_ranks > 1:
-            # Batch statistics differ by rank. DDP would broadcast rank 0's before its next step; do it now.
-            for buffer in self.network.buffers():
-                torch.distributed.broadcast(buffer, 0)
+        self.execution.average_statistics()
         rows_D7 = self._detections(self.test_images_NHWC)
         rows_D7[:, 0] = rows_D7[:, 0] * self.num_ranks + self.rank
         return {"detections": np.concatenate(gather_object([rows_D7]))}
@@ -275,9 +238,17 @@ class TrainingSession:
         kept: npt.NDArray[Any] = rows_D7[(rows_D7[:, 5] > 0) & (abs(rows_D7) < float("inf")).all(1)]
         return kept
 
+    def save(self, folder: Path) -> None:
+        """Keep network, optimizer, scaler and generator, and the place in the epoch."""
+        position = ("cursor", "order_N", *(["flips_2N"] if self.recipe.data_flip else []))
+        checkpoint.save(self, folder, position)
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        checkpoint.load(self, folder)
+
     def close(self) -> None:
         """Leave the process group and release the data."""
-        if hasattr(self, "accelerator"):
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if hasattr(self, "execution"):
+            self.execution.close()
         self.__dict__.clear()
