@@ -22,9 +22,7 @@ from harness.errors import DataError, UsageError, printable, unknown_name
 from workloads.recommendation.dataset import Interactions, Known
 from workloads.recommendation.mini import generate_mini
 from workloads.recommendation.movielens import download, read
-
-SUITES = ("mini", "standard")
-
+from workloads.recommendation.recipe import SUITES
 
 ARRAYS: dict[str, tuple[type, int]] = {
     "train_offsets": (np.int64, 1),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from harness.errors import UsageError, printable
-from harness.workload import HyperparameterValue, read_recipe
+from harness.workload import HyperparameterValue, check_bounds, check_optimizer, read_recipe
 
 NAME = "recommendation"
+SUITES = ("mini", "standard", "full")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one. A step is a global batch."""
+    """Hyperparameters of mini and standard, with MLPerf's names where MLPerf has one. A step is a global batch."""
 
     global_batch_size: int  # interactions to predict
     opt_name: str
@@ -26,28 +26,23 @@ class Recipe:
     opt_adamw_epsilon: float
     opt_weight_decay: float
     dropout: float
-    history_length: int  # interactions before the predicted one that the network sees
+    history_length: int  # interactions before the predicted one that the network sees; it reads three one by one
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Return the recipe that `values` describe.
-
-        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+        """Return the recipe that `values` describe; has_own_optimizer: see `check_optimizer`.
 
         Raises:
             UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
-        if recipe.opt_name != "adamw" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected adamw")
-        if recipe.global_batch_size < 1:
-            raise UsageError(f"{NAME}: global_batch_size is {recipe.global_batch_size}, expected at least 1")
-        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
-            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
-        if max(recipe.opt_adamw_beta_1, recipe.opt_adamw_beta_2, recipe.dropout) >= 1:
-            raise UsageError(f"{NAME}: opt_adamw_beta_1, opt_adamw_beta_2 and dropout must be below 1")
-        if recipe.history_length < 3:  # the network reads the last three one by one
-            raise UsageError(f"{NAME}: history_length is {recipe.history_length}, expected at least 3")
+        check_optimizer(recipe, NAME, ("adamw",), has_own_optimizer)
+        check_bounds(
+            recipe,
+            NAME,
+            at_least={"global_batch_size": 1, "history_length": 3},
+            below_one=("opt_adamw_beta_1", "opt_adamw_beta_2", "dropout"),
+        )
         return recipe
 
     def learning_rate(self, step: int) -> float:
@@ -55,8 +50,17 @@ class Recipe:
 
         The floor lets a run that has passed its horizon still reach the target.
         """
-        warmup, horizon = self.opt_learning_rate_warmup_steps, self.opt_learning_rate_training_steps
-        peak, end = self.opt_base_learning_rate, self.opt_end_learning_rate
-        if step < warmup:
-            return peak * (step + 1) / (warmup + 1)
-        return end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))
+        return triangle(
+            step,
+            self.opt_base_learning_rate,
+            self.opt_end_learning_rate,
+            self.opt_learning_rate_warmup_steps,
+            self.opt_learning_rate_training_steps,
+        )
+
+
+def triangle(step: int, peak: float, end: float, warmup: int, horizon: int) -> float:
+    """Linear from 0 up to `peak` in `warmup` steps, linear down to `end` at `horizon`, then constant."""
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    return end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))

@@ -16,17 +16,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig
+from harness.workload import Arrays, Block, RunConfig
+from workloads import checkpoint
 from workloads.recommendation.evaluation import NUM_BEST
-from workloads.recommendation.recipe import NAME, Recipe
+from workloads.recommendation.recipe import NAME, SUITES, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 EVAL_BATCH = 1000  # users at once
-NUM_WARM_UP_STEPS = 3
 SIZES = ("num_users", "num_items", "num_attributes", "context_sizes", "side_sizes", "num_train", "num_test")
 
 
@@ -34,11 +32,9 @@ class TrainingSession:
     """One run. Every rank holds all the data, draws the same epochs, and computes its share of each batch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         batch = self.recipe.global_batch_size
@@ -62,44 +58,26 @@ class TrainingSession:
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
         """
-        import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
-
+        from workloads.execution import Execution
         from workloads.recommendation.model import build_model, build_optimizer
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         recipe = self.recipe
         parts = self.config.parts
         build: Callable[..., Any] = parts.get("build_model", build_model)
         self.build_model = partial(build, self.config.suite, self.sizes, recipe)
-        network = self.build_model()
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrappers around backward and step only add time.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Run the kernels of training and evaluation on noise."""
+        """Run every shape of training and evaluation on noise."""
         import torch
+
+        from workloads.execution import batch_sizes
 
         sizes, length = self.sizes, self.recipe.history_length
 
@@ -112,29 +90,22 @@ class TrainingSession:
 
         self.attributes_IA = noise(2, sizes["num_items"], sizes["num_attributes"]).float()
         share = self.recipe.global_batch_size // self.num_ranks
-        for _ in range(NUM_WARM_UP_STEPS):
-            self._train_step(inputs(share), noise(sizes["num_items"], share), learning_rate=0.0)
-        n = min(EVAL_BATCH, int(sizes["num_test"]))
-        taken_NI = noise(2, n, sizes["num_items"]) == 1
+        self.execution.warm_up(self._loss, [[(inputs(share), noise(sizes["num_items"], share))]])
         self.network.eval()
         with torch.inference_mode():
-            best_items(self.network(*inputs(n), self.attributes_IA), taken_NI)
+            for n in batch_sizes(int(sizes["num_test"]), EVAL_BATCH, self.rank, self.num_ranks):
+                taken_NI = noise(2, n, sizes["num_items"]) == 1
+                best_items(self.network(*inputs(n), self.attributes_IA), taken_NI)
         self.network.train()
 
     def initialise(self) -> None:
         """Draw the weights, and return optimizer, scaler and generators to where they begin."""
         import torch
 
-        self.network.load_state_dict(self.build_model().state_dict())
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
+        self.execution.restart(self.build_model().state_dict())
         # The order of each epoch comes from this generator alone, so every rank draws the same one.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
-        if self.num_ranks > 1:
-            torch.manual_seed(self.config.seed + self.rank)  # else every rank would drop the same hidden units
 
     def weights(self) -> Mapping[str, Tensor]:
         """The network's parameters and buffers."""
@@ -218,20 +189,11 @@ class TrainingSession:
         sides_NS = self.sides_US[self.owner_P[places_N]]
         return (history_NL, self.contexts_PF[places_N], sides_NS), self.line_P[places_N]
 
-    def _train_step(self, inputs: tuple[Tensor, ...], items_N: Tensor, learning_rate: float) -> Tensor:
-        """Do one update on the softmax over all items; return the mean loss of this rank's share, on the device."""
+    def _loss(self, inputs: tuple[Tensor, ...], items_N: Tensor) -> Tensor:
+        """The mean loss of this rank's share of a batch: softmax over all items."""
         from torch.nn import functional
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        loss = functional.cross_entropy(self.model(*inputs, self.attributes_IA), items_N)
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.is_scaled:
-            self.accelerator.backward(loss)
-        else:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
+        return functional.cross_entropy(self.model(*inputs, self.attributes_IA), items_N)
 
     def train_block(self, num_samples: int) -> Block:
         """Train on whole global batches until `num_samples` are consumed; wait for the device once, at the end."""
@@ -243,9 +205,9 @@ class TrainingSession:
         self.model.train()
         for _ in range(steps):
             waiting_since = perf_counter()
-            inputs, items_N = self._next_batch()
+            batch = self._next_batch()
             data_wait_s += perf_counter() - waiting_since
-            total_loss += self._train_step(inputs, items_N, self.learning_rate(self.recipe, self.step))
+            total_loss += self.execution.step(self._loss, [batch], self.learning_rate(self.recipe, self.step))
             self.step += 1
         mean_loss = self.accelerator.reduce(total_loss, reduction="mean").item() / max(steps, 1)
         return Block(steps * self.recipe.global_batch_size, mean_loss, data_wait_s)
@@ -271,11 +233,18 @@ class TrainingSession:
             items_UB[rank :: self.num_ranks] = its_UB
         return {"items": items_UB}
 
+    def save(self, folder: Path) -> None:
+        """Keep network, optimizer, scaler and generator, and the place in the epoch."""
+        checkpoint.save(self, folder, ("epoch", "cursor", "order_N"))
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        checkpoint.load(self, folder)
+
     def close(self) -> None:
         """Leave the process group and release the data."""
-        if hasattr(self, "accelerator"):
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if hasattr(self, "execution"):
+            self.execution.close()
         self.__dict__.clear()
 
 
