@@ -500,6 +500,30 @@ def test_lander_is_evaluated_by_the_returns_of_single_episodes() -> None:
     assert min(expected) > 100
 
 
+def test_landers_are_brought_back_to_where_they_were(tmp_path: Path) -> None:
+    """Box2D's worlds cannot be saved; their episodes are played again, also those that are over or began anew."""
+
+    def play(envs: Any, num_steps: int) -> list[Any]:
+        steps = [envs.step(np.arange(3) + n % 2) for n in range(num_steps)]
+        return [(seen.tolist(), rewards.tolist(), ended.tolist()) for seen, rewards, ended, _, _ in steps]
+
+    envs, other = (environments.make_training("standard", 3) for _ in range(2))
+    envs.reset(seed=[5, 6, 7])
+    other.reset(seed=[8, 9, 10])
+    num_begun_again = 0
+    for _ in range(4):
+        ends = play(envs, 45)[-1][2]
+        is_over = np.array(ends)
+        torch.save(environments.state_of(envs), tmp_path / "state")
+        state = torch.load(tmp_path / "state", weights_only=True)
+        num_begun_again += sum(kept["stream"] is not None for kept in state)
+
+        environments.bring_to(other, state, is_over)
+
+        assert play(other, 30) == play(envs, 30)
+    assert num_begun_again
+
+
 @pytest.mark.slow
 def test_standard_session_trains_and_evaluates(standard_dir: Path) -> None:
     """Three batches of eight landers; an evaluation in between changes nothing."""

@@ -1,8 +1,12 @@
-"""Reinforcement learning: a pole swung up on a short track (mini), LunarLander-v3 (standard). The card is README.md."""
+"""Reinforcement learning: a pole swung up on a short track (mini), LunarLander-v3 (standard), Atari's Pong (full).
+
+The card is README.md.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.workload import Evaluator, Metric, RunConfig, Session
@@ -18,7 +22,7 @@ class ReinforcementLearning:
     labels: tuple[str, ...]
     libraries: tuple[str, ...]
     parts: tuple[str, ...]
-    execution: tuple[str, ...]
+    execution: Mapping[str, tuple[str, ...]]
 
     def prepare_data(self, suite: str, data_dir: Path, source: Path | None) -> None:
         from workloads.reinforcement_learning.data import prepare
@@ -48,7 +52,11 @@ WORKLOAD = ReinforcementLearning(
     labels=("test_starts.npy",),
     libraries=("gymnasium",),
     parts=("build_model", "build_optimizer", "learning_rate"),
-    execution=("compile", "ddp_bucket_mb"),
+    execution={
+        "mini": ("compile", "ddp_bucket_mb"),
+        "standard": ("compile", "fused_optimizer", "ddp_bucket_mb"),
+        "full": ("compile", "channels_last", "fused_optimizer", "ddp_bucket_mb"),
+    },
 )
 
 __all__ = ["WORKLOAD"]

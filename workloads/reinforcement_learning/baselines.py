@@ -17,9 +17,14 @@ import numpy.typing as npt
 
 from workloads.reinforcement_learning.data import NUM_ACTIONS, NUM_EPISODES, read_starts
 from workloads.reinforcement_learning.environments import Actions, Evaluation, Observations, Policy, make_lander
+from workloads.reinforcement_learning.full_atari import FRAMES, Pixels
 from workloads.reinforcement_learning.planning import planner
 
 GRAVITY, HALF_LENGTH_M = 9.8, 0.5  # CartPole-v1's
+# Pong's pixels: the rows of the court, the columns of the own paddle and of the court between the paddles, and the grey
+# that is brighter than the court; two of the actions.
+COURT, PADDLE, BETWEEN_PADDLES, COURT_GREY = slice(14, 77), slice(73, 76), slice(12, 73), 95
+UP, DOWN = 2, 3
 NUM_TRIED = 300  # sets of gains; the best one on the validation episodes is reported
 
 
@@ -34,7 +39,7 @@ def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
     random = np.random.RandomState(0)
     num_actions = NUM_ACTIONS[suite]
     policies: dict[str, Policy] = {"random": lambda seen_ND: random.randint(0, num_actions, len(seen_ND))}
-    for action in range(num_actions):
+    for action in range(num_actions if suite != "full" else 1):  # in Pong whoever does not follow the ball loses
         policies[f"always_{action}"] = _constant(action)
     if suite == "mini":
         validation = read_starts(data_dir, suite, "validation")
@@ -48,8 +53,10 @@ def baselines(suite: str, data_dir: Path, labels_dir: Path) -> dict[str, float]:
             "dynamic_programming": planner(),
             f"pump_and_hold_best_of_{NUM_TRIED}": _tuned(lambda p: float(evaluation.returns(validation, p).mean())),
         }
-    else:
+    elif suite == "standard":
         policies["heuristic_of_gymnasium"] = _heuristic()
+    else:
+        policies["follow_the_ball"] = follow_the_ball
     scores = {name: float(evaluation.returns(test, policy).mean()) for name, policy in policies.items()}
     evaluation.close()
     return scores
@@ -103,6 +110,20 @@ def _tuned(score: Callable[[Policy], float]) -> Policy:
         reach, damping = random.uniform(0.1, 0.4), between(0.05, 1)
         tried.append(_pump_and_hold(gains_4, reach, damping, between(0.1, 30), random.uniform(0.5, 0.98)))
     return max(tried, key=score)
+
+
+def follow_the_ball(pixels_ND: Pixels) -> Actions:
+    """Pong: move the paddle to the height of the ball in the last frame, or to the middle if there is none."""
+    court_NYX = pixels_ND.reshape(-1, *FRAMES)[:, -1, COURT]
+    heights_Y = np.arange(court_NYX.shape[1])
+
+    def height(is_there_NYX: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        there_NY = is_there_NYX.sum(2)
+        found_N: npt.NDArray[Any] = (there_NY * heights_Y).sum(1) / np.maximum(there_NY.sum(1), 1)
+        return np.where(there_NY.any(1), found_N, heights_Y.mean())
+
+    below_N = height(court_NYX[:, :, BETWEEN_PADDLES] > COURT_GREY) - height(court_NYX[:, :, PADDLE] > COURT_GREY)
+    return np.where(below_N > 1, DOWN, np.where(below_N < -1, UP, 0))
 
 
 def _heuristic() -> Policy:

@@ -1,6 +1,6 @@
-"""The environments: Gymnasium's cart-pole, swung up on a short track, and its LunarLander-v3.
+"""The environments: Gymnasium's cart-pole, swung up on a short track, its LunarLander-v3, and Atari's Pong.
 
-Both are vectorised with Gymnasium's default autoreset (NEXT_STEP): the call of `step` after an episode's end
+All are vectorised with Gymnasium's default autoreset (NEXT_STEP): the call of `step` after an episode's end
 resets that environment, ignores its action and gives reward 0. Such a call is not a transition.
 
 Dimension letters: N environments or episodes, D numbers per observation.
@@ -8,10 +8,11 @@ Dimension letters: N environments or episodes, D numbers per observation.
 
 from __future__ import annotations
 
-# ruff: noqa: N806 (dimension letters)
+# ruff: noqa: N803, N806 (dimension letters)
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import gymnasium
@@ -24,14 +25,17 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from harness.errors import DataError
+from workloads.reinforcement_learning.full_atari import Pong, trajectory
 
 Floats = npt.NDArray[np.float64]
 Observations = npt.NDArray[np.float32]
 Actions = npt.NDArray[np.int64]
-Policy = Callable[[Observations], Actions]  # observations_ND to actions_N
+Policy = Callable[[Any], Actions]  # observations_ND (float32; of Pong uint8) to actions_N
 
 LANDER = "LunarLander-v3"
-EPISODE_STEPS = {"mini": 500, "standard": 1000}  # CartPole-v1's and LunarLander-v3's own limits
+ENVIRONMENTS = {"mini": "CartPole-v1", "standard": LANDER, "full": "Pong"}
+# CartPole-v1's and LunarLander-v3's own limits; for Pong 108,000 frames
+EPISODE_STEPS = {"mini": 500, "standard": 1000, "full": 27_000}
 TRACK_M = 0.4  # to either side of the middle; on CartPole-v1's 2.4 m, pumping energy by a fixed rule is enough
 
 
@@ -87,6 +91,22 @@ class SwingUp(CartPoleVectorEnv):
         height_N = (1 + observations_ND[:, 2]) / 2
         return observations_ND, np.where(terminated_N | is_reset_N, 0, height_N), terminated_N, truncated_N, info
 
+    def kept(self) -> dict[str, Any]:
+        """The state of all environments in plain values: floats survive JSON and pickle exactly."""
+        return {
+            "state": self.state.tolist(),
+            "steps": self.steps.tolist(),
+            "prev_done": self.prev_done.tolist(),
+            "streams": [stream.bit_generator.state for stream in self.streams],
+        }
+
+    def bring_to(self, kept: dict[str, Any]) -> None:
+        """Return to the state that `kept` described."""
+        self.state = np.array(kept["state"], self.state.dtype)
+        self.steps[:], self.prev_done = kept["steps"], np.array(kept["prev_done"], np.bool_)
+        for stream, state in zip(self.streams, kept["streams"], strict=True):
+            stream.bit_generator.state = state
+
     def _seen(self) -> Observations:
         x, x_dot, theta, theta_dot = self.state
         return np.stack((x, x_dot, np.cos(theta), np.sin(theta), theta_dot), axis=1).astype(np.float32)
@@ -107,9 +127,56 @@ def make_lander() -> gymnasium.Env[Observations, int]:
     return gymnasium.make(LANDER, disable_env_checker=True)
 
 
-def make_training(suite: str, num_envs: int) -> VectorEnv[Observations, Any, Any]:
+class Replayable(gymnasium.Wrapper[Observations, int, Observations, int]):
+    """An environment whose state can be reached again: by the start of its episode and the actions since.
+
+    The state of a Box2D world cannot be saved, but every reset makes a new world from the random stream alone.
+    """
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        self.seed = seed
+        self.stream = None if seed is not None else self.unwrapped.np_random.bit_generator.state
+        self.actions: list[int] = []
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: int) -> tuple[Observations, Any, bool, bool, dict[str, Any]]:
+        self.actions.append(int(action))
+        return super().step(action)
+
+    def kept(self) -> dict[str, Any]:
+        return {"seed": self.seed, "stream": self.stream, "actions": self.actions}
+
+    def bring_to(self, kept: dict[str, Any]) -> None:
+        if kept["stream"] is not None:
+            self.unwrapped.np_random.bit_generator.state = kept["stream"]
+        self.reset(seed=kept["seed"])
+        for action in kept["actions"]:
+            self.step(action)
+
+
+def make_training(suite: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
     """The environments a rank trains on; `reset(seed=[...])` starts them."""
-    return SwingUp(num_envs) if suite == "mini" else SyncVectorEnv([make_lander] * num_envs)
+    if suite == "standard":
+        return SyncVectorEnv([lambda: Replayable(make_lander())] * num_envs)
+    return SwingUp(num_envs) if suite == "mini" else Pong(num_envs)
+
+
+def state_of(envs: VectorEnv[Any, Any, Any]) -> Any:
+    """The state of training environments, in plain values."""
+    return envs.kept() if isinstance(envs, SwingUp | Pong) else [env.kept() for env in envs.envs]  # type: ignore[attr-defined]
+
+
+def bring_to(envs: VectorEnv[Any, Any, Any], state: Any, is_over_N: npt.NDArray[np.bool_]) -> None:
+    """Bring training environments that were started to a state; `is_over_N`: whose episode is over there."""
+    if isinstance(envs, SwingUp | Pong):
+        envs.bring_to(state)
+        return
+    assert isinstance(envs, SyncVectorEnv)
+    for env, kept in zip(envs.envs, state, strict=True):
+        env.bring_to(kept)  # type: ignore[attr-defined]
+    envs._autoreset_envs = is_over_N.copy()  # which of them the next call of `step` resets
 
 
 class Evaluation:
@@ -117,12 +184,17 @@ class Evaluation:
 
     def __init__(self, suite: str, num_episodes: int) -> None:
         self.swing_up = SwingUp(num_episodes) if suite == "mini" else None
+        self.pong = Pong(num_episodes) if suite == "full" else None
         self.landers = [make_lander() for _ in range(num_episodes)] if suite == "standard" else []
 
     def returns(self, starts: npt.NDArray[Any], policy: Policy) -> Floats:
-        """Undiscounted return of each episode (N,). starts: states (N, 4) for `mini`, seeds (N,) for `standard`."""
+        """Undiscounted return of each episode (N,). starts: states (N, 4) for `mini`, else seeds (N,)."""
         if self.swing_up is not None:
-            return self._swing_up_returns(self.swing_up, starts, policy)
+            observations_ND, _ = self.swing_up.reset(options={"states_4N": starts.T})
+            return self._returns_together(self.swing_up, observations_ND, policy)
+        if self.pong is not None:
+            pixels_ND, _ = self.pong.reset(seed=starts.tolist())
+            return self._returns_together(self.pong, pixels_ND, policy)
         observations_ND = np.stack([env.reset(seed=int(s))[0] for env, s in zip(self.landers, starts, strict=True)])
         returns_N = np.zeros(len(starts))
         alive = np.arange(len(starts))
@@ -137,10 +209,10 @@ class Evaluation:
         return returns_N
 
     @staticmethod
-    def _swing_up_returns(env: SwingUp, starts: Floats, policy: Policy) -> Floats:
-        observations_ND, _ = env.reset(options={"states_4N": starts.T})
-        returns_N = np.zeros(len(starts))
-        is_alive_N = np.ones(len(starts), np.bool_)
+    def _returns_together(env: VectorEnv[Any, Any, Any], observations_ND: Any, policy: Policy) -> Floats:
+        """All are stepped until the last episode has ended, so that the network sees batches of one size."""
+        returns_N = np.zeros(len(observations_ND))
+        is_alive_N = np.ones(len(observations_ND), np.bool_)
         while is_alive_N.any():
             observations_ND, rewards_N, terminated_N, truncated_N, _ = env.step(policy(observations_ND))
             returns_N += np.where(is_alive_N, rewards_N, 0)
@@ -156,6 +228,7 @@ class Evaluation:
 
 SWING_UP_AFTER = (-0.3643, 0.0719, 3.1262, 1.5779)
 LANDER_AFTER = (0.3776, 0.0765, 0.7320, -1.3990, -0.2950, -0.1983)
+PONG_AFTER = (-7.0, 106.3238, 106.3522, 106.3424, 106.3566)
 
 
 def check_dynamics(suite: str) -> None:
@@ -163,13 +236,16 @@ def check_dynamics(suite: str) -> None:
 
     The tolerance covers the last digits of sines on other processors.
     """
-    found, expected = (
-        (_swing_up_trajectory(), SWING_UP_AFTER) if suite == "mini" else (_lander_trajectory(), LANDER_AFTER)
-    )
+    name, follow, expected = {
+        "mini": ("gymnasium", _swing_up_trajectory, SWING_UP_AFTER),
+        "standard": ("gymnasium", _lander_trajectory, LANDER_AFTER),
+        "full": ("ale-py", trajectory, PONG_AFTER),
+    }[suite]
+    found = follow()
     if not np.allclose(found, expected, rtol=0, atol=1e-3):
         raise DataError(
-            f"gymnasium {gymnasium.__version__} moves {'CartPole-v1' if suite == 'mini' else LANDER} to "
-            f"{np.round(found, 4).tolist()}, expected {list(expected)}: this version would be another benchmark"
+            f"{name} {version(name)} moves {ENVIRONMENTS[suite]} to {np.round(found, 4).tolist()}, "
+            f"expected {list(expected)}: this version would be another benchmark"
         )
 
 

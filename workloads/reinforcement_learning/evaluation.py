@@ -16,11 +16,11 @@ from workloads.reinforcement_learning.environments import Actions, Evaluation, O
 class MeanReturn:
     """Plays one episode from each test start, and asks in every step for the actions.
 
-    Asked with `observations` (N, D), float32, the session answers with `actions` (N,), whole numbers.
+    Asked with `observations` (N, D), float32 (Pong: uint8), the session answers with `actions` (N,), whole numbers.
     """
 
     def __init__(self, suite: str, labels_dir: Path) -> None:
-        """Raises DataError if the starts are missing or damaged, or Gymnasium does not behave like the benchmark's."""
+        """Raises DataError if the starts are missing or damaged, or the environment is not the benchmark's."""
         check_dynamics(suite)
         self._starts = read_starts(labels_dir, suite, "test")
         self._evaluation = Evaluation(suite, len(self._starts))

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from workloads.reinforcement_learning.full_model import NatureCnn
 from workloads.reinforcement_learning.recipe import Recipe
 
 WIDTHS = {"mini": 64, "standard": 64}
@@ -27,6 +28,8 @@ def build_model(suite: str, num_observations: int, num_actions: int) -> nn.Modul
     Its method `logits` leaves the values out, which evaluation has no use for. The weights are drawn from torch's
     global generator.
     """
+    if suite == "full":
+        return NatureCnn(num_actions)
     if suite == "mini":
         return MirroredActorCritic(SWING_UP_SCALES, SWING_UP_MIRROR, WIDTHS[suite])
     return ActorCritic(num_observations, num_actions, WIDTHS[suite])

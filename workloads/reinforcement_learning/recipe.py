@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from harness.errors import UsageError, printable
-from harness.workload import HyperparameterValue, read_recipe
+from harness.errors import UsageError
+from harness.workload import HyperparameterValue, check_bounds, check_optimizer, read_recipe
 
 NAME = "reinforcement_learning"
+SUITES = ("mini", "standard", "full")
 MAX_ENVS = 2**20  # the number of seeds reserved for a run (data.py)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """Hyperparameters of both suites, with MLPerf's names where MLPerf has one.
+    """Hyperparameters of all suites, with MLPerf's names where MLPerf has one.
 
     A sample is one step of one environment. A step of the schedule is one global batch: the samples collected between
     two rounds of learning.
@@ -47,19 +48,19 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: Mapping[str, HyperparameterValue], has_own_optimizer: bool = False) -> Recipe:
-        """Return the recipe that `values` describe.
-
-        has_own_optimizer: a submission to the open division brings its own; `opt_name` is then only a label in the log.
+        """Return the recipe that `values` describe; has_own_optimizer: see `check_optimizer`.
 
         Raises:
             UsageError: a name is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         recipe = read_recipe(cls, values, NAME)
-        if recipe.opt_name != "adam" and not has_own_optimizer:
-            raise UsageError(f"{NAME}: opt_name is {printable(recipe.opt_name)!r}, expected adam")
-        for name in ("global_batch_size", "rollout_length", "minibatch_size", "num_epochs"):
-            if getattr(recipe, name) < 1:
-                raise UsageError(f"{NAME}: {name} is {getattr(recipe, name)}, expected at least 1")
+        check_optimizer(recipe, NAME, ("adam",), has_own_optimizer)
+        check_bounds(
+            recipe,
+            NAME,
+            at_least=dict.fromkeys(("global_batch_size", "rollout_length", "minibatch_size", "num_epochs"), 1),
+            below_one=("opt_adam_beta_1", "opt_adam_beta_2"),
+        )
         for name in ("rollout_length", "minibatch_size"):
             if recipe.global_batch_size % getattr(recipe, name):
                 raise UsageError(
@@ -68,11 +69,6 @@ class Recipe:
                 )
         if recipe.num_envs > MAX_ENVS:
             raise UsageError(f"{NAME}: {recipe.num_envs} environments, expected at most {MAX_ENVS}")
-        if not recipe.opt_learning_rate_warmup_steps < recipe.opt_learning_rate_training_steps:
-            raise UsageError(f"{NAME}: opt_learning_rate_warmup_steps must be below opt_learning_rate_training_steps")
-        for name in ("opt_adam_beta_1", "opt_adam_beta_2"):
-            if getattr(recipe, name) >= 1:
-                raise UsageError(f"{NAME}: {name} must be below 1")
         for name in ("discount", "gae_lambda", "clip_range", "weight_average_decay"):
             if getattr(recipe, name) > 1:
                 raise UsageError(f"{NAME}: {name} is {getattr(recipe, name)}, expected at most 1")

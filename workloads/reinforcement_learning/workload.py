@@ -16,14 +16,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError, UsageError, unknown_name
-from harness.workload import EXECUTION, Arrays, Block, RunConfig
-from workloads.reinforcement_learning.recipe import NAME, Recipe
+from harness.workload import Arrays, Block, RunConfig
+from workloads import checkpoint
+from workloads.reinforcement_learning.recipe import NAME, SUITES, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-SUITES = ("mini", "standard")
-PRECISIONS = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
 NUM_WARM_UP_MINIBATCHES = 3
 # A row of a global batch: observation, action, its log probability, advantage, return, weight.
 Rows = tuple["Tensor", "Tensor", "Tensor", "Tensor", "Tensor", "Tensor"]
@@ -33,11 +32,9 @@ class TrainingSession:
     """One run. Every rank steps its share of the environments and computes its rows of each minibatch."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Raises UsageError for an invalid suite, precision or hyperparameter, DataError for incomplete metadata."""
+        """Raises UsageError for an invalid suite or hyperparameter, DataError for incomplete metadata."""
         if config.suite not in SUITES:
             raise UsageError(unknown_name(f"suite of {NAME}", config.suite, SUITES))
-        if config.precision not in PRECISIONS:
-            raise UsageError(unknown_name("precision", config.precision, PRECISIONS))
         self.config = config
         self.recipe = Recipe.parse(config.hyperparameters, "build_optimizer" in config.parts)
         if self.recipe.num_envs % config.num_devices:
@@ -55,49 +52,31 @@ class TrainingSession:
 
         Raises:
             UsageError: the number of processes started is not the number of devices declared.
-            DataError: the installed Gymnasium does not behave like the benchmark's.
+            DataError: the installed Gymnasium or ALE does not behave like the benchmark's.
+            MissingDependencyError: the suite needs ale-py.
         """
-        import torch
-        from accelerate import Accelerator, DistributedDataParallelKwargs
 
+        from workloads.execution import Execution
         from workloads.reinforcement_learning.environments import check_dynamics, make_training
         from workloads.reinforcement_learning.model import build_model, build_optimizer
 
-        # With `cpu=True` accelerate joins torchrun's processes into one gloo world; without it each process on a CPU
-        # becomes a world of one.
-        on_cpu = not torch.accelerator.is_available()
-        options = {**EXECUTION, **self.config.execution}
-        buckets = DistributedDataParallelKwargs(bucket_cap_mb=options["ddp_bucket_mb"])
-        self.accelerator = Accelerator(
-            cpu=on_cpu, mixed_precision=PRECISIONS[self.config.precision], kwargs_handlers=[buckets]
-        )
-        self.device = self.accelerator.device
-        self.rank, self.num_ranks = self.accelerator.process_index, self.accelerator.num_processes
-        if self.num_ranks != self.config.num_devices:
-            raise UsageError(f"{self.num_ranks} processes were started for {self.config.num_devices} devices")
+        self.execution = Execution(self.config)
+        self.accelerator, self.device = self.execution.accelerator, self.execution.device
+        self.rank, self.num_ranks = self.execution.rank, self.execution.num_ranks
         check_dynamics(self.config.suite)
         recipe, suite, parts = self.recipe, self.config.suite, self.config.parts
         self.build_model = partial(
             parts.get("build_model", build_model), suite, self.num_observations, self.num_actions
         )
-        network = self.build_model()
-        optimizer = parts.get("build_optimizer", build_optimizer)(network.to(self.device), recipe)
+        optimizer = parts.get("build_optimizer", build_optimizer)
         self.learning_rate = parts.get("learning_rate", Recipe.learning_rate)
-        self.model, wrapped = self.accelerator.prepare(network, optimizer)
-        # Without a gradient scaler, accelerate's wrapper around step only adds time.
-        self.is_scaled = self.accelerator.scaler is not None
-        self.optimizer = wrapped if self.is_scaled else optimizer
-        self.network = self.accelerator.unwrap_model(self.model)
-        if options["compile"]:
-            self.model = torch.compile(self.model)
+        self.model, self.network = self.execution.wrap(self.build_model(), optimizer, recipe)
         self.share = recipe.num_envs // self.num_ranks
         self.first_env = self.rank * self.share
         self.envs = make_training(suite, self.share)
         # Evaluate a running mean of the weights: the policies themselves fall and rise by a fifth between two
         # evaluations, while their mean hardly ever falls.
         self.averaged = copy.deepcopy(self.network).requires_grad_(False)
-        scaler = self.accelerator.scaler
-        self.scale = scaler.state_dict() if scaler is not None else {}
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -105,27 +84,25 @@ class TrainingSession:
         import numpy as np
         import torch
 
-        self._act(self.network, torch.zeros(self.share, self.num_observations).to(self.device))
-        self.predict({"observations": np.zeros((self.share, self.num_observations), np.float32)})
+        from workloads.reinforcement_learning.data import NUM_EPISODES
+
+        kind = self.envs.single_observation_space.dtype
+        self._act(self.network, torch.from_numpy(np.zeros((self.share, self.num_observations), kind)).to(self.device))
+        self.predict({"observations": np.zeros((NUM_EPISODES, self.num_observations), kind)})
         size = self.recipe.minibatch_size // self.num_ranks
         noise_R = torch.rand(size).to(self.device)
-        observations_RD = torch.rand(size, self.num_observations).to(self.device)
+        observations_RD = torch.from_numpy(np.zeros((size, self.num_observations), kind)).to(self.device)
         actions_R = torch.zeros(size, dtype=torch.int64, device=self.device)
-        self._set_learning_rate(0.0)
         for _ in range(NUM_WARM_UP_MINIBATCHES):
-            self._learn((observations_RD, actions_R, -noise_R, noise_R, noise_R, noise_R))
+            self._learn((observations_RD, actions_R, -noise_R, noise_R, noise_R, noise_R), learning_rate=0.0)
 
     def initialise(self) -> None:
         """Draw the weights, and return their mean, optimizer, scaler and generator to where they begin."""
         import torch
 
         weights = self.build_model().state_dict()
-        self.network.load_state_dict(weights)
+        self.execution.restart(weights)
         self.averaged.load_state_dict(weights)
-        self.optimizer.state.clear()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(self.scale)
         # Action sampling and the order of rows use this generator alone, so every rank draws the same numbers.
         self.draws = torch.Generator().manual_seed(self.config.seed)
         self.step = 0
@@ -178,7 +155,8 @@ class TrainingSession:
         recipe, (T, N) = self.recipe, (self.recipe.rollout_length, self.share)
         own = slice(self.first_env, self.first_env + N)
         uniforms_TN = torch.rand(T, recipe.num_envs, generator=self.draws)[:, own].to(self.device)
-        observations_TND = torch.empty(T, N, self.num_observations, device=self.device)
+        kind = torch.from_numpy(self.observations_ND).dtype  # pixels stay bytes until the network sees them
+        observations_TND = torch.empty(T, N, self.num_observations, dtype=kind, device=self.device)
         logits_TNA = torch.empty(T, N, self.num_actions, device=self.device)
         values_TN = torch.empty(T + 1, N, device=self.device)
         actions_TN = torch.empty(T, N, dtype=torch.int64, device=self.device)
@@ -236,33 +214,33 @@ class TrainingSession:
         own_rows: Tensor = (t * self.share + env)[(env >= 0) & (env < self.share)]
         return own_rows
 
-    def _set_learning_rate(self, learning_rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-
-    def _learn(self, part: tuple[Tensor, ...]) -> Tensor:
+    def _learn(self, part: tuple[Tensor, ...], learning_rate: float) -> Tensor:
         """Do one optimiser step on this rank's part of a minibatch; return its part of the mean loss, on the device."""
-        import torch
+        clip_norm = self.recipe.opt_gradient_clip_norm
+        loss: Tensor = self.execution.step(self._loss, [part], learning_rate, clip_norm) / self.num_ranks
+        return loss
 
+    def _loss(
+        self,
+        observations_RD: Tensor,
+        actions_R: Tensor,
+        log_probs_R: Tensor,
+        advantages_R: Tensor,
+        returns_R: Tensor,
+        weights_R: Tensor,
+    ) -> Tensor:
+        """This rank's part of a minibatch's mean loss times the number of ranks.
+
+        Gradients are averaged over the ranks, so they become those of the minibatch's mean.
+        """
         from workloads.reinforcement_learning.model import loss_of_rows
 
-        observations_RD, actions_R, log_probs_R, advantages_R, returns_R, weights_R = part
         logits_RA, values_R = self.model(observations_RD)
         losses_R = loss_of_rows(
             logits_RA.float(), values_R.float(), actions_R, log_probs_R, advantages_R, returns_R, self.recipe
         )
-        loss = (losses_R * weights_R).sum() / self.recipe.minibatch_size
-        self.optimizer.zero_grad(set_to_none=True)
-        # Gradients are averaged over the ranks; times their number this is the gradient of the minibatch's mean.
-        shared = loss * self.num_ranks
-        if self.is_scaled:
-            self.accelerator.backward(shared)
-            self.accelerator.unscale_gradients()
-        else:
-            shared.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.opt_gradient_clip_norm)
-        self.optimizer.step()
-        return loss.detach()
+        loss: Tensor = (losses_R * weights_R).sum() / self.recipe.minibatch_size * self.num_ranks
+        return loss
 
     def _average(self) -> None:
         """Move the averaged weights towards the trained ones."""
@@ -286,10 +264,10 @@ class TrainingSession:
         for _ in range(steps):
             rows, waited_s = self._collect()
             data_wait_s += waited_s
-            self._set_learning_rate(self.learning_rate(self.recipe, self.step))
+            learning_rate = self.learning_rate(self.recipe, self.step)
             for _ in range(self.recipe.num_epochs):
                 for part in self._minibatches(rows):
-                    total_loss += self._learn(part)
+                    total_loss += self._learn(part, learning_rate)
                     num_minibatches += 1
             self._average()
             self.step += 1
@@ -306,11 +284,35 @@ class TrainingSession:
             logits_NA = self.averaged.logits(observations_ND).float().cpu().numpy()
         return {"actions": np.argmax(logits_NA, -1).astype(np.uint8)}  # 2 us in numpy, 10 in torch
 
+    def save(self, folder: Path) -> None:
+        """Keep the network, the mean of its weights, optimizer, scaler and generator, and the environments."""
+        import torch
+
+        from workloads.reinforcement_learning.environments import state_of
+
+        checkpoint.save(
+            self,
+            folder,
+            (),
+            averaged=self.averaged.state_dict(),
+            observations_ND=torch.from_numpy(self.observations_ND),
+            is_over_N=torch.from_numpy(self.is_over_N),
+            envs=state_of(self.envs),
+        )
+
+    def load(self, folder: Path) -> None:
+        """Go on from where `save` was called."""
+        from workloads.reinforcement_learning.environments import bring_to
+
+        more = checkpoint.load(self, folder)
+        self.averaged.load_state_dict(more["averaged"])
+        self.observations_ND, self.is_over_N = more["observations_ND"].numpy(), more["is_over_N"].numpy()
+        bring_to(self.envs, more["envs"], self.is_over_N)
+
     def close(self) -> None:
         """Close the environments and leave the process group."""
         if "envs" in self.__dict__:
             self.envs.close()
-        if "accelerator" in self.__dict__:
-            self.accelerator.end_training()
-            self.accelerator.free_memory()
+        if "execution" in self.__dict__:
+            self.execution.close()
         self.__dict__.clear()
