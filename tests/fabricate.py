@@ -322,6 +322,71 @@ def events(
     return steps
 
 
+CHECKPOINT_DIGEST = "cc" * 32
+CLOCK_ZERO_NS = 7_000_000_000
+
+
+def interrupt(steps: list[Step], away_s: float = 15.0, lost_s: float = 1.0) -> None:
+    """Interrupt a run in its second block: it goes on from a checkpoint that was made after its first evaluation.
+
+    The checkpoint takes half a second, the way back to it one.
+    """
+    place = next(place for place, step in enumerate(steps) if step.key == "eval_accuracy") + 1
+    now, samples = steps[place - 1].at_s, steps[place - 1].metadata["samples_count"]
+    values = {step.key: step.value for step in steps}
+    metadata = {step.key: step.metadata for step in steps}
+    resume = {
+        "checkpoint": 1,
+        "digest": CHECKPOINT_DIGEST,
+        "run_id": values["tta_format"]["run_id"],
+        "seed": values["seed"],
+        "config_digest": metadata["tta_config"]["digest"],
+        "terms_digest": values["tta_rules"]["terms_digest"],
+        "code_digest": values["tta_code"]["digest"],
+        "packages_digest": values["tta_packages"]["digest"],
+        "data_digest": values["tta_data"]["digest"],
+        "lost_s": lost_s,
+        "away_s": away_s,
+        "clock": "monotonic",
+        "mono_ns": CLOCK_ZERO_NS,
+        "boot_id": "b",
+        "wall_drift_ms": 0,
+        "cut_bytes": 0,
+    }
+    restored = {
+        "world": copy.deepcopy(values["tta_world"]),
+        "isolation": copy.deepcopy(values["tta_isolation"]),
+        "numerics": copy.deepcopy(values["tta_numerics"]),
+        "resolved_digest": metadata["tta_resolved"]["digest"],
+        "weights_digest": metadata["run_start"]["weights_digest"],
+    }
+    number = {"samples_count": samples, "number": 1}
+    kept = {**number, "digest": CHECKPOINT_DIGEST, "num_bytes": 1000, "reason": None}
+    ended = {"reason": "interrupted", "evidence": "interrupted by a signal", "checkpoint": 1}
+    back_s = now + 0.5 + lost_s + away_s
+    inserted = [
+        Step(now, "tta_checkpoint_start", None, dict(number), "INTERVAL_START"),
+        Step(now + 0.5, "tta_checkpoint_stop", None, kept, "INTERVAL_END"),
+        Step(now + 0.5, "block_start", None, {"samples_count": samples}, "INTERVAL_START"),
+        Step(now + 0.5 + lost_s, "tta_interrupted", ended, {"samples_count": samples}),
+        Step(back_s, "tta_resume", resume, {"samples_count": samples}),
+        Step(back_s, "tta_restore_start", None, {"samples_count": samples}, "INTERVAL_START"),
+        Step(back_s + 1.0, "tta_restore_stop", None, {"samples_count": samples}, "INTERVAL_END"),
+        Step(back_s + 1.0, "tta_restored", restored, {"samples_count": samples}),
+    ]
+    later_s = 1.5 + lost_s + away_s
+    for step in steps[place:]:
+        step.at_s += later_s
+    steps[place:place] = inserted
+    ledger = find(steps, "tta_ledger").value
+    ledger["run_s"] = round(ledger["run_s"] + later_s, 6)
+    ledger["checkpoint_s"], ledger["interrupted_s"] = 1.5, lost_s + away_s
+    if "tta_clock" not in values:
+        cleared = find(steps, "cache_clear")
+        steps.insert(steps.index(cleared) + 1, Step(cleared.at_s, "tta_clock", {"mono_ns": CLOCK_ZERO_NS}))
+    find(steps, "tta_end").value["num_events"] = len(steps)
+
+
 def host_of(node: int) -> str:
     return f"h{node}" if node else "h"
 

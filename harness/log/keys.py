@@ -34,6 +34,9 @@ HYPERPARAMETER_PREFIX = "opt_"
 # Keys of `tta`.
 TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
 ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is
+TTA_LAUNCH = "tta_launch"  # the launcher or job, the facts of each node; of several, also address and port of rank 0
+TTA_NODE_LOST = "tta_node_lost"  # before run_stop: {"node": n, "reason": why the run ended on that node}
+TTA_NODES_CLEAN = "tta_nodes_clean"  # {"left": {node: processes that had outlived the ranks, null: unknown}, "ahead_s"}
 TTA_CLOCK = "tta_clock"  # {"mono_ns": n}: the system's monotonic clock where elapsed_ns is zero
 TTA_RULES = "tta_rules"  # {"ruleset": "v1", "terms_digest": "<sha256>", "prices_digest": "<sha256 of the price book>"}
 PRICES_FIELD = "prices_digest"  # a field of TTA_RULES
@@ -50,6 +53,12 @@ TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.is
 TTA_DATA = "tta_data"  # {"digest": "<sha256>", "num_files": n, "num_bytes": n}
 TTA_DATA_OPEN_START, TTA_DATA_OPEN_STOP = "tta_data_open_start", "tta_data_open_stop"  # Session.start
 TTA_DATA_TOUCHED_EARLY = "tta_data_touched_early"  # data files that were opened before run_start; [] if none
+TTA_CHECKPOINT_START = "tta_checkpoint_start"  # start of a checkpoint; metadata: `samples_count`, `number`
+TTA_CHECKPOINT_STOP = "tta_checkpoint_stop"  # its end; metadata: as its start, `digest` (null if it failed), `reason`
+TTA_INTERRUPTED = "tta_interrupted"  # {"reason", "evidence", "checkpoint": n}: the run can go on from that checkpoint
+TTA_RESUME = "tta_resume"  # the run goes on: {"checkpoint": n, "digest", "lost_s", "away_s", "clock", "mono_ns", ...}
+TTA_RESTORE_START, TTA_RESTORE_STOP = "tta_restore_start", "tta_restore_stop"  # start of another worker, Session.load
+TTA_RESTORED = "tta_restored"  # {"world", "isolation", "numerics", "weights_digest"} of the worker that goes on
 TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>", null if not kept, "num_bytes": n}
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
@@ -89,5 +98,16 @@ OPENING_KEYS = (
     TTA_DATA_OPEN_STOP,
     TTA_DATA_TOUCHED_EARLY,
 )
+NODES_KEYS = (TTA_LAUNCH, TTA_NODE_LOST, TTA_NODES_CLEAN)  # of a run on several nodes; the first also of one in a job
 BODY_KEYS = (BLOCK_START, BLOCK_STOP, TRACKED_STATS, EVAL_START, EVAL_STOP, EVAL_ACCURACY)
+# Among them, in runs with checkpoints and in those that were interrupted.
+RESUME_KEYS = (
+    TTA_CHECKPOINT_START,
+    TTA_CHECKPOINT_STOP,
+    TTA_INTERRUPTED,
+    TTA_RESUME,
+    TTA_RESTORE_START,
+    TTA_RESTORE_STOP,
+    TTA_RESTORED,
+)
 SUMMARY_KEYS = (TTA_PREDICTIONS, TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop

@@ -49,9 +49,6 @@ MeterClass = Literal["A", "B", "C", "D", "E", "N"]
 Kind = Literal["power_w", "energy_j"]
 Dialect = Literal["tta", "mlperf"]
 
-# The environment variable whose value an agent and its referee share, so that the referee accepts no one else's agent.
-TOKEN_VARIABLE = "TTA_POWER_TOKEN"  # noqa: S105  (the variable's name)
-
 
 @dataclass(frozen=True, slots=True)
 class MeterSpec:

@@ -18,7 +18,7 @@ from harness.base.files import open_regular
 from harness.base.values import is_whole
 from harness.errors import LogError, printable
 from harness.log.events import CHAIN_START, TOKEN, Event
-from harness.log.keys import POWER_READING, TRACKED_STATS
+from harness.log.keys import POWER_READING, TRACKED_STATS, TTA_CHECKPOINT_STOP, TTA_RESUME
 from harness.log.parse import events_of, has_no_time, is_foreign_event, parse_line
 
 if TYPE_CHECKING:  # takes longer to import than another program's log to read
@@ -63,9 +63,10 @@ class RunLog:
     """A log, read to its end.
 
     events: in the order of the file, without those after 64 MiB of lines, and without those beyond the first 10,000 of
-        a key: of any key in a log of `tta`, of statistics in logs of other programs.
+        a key: of any key in a log of `tta`, of statistics in logs of other programs; and without those in `lost`.
+    lost: of a run that went on from a checkpoint after an interruption, what happened in between, and was done again.
     defects: at most 100 of a kind; defect_counts: how many there are of each.
-    sha256, num_bytes, num_lines: of the whole file. counts: number of events by key.
+    sha256, num_bytes, num_lines: of the whole file. counts: number of events by key, those in `lost` included.
     is_foreign: whether another program wrote it: there are events, and none has monotonic time.
     nodes, idle: the power logs of the run and of the idle baseline; empty until `harness.log.power_files` adds them.
     """
@@ -79,6 +80,7 @@ class RunLog:
     counts: dict[str, int]
     _by_key: dict[str, tuple[Event, ...]] = field(repr=False)
     is_foreign: bool
+    lost: tuple[Event, ...] = field(default=(), repr=False)
     nodes: tuple[NodePower, ...] = field(default=(), repr=False)
     idle: tuple[NodePower, ...] = field(default=(), repr=False)
     defect_counts: dict[str, int] = field(default_factory=dict)
@@ -171,7 +173,14 @@ def read(path: Path) -> RunLog:
     if not collector.counts and not collector.defects:
         what = "is empty" if collector.num_bytes == 0 else f"no line has {TOKEN.strip()!r}"
         raise LogError(f"{path}: {what}: not a run log")
-    events = tuple(collector.events)
+    by_key = collector.by_key
+    kept, lost = collector.events, list[Event]()
+    if TTA_RESUME in by_key and collector.is_chained:
+        kept, lost = _as_gone_on_with(collector.events)
+        by_key = {}
+        for event in kept:
+            by_key.setdefault(event.key, []).append(event)
+    events = tuple(kept)
     return RunLog(
         path=path,
         events=events,
@@ -180,10 +189,29 @@ def read(path: Path) -> RunLog:
         num_bytes=collector.num_bytes,
         num_lines=collector.num_lines,
         counts=collector.counts,
-        _by_key={key: tuple(events) for key, events in collector.by_key.items()},
+        _by_key={key: tuple(events) for key, events in by_key.items()},
         defect_counts=collector.defects_by_kind,
+        lost=tuple(lost),
         is_foreign=bool(events) and (not collector.is_chained or all(event.elapsed_ns is None for event in events)),
     )
+
+
+def _as_gone_on_with(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """Return the events without those after a checkpoint from which the run went on, and these.
+
+    Where there is no such checkpoint, nothing is taken out: RUN019 reports it.
+    """
+    kept, lost = list[Event](), list[Event]()
+    for event in events:
+        if event.key == TTA_RESUME and isinstance(event.value, dict):
+            number = event.value.get("checkpoint")
+            for place in range(len(kept) - 1, -1, -1):
+                if kept[place].key == TTA_CHECKPOINT_STOP and kept[place].metadata.get("number") == number:
+                    lost += kept[place + 1 :]
+                    del kept[place + 1 :]
+                    break
+        kept.append(event)
+    return kept, lost
 
 
 class Collector:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.clock import Clock
@@ -14,27 +15,37 @@ from harness.errors import OutputError
 from harness.log.events import CHAIN_START, Event, EventType, format_line, line_digest
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a log without `tta_end` ends: bytes and number of its whole lines, and the digest of the last one."""
+
+    num_bytes: int
+    num_events: int
+    prev: str
+
+
 class LogWriter:
-    """Appends events to a new log file.
+    """Appends events to a log file: a new one, or one that ends at `end`, whatever is after it.
 
     A line that cannot be written completely is removed again, so that the file remains readable.
 
     Raises:
-        OutputError: the file exists, cannot be created, or cannot be written (a full disk).
+        OutputError: a new file exists, cannot be created, or cannot be written (a full disk).
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, end: LogEnd | None = None) -> None:
         self.path = path
         self._clock = clock
-        self._seq = 0
-        self._prev = CHAIN_START
+        self._seq, self._size = (0, 0) if end is None else (end.num_events, end.num_bytes)
+        self._prev = CHAIN_START if end is None else end.prev
+        is_new = os.O_CREAT | os.O_EXCL if end is None else 0
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | is_new, 0o644)
+            os.ftruncate(self._fd, self._size)
         except FileExistsError:
             raise OutputError(f"{path}: exists already; a run never overwrites another") from None
         except OSError as error:
             raise OutputError(f"{path}: cannot be created: {error.strerror}") from None
-        self._size = 0
 
     @property
     def num_events(self) -> int:
@@ -83,14 +94,19 @@ class LogWriter:
         """Write an INTERVAL_END without a value."""
         return self.event(key, None, metadata, "INTERVAL_END", depth=2)
 
+    def flush(self) -> None:
+        """Wait until every line is on the disk."""
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be flushed to the disk: {error.strerror}") from None
+
     def close(self) -> None:
         """Flush the file to the disk and close it; a second call does nothing."""
         if self._fd < 0:
             return
-        fd, self._fd = self._fd, -1
         try:
-            os.fsync(fd)
-        except OSError as error:
-            raise OutputError(f"{self.path}: cannot be flushed to the disk: {error.strerror}") from None
+            self.flush()
         finally:
+            fd, self._fd = self._fd, -1
             os.close(fd)

@@ -172,7 +172,7 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
     if not isinstance(suites, dict) or not suites:
         raise RulesError(f"{path}: 'suites' must map suite names to rules")
     found = []
-    own = {"workload", "suite", "metric"}
+    own = {"workload", "suite"}
     for suite, rules in suites.items():
         place = f"{path}: suites: {suite}"
         if isinstance(rules, dict) and (misplaced := own & set(rules)):
@@ -190,7 +190,7 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
                     **rules,
                     "workload": path.stem,
                     "suite": str(suite),
-                    "metric": content.get("metric"),
+                    "metric": rules.get("metric", content.get("metric")),
                     "hyperparameters": constraints,
                     "reference_recipes": [],
                     "reference_convergence": [],

@@ -98,10 +98,14 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceConvergence:
-    """Samples to target of the reference recipe at one global batch size, one number per seed."""
+    """Samples to target of the reference recipe at one global batch size, one number per seed.
+
+    source: who published them, if they are not of the reference runs of `tta`.
+    """
 
     global_batch_size: int
     samples_to_target: tuple[int, ...]
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,8 @@ class BenchmarkRules:
     data_digest: SHA-256 over the prepared data; None if the organiser could not publish one.
     reference_recipes: the runs from which target and reference convergence are derived.
     untrained_limit: no network that was not trained is better than this; None if that is not checked.
+    provisional: the target is not yet one that reference runs have reached; it may still change.
+    permits_resume: an interrupted run may go on from its last checkpoint; the clock does not stop in between.
     """
 
     workload: str
@@ -153,6 +159,8 @@ class BenchmarkRules:
     reference_convergence: tuple[ReferenceConvergence, ...] = ()
     baselines: dict[str, float] = field(default_factory=dict)
     untrained_limit: float | None = None
+    provisional: bool = False
+    permits_resume: bool = False
 
     @property
     def name(self) -> str:
@@ -160,14 +168,16 @@ class BenchmarkRules:
 
     @property
     def terms_digest(self) -> str:
-        """SHA-256 of the rules that decide a run: all of these but the reference runs, the baselines, `untrained_limit`
-        and `open_runs`.
+        """SHA-256 of the rules that decide a run: all of these but what is measured under them, and what decides none.
 
-        Those are measured under these terms, so they cannot be part of them; `open_runs` decides no run.
+        Measured are the reference runs, the baselines and `untrained_limit`; `open_runs` and `provisional` decide none.
         """
         terms = dataclasses.asdict(self)
-        for name in ("reference_recipes", "reference_convergence", "baselines", "untrained_limit", "open_runs"):
+        measured = ("reference_recipes", "reference_convergence", "baselines", "untrained_limit")
+        for name in (*measured, "open_runs", "provisional"):
             del terms[name]
+        if not self.permits_resume:  # as in rules that were written before there was a choice
+            del terms["permits_resume"]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def broken_claims(self) -> Iterator[str]:

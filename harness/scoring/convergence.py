@@ -31,6 +31,9 @@ class ReferenceRuns(Protocol):
     @property
     def samples_to_target(self) -> Sequence[float]: ...
 
+    @property
+    def source(self) -> str | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -38,7 +41,7 @@ class Reference:
 
     samples: geometric mean of the samples to target. variance: of their logarithms between seeds; num_runs: behind it.
     leverage: variance of the logarithm of `samples` relative to `variance`; 1 / num_runs at a batch size that was run.
-    how: in words.
+    how: in words, with the source of points that others published.
     """
 
     samples: float
@@ -79,8 +82,10 @@ def reference_at(reference: Iterable[ReferenceRuns], batch_size: int) -> Referen
     beyond the smallest and the largest.
     """
     logs: dict[int, list[float]] = {}
+    sources: dict[int, list[str]] = {}
     for item in reference:
         logs.setdefault(item.global_batch_size, []).extend(map(math.log, item.samples_to_target))
+        sources.setdefault(item.global_batch_size, []).extend(filter(None, [item.source]))
     sizes = sorted(size for size, values in logs.items() if len(values) > 1)
     if not sizes:
         return "there are no reference convergence points"
@@ -89,9 +94,11 @@ def reference_at(reference: Iterable[ReferenceRuns], batch_size: int) -> Referen
     low = max(size for size in sizes if size <= batch_size)
     high = min(size for size in sizes if size >= batch_size)
     means = [math.fsum(logs[size]) / len(logs[size]) for size in (low, high)]
+    published = "; ".join(dict.fromkeys(sources[low] + sources[high]))
+    origin = f", published: {published}" if published else ""
     if low == high:
         count = len(logs[low])
-        how = f"reference at batch size {batch_size}"
+        how = f"reference at batch size {batch_size}{origin}"
         return Reference(math.exp(means[0]), variance(logs[low]), count, 1 / count, how)
     share = math.log(batch_size / low) / math.log(high / low)
     (count, other), spreads = [len(logs[size]) for size in (low, high)], [variance(logs[low]), variance(logs[high])]
@@ -100,7 +107,7 @@ def reference_at(reference: Iterable[ReferenceRuns], batch_size: int) -> Referen
         variance=spreads[0] + share * (spreads[1] - spreads[0]),
         num_runs=min(count, other),
         leverage=(1 - share) ** 2 / count + share**2 / other,
-        how=f"reference between the batch sizes {low} and {high}",
+        how=f"reference between the batch sizes {low} and {high}{origin}",
     )
 
 

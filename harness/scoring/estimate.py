@@ -80,8 +80,8 @@ class Spread:
 class Estimate:
     """The estimated time and cost of runs to target.
 
-    samples, seconds: of one run, the samples as their geometric mean. usd: (mean, low, high) of one run at the quoted
-    price; None where there is no price, and `why_not` says why.
+    samples, seconds: of one run, the samples as their geometric mean; those of the whole budget if `is_bound`.
+    usd: (mean, low, high) of one run at the quoted price; None where there is no price, and `why_not` says why.
     usd_result: of the `num_runs` runs of a result, one after another on machines held all that time, initialisation
     included, billed as the price row says; None where that is not known. is_ranked: whether the price row may rank.
     """
@@ -96,15 +96,18 @@ class Estimate:
     usd_result: Decimal | None
     is_ranked: bool
     as_of: str | None
+    is_bound: bool = False
     why_not: str | None = None
 
 
-def reference_samples(rules: BenchmarkRules, batch_size: int) -> Reference:
-    """The reference at that batch size, interpolated between two of its own.
+def reference_samples(rules: BenchmarkRules, batch_size: int) -> Reference | None:
+    """The reference at that batch size, interpolated between two of its own; None where the rules have no point at all.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there are others, and none at that batch size.
     """
+    if not rules.reference_convergence:
+        return None
     found = reference_at(rules.reference_convergence, batch_size)
     if isinstance(found, str):
         raise UsageError(f"{rules.name}: {found}, so the samples to target are not known")
@@ -178,27 +181,36 @@ def compare(system: System, price: Price, nodes: int, gpus_per_node: int | None)
 
 def estimate(
     rules: BenchmarkRules,
-    reference: Reference,
+    reference: Reference | None,
     pace: Pace,
     book: PriceBook,
     sku: str,
     nodes: int = 1,
     gpus_per_node: int | None = None,
 ) -> Estimate:
-    """The estimate for runs with the reference's samples at that pace on `nodes` nodes of the price row `sku`."""
-    scatter = (reference.variance * (1 + reference.leverage), reference.num_runs - 1)
-    trained_s = _spread(pace.sample_s * reference.samples, (scatter, *pace.errors))
+    """The estimate for runs with the reference's samples at that pace on `nodes` nodes of the price row `sku`.
+
+    Without a reference a run may take all of the budget, and takes no more.
+    """
+    if reference is None:
+        samples = Spread(*[float(rules.max_samples)] * 3)
+        trained_s = Spread(*[min(pace.sample_s * rules.max_samples, max(0.0, rules.max_seconds - pace.fixed_s))] * 3)
+    else:
+        scatter = (reference.variance * (1 + reference.leverage), reference.num_runs - 1)
+        samples = _spread(reference.samples, (scatter,))
+        trained_s = _spread(pace.sample_s * reference.samples, (scatter, *pace.errors))
     shown = Estimate(
         sku=sku,
         nodes=nodes,
         pace=pace,
-        samples=_spread(reference.samples, (scatter,)),
+        samples=samples,
         seconds=Spread(*(pace.fixed_s + part for part in (trained_s.mean, trained_s.low, trained_s.high))),
         usd_per_hour=None,
         usd=None,
         usd_result=None,
         is_ranked=False,
         as_of=None,
+        is_bound=reference is None,
     )
     quote = book.quote(sku, gpus_per_node, is_ranked=False)
     return _priced(shown, book, quote, rules.num_runs, gpus_per_node)

@@ -24,6 +24,7 @@ class _ReferenceRuns(NamedTuple):
 
     global_batch_size: int
     samples_to_target: tuple[float, ...]
+    source: str | None = None
 
 
 def round_estimate(score: RoundScore, round_: Round) -> Estimate | None:

@@ -21,9 +21,13 @@ from harness.log import keys
 from harness.log.events import Event
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
-from harness.scoring.timeline import block_stats, crossing, finished, first_reached
+from harness.scoring.timeline import away_s, block_stats, crossing, finished, first_reached, interrupted, resumptions
 
 MAX_SAMPLES = 10**15  # a thousand passes over a trillion tokens
+_KEEPING = (
+    (keys.TTA_CHECKPOINT_START, keys.TTA_CHECKPOINT_STOP),
+    (keys.TTA_RESTORE_START, keys.TTA_RESTORE_STOP),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,15 @@ class RunResult:
         do not count them; None if the target was not reached, and `why_not` says in a sentence what happened.
     samples: trained on at the deciding evaluation; None if the target was not reached.
     crossing_samples: where the quality, linear between evaluations, crossed the target, confirmations included.
-    fixed_s: of the seconds, those that do not grow with the samples: opening the data.
+    fixed_s: of the seconds, those that do not grow with the samples: opening the data, interruptions.
     status: "success", "aborted", or "started" where the log has no `run_stop`. reason: as logged.
     quality: at the deciding evaluation, else the best of the run. evaluations: after `run_start`, as in the log.
     ledger: see `derive_ledger`. run_s: from `run_start` to `run_stop`, evaluations included.
     data_wait_fraction: share of the timed blocks in which training waited for data; None where there was no block.
     energy: summed over the power logs next to the log, never the log's own total; None means "not measured".
     idle_w: mean watts while nothing ran; None: not metered. usd: None means "no price".
+    num_resumed: how many times the run went on after an interruption. away_s: the time from the last line before one to
+        the first after it, as the log has it.
     """
 
     path: str
@@ -71,6 +77,8 @@ class RunResult:
     idle_w: float | None = None
     crossing_samples: float | None = None
     fixed_s: float = 0.0
+    num_resumed: int = 0
+    away_s: float = 0.0
 
     @property
     def pace_s(self) -> float | None:
@@ -145,7 +153,9 @@ def run_result(
         data_wait_fraction=_data_wait_fraction(log, run_s),
         idle_w=idle_w(log),
         crossing_samples=crossed,
-        fixed_s=0.0 if not evaluations else _opening_s(log, evaluations[-1].seconds if run_s is None else run_s),
+        fixed_s=0.0 if not evaluations else _fixed_s(log, evaluations[-1].seconds if run_s is None else run_s),
+        num_resumed=len(resumptions(log)),
+        away_s=away_s(log),
     )
 
 
@@ -155,7 +165,8 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
     init: from the first `init_start` to the last `init_stop`; absent if either is missing.
     Within `run_start` .. `run_stop`, all absent if either is missing:
     data: opening the data, and waiting for it inside the blocks (at most the length of the block).
-    train: the blocks less that waiting. eval: the evaluations. checkpoint: 0, as nothing of the kind is logged.
+    train: the blocks less that waiting. eval: the evaluations. checkpoint: writing them, and the way back to one.
+    interrupted: only where a run went on after an interruption: what was lost after its checkpoint, and the time away.
     other: the time that none of these claims; negative where intervals overlap. An unfinished interval claims nothing.
 
     Raises:
@@ -175,8 +186,13 @@ def derive_ledger(log: RunLog) -> dict[str, float]:
     ledger["train"] = block_s - waiting_s
     evaluations = finished(log, keys.EVAL_START, keys.EVAL_STOP)
     ledger["eval"] = math.fsum(_inside(log, run_s, *evaluation) for evaluation in evaluations)
-    ledger["checkpoint"] = 0.0
-    ledger["other"] = run_s - math.fsum(ledger[phase] for phase in ("data", "train", "eval"))
+    kept = [interval for start_key, stop_key in _KEEPING for interval in finished(log, start_key, stop_key)]
+    ledger["checkpoint"] = math.fsum(_inside(log, run_s, *interval) for interval in kept)
+    claimed = ["data", "train", "eval", "checkpoint"]
+    if interruptions := interrupted(log):
+        ledger["interrupted"] = math.fsum(_inside(log, run_s, *item) for item in interruptions)
+        claimed.append("interrupted")
+    ledger["other"] = run_s - math.fsum(ledger[phase] for phase in claimed)
     return ledger
 
 
@@ -184,6 +200,12 @@ def _opening_s(log: RunLog, run_s: float) -> float:
     """Seconds of the timed region in which the data was opened."""
     openings = finished(log, keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)
     return math.fsum(_inside(log, run_s, *opening) for opening in openings)
+
+
+def _fixed_s(log: RunLog, run_s: float) -> float:
+    """Seconds of the timed region that do not grow with the samples."""
+    breaks = [*interrupted(log), *finished(log, keys.TTA_RESTORE_START, keys.TTA_RESTORE_STOP)]
+    return _opening_s(log, run_s) + math.fsum(_inside(log, run_s, *interval) for interval in breaks)
 
 
 def _inside(log: RunLog, run_s: float, begin: Event, end: Event) -> float:

@@ -38,6 +38,7 @@ class Summary:
 
     num_runs: including logs that cannot be read, excluding reference runs over the full curve, which are not results.
     num_reached: runs that reached the target.
+    num_resumed, away_s: runs that went on after an interruption, and for how long nothing of them was running.
     quality: lowest and highest of the runs, at the deciding evaluation; where none decided, the best of the run.
     mean_samples, median_s: to target, over the runs that reached it.
     energy: of the runs that reached it, see `harness.energy.score`; None: nothing was metered.
@@ -60,6 +61,8 @@ class Summary:
     data_wait_fraction: float | None
     baseline: tuple[str, float] | None
     variation: float | None
+    num_resumed: int = 0
+    away_s: float = 0.0
 
     @property
     def is_reached(self) -> bool:
@@ -102,6 +105,8 @@ def summarise(
         data_wait_fraction=fmean(waits) if waits else None,
         baseline=best_baseline(rules),
         variation=reference_variation(rules),
+        num_resumed=sum(run.num_resumed > 0 for run in runs),
+        away_s=math.fsum(run.away_s for run in runs),
     )
 
 
@@ -129,7 +134,13 @@ def as_text(rows: Sequence[Summary]) -> str:
     has_paths = len(set(names)) < len(names)
     header = (*_HEADER, "result") if has_paths else _HEADER
     lines = [(*_cells(row), row.path) if has_paths else _cells(row) for row in rows]
-    return f"{aligned(header, lines, _LEFT | {len(_HEADER)})}\n\n{NOTE}"
+    resumed = [
+        f"{row.benchmark}: {row.num_resumed} of {row.num_runs} runs went on after an interruption; the time away, "
+        f"{row.away_s:,.1f} s, counts\n"
+        for row in rows
+        if row.num_resumed
+    ]
+    return f"{aligned(header, lines, _LEFT | {len(_HEADER)})}\n\n{''.join(resumed)}{NOTE}"
 
 
 def _cells(row: Summary) -> tuple[str, ...]:

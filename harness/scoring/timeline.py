@@ -6,6 +6,8 @@ read is for a check to report.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,6 +53,25 @@ def intervals(log: RunLog, start_key: str, stop_key: str) -> tuple[Interval, ...
 def finished(log: RunLog, start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
     """Start and stop of the finished intervals."""
     return [(item.start, item.stop) for item in intervals(log, start_key, stop_key) if item.stop is not None]
+
+
+def interrupted(log: RunLog) -> list[tuple[Event, Event]]:
+    """The end of each checkpoint from which the run went on after an interruption, and the line on which it did."""
+    events = sorted((*log.all(keys.TTA_CHECKPOINT_STOP), *log.all(keys.TTA_RESUME)), key=lambda event: event.lineno)
+    return [(before, event) for before, event in itertools.pairwise(events) if event.key == keys.TTA_RESUME]
+
+
+def resumptions(log: RunLog) -> list[tuple[Event, Event]]:
+    """The lines on which the run went on after an interruption, each with the line before it, even if that was lost."""
+    if keys.TTA_RESUME not in log.counts:
+        return []
+    events = sorted((*log.events, *log.lost), key=lambda event: event.lineno)
+    return [(before, event) for before, event in itertools.pairwise(events) if event.key == keys.TTA_RESUME]
+
+
+def away_s(log: RunLog) -> float:
+    """Seconds in which nothing of the run was running: between the last line before an interruption and the next."""
+    return math.fsum(log.seconds(before, event) for before, event in resumptions(log))
 
 
 def status(log: RunLog) -> str:

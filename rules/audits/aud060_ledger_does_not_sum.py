@@ -29,6 +29,7 @@ from harness.log import keys
 SCOPE = "log"
 LIMITS = ("max_relative", "max_s")
 PHASES = ("data_s", "train_s", "eval_s", "checkpoint_s", "other_s")
+IN_SOME = ("interrupted_s",)  # of a run that went on after an interruption
 
 
 def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
@@ -36,6 +37,7 @@ def check(run: RunFacts, rule: SignalRule) -> Iterator[Evidence]:
     if event is None or not isinstance(event.value, dict):
         return
     parts = [finite_number(event.value.get(phase)) for phase in PHASES]
+    parts += [finite_number(event.value[phase]) for phase in IN_SOME if phase in event.value]
     if any(part is None for part in parts):
         return
     total = sum(part for part in parts if part is not None)

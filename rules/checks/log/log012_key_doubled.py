@@ -29,8 +29,10 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_REPEATED = frozenset({*keys.BODY_KEYS, keys.POWER_READING})
-_ONCE = frozenset({*keys.HEADER_KEYS, keys.TTA_CLOCK, *keys.OPENING_KEYS, keys.RUN_STOP, *keys.SUMMARY_KEYS})
+_REPEATED = frozenset({*keys.BODY_KEYS, *keys.RESUME_KEYS, keys.POWER_READING})
+_ONCE = frozenset(
+    {*keys.HEADER_KEYS, keys.TTA_CLOCK, *keys.OPENING_KEYS, *keys.NODES_KEYS, keys.RUN_STOP, *keys.SUMMARY_KEYS}
+)
 
 
 def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:

@@ -37,10 +37,11 @@ _ORDER = (
     (keys.TTA_FORMAT,),
     keys.HEADER_KEYS[1:],
     (keys.TTA_CLOCK,),
+    (keys.TTA_LAUNCH,),
     *((name,) for name in keys.OPENING_KEYS),
-    keys.BODY_KEYS,
+    (*keys.BODY_KEYS, *keys.RESUME_KEYS),
     (keys.RUN_STOP,),
-    *((name,) for name in keys.SUMMARY_KEYS),
+    *((name,) for name in (*keys.SUMMARY_KEYS[:-1], keys.TTA_NODES_CLEAN, keys.SUMMARY_KEYS[-1])),
 )
 _PLACES = {name: place for place, names in enumerate(_ORDER) for name in names}
 _HEADER_PLACE = 1

@@ -1,8 +1,9 @@
 """A block or an evaluation has no start or no end.
 
 ## What it does
-Expects each `block_start` to be followed by its `block_stop`, and each `eval_start` by its `eval_stop`, before another
-block or evaluation begins. In a run that was aborted, the interval in which it broke off may be open.
+Expects each `block_start` to be followed by its `block_stop`, each `eval_start` by its `eval_stop`, and likewise each
+checkpoint and each way back to one, before another of them begins. In a run that was aborted, the interval in which it
+broke off may be open.
 
 ## Why it matters
 Time is assigned to phases by these pairs. A pair that is incomplete, overlaps or nests moves seconds from one phase to
@@ -30,7 +31,12 @@ from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 
 SCOPE = "log"
-_STARTS = {keys.BLOCK_START: keys.BLOCK_STOP, keys.EVAL_START: keys.EVAL_STOP}
+_STARTS = {
+    keys.BLOCK_START: keys.BLOCK_STOP,
+    keys.EVAL_START: keys.EVAL_STOP,
+    keys.TTA_CHECKPOINT_START: keys.TTA_CHECKPOINT_STOP,
+    keys.TTA_RESTORE_START: keys.TTA_RESTORE_STOP,
+}
 _STOPS = frozenset(_STARTS.values())
 
 

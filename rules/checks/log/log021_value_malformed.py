@@ -75,10 +75,40 @@ _FIELDS = {
     keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
     keys.TTA_CLOCK: {"mono_ns": _WHOLE},
+    keys.TTA_LAUNCH: {"launcher": _MAP, "ranks_per_node": _WHOLE, "nodes": _LIST},
+    keys.TTA_NODE_LOST: {"node": _WHOLE, "reason": _TEXT},
+    keys.TTA_NODES_CLEAN: {"left": _MAP, "ahead_s": _MAP},
+    keys.TTA_INTERRUPTED: {"reason": _TEXT, "evidence": _TEXT, "checkpoint": _WHOLE},
+    keys.TTA_RESUME: {
+        "checkpoint": _WHOLE,
+        "digest": _TEXT,
+        "run_id": _TEXT,
+        "seed": _WHOLE,
+        "config_digest": _TEXT,
+        "terms_digest": _TEXT,
+        "code_digest": _TEXT,
+        "packages_digest": _TEXT,
+        "data_digest": _TEXT,
+        "lost_s": _NUMBER,
+        "away_s": _NUMBER,
+        "clock": _TEXT,
+        "mono_ns": _WHOLE,
+        "boot_id": _TEXT,
+        "wall_drift_ms": _NUMBER,
+        "cut_bytes": _WHOLE,
+    },
+    keys.TTA_RESTORED: {
+        "world": _LIST,
+        "isolation": _MAP,
+        "numerics": _MAP,
+        "resolved_digest": _TEXT,
+        "weights_digest": _TEXT,
+    },
     keys.TTA_ENERGY: {"source": _TEXT},
     keys.TTA_LEDGER: dict.fromkeys(_PHASES, _NUMBER),
     keys.TTA_END: {"num_events": _WHOLE, "wall_drift_ms": _NUMBER},
 }
+_MEETING = {"address": _TEXT, "port": _WHOLE}  # of the ranks of several nodes
 _RANK = {"rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "device": _TEXT, "versions": _MAP}
 _METADATA = {
     keys.TTA_CONFIG: {"digest": _TEXT},
@@ -89,6 +119,8 @@ _METADATA = {
     keys.EVAL_START: {"samples_count": _WHOLE},
     keys.EVAL_STOP: {"samples_count": _WHOLE},
     keys.EVAL_ACCURACY: {"samples_count": _WHOLE, "num_examples": _WHOLE, "predictions": _TEXT},
+    keys.TTA_CHECKPOINT_START: {"samples_count": _WHOLE, "number": _WHOLE},
+    keys.TTA_CHECKPOINT_STOP: {"samples_count": _WHOLE, "number": _WHOLE, "num_bytes": _WHOLE},
     keys.RUN_STOP: {"status": _TEXT, "reason": _TEXT, "samples_count": _WHOLE},
 }
 
@@ -103,6 +135,8 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         wrong = [*_wrong(fields, _FIELDS.get(event.key, {}) if fields else {}, "")]
         if event.key == keys.TTA_FORMAT and keys.ATTEMPT_FIELD in fields:
             wrong += _wrong(fields, {keys.ATTEMPT_FIELD: _WHOLE}, "")
+        if event.key == keys.TTA_LAUNCH and fields and not _is_single(fields.get("nodes")):
+            wrong += _wrong(fields, _MEETING, "")
         if event.key in (keys.TTA_CONFIG, keys.TTA_RESOLVED):
             wrong += [*_module(fields), *_execution(fields)]
         wrong += _ranks(event.value) if event.key == keys.TTA_WORLD else []
@@ -128,6 +162,10 @@ def _execution(fields: Mapping[str, object]) -> list[str]:
         for name, value in options.items()
         if not isinstance(value, int)
     ]
+
+
+def _is_single(nodes: object) -> bool:
+    return isinstance(nodes, list) and len(nodes) == 1
 
 
 def _ranks(world: object) -> list[str]:

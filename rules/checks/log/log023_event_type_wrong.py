@@ -27,8 +27,24 @@ from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
 
 SCOPE = "log"
-_STARTS = (keys.INIT_START, keys.RUN_START, keys.TTA_DATA_OPEN_START, keys.BLOCK_START, keys.EVAL_START)
-_STOPS = (keys.INIT_STOP, keys.RUN_STOP, keys.TTA_DATA_OPEN_STOP, keys.BLOCK_STOP, keys.EVAL_STOP)
+_STARTS = (
+    keys.INIT_START,
+    keys.RUN_START,
+    keys.TTA_DATA_OPEN_START,
+    keys.BLOCK_START,
+    keys.EVAL_START,
+    keys.TTA_CHECKPOINT_START,
+    keys.TTA_RESTORE_START,
+)
+_STOPS = (
+    keys.INIT_STOP,
+    keys.RUN_STOP,
+    keys.TTA_DATA_OPEN_STOP,
+    keys.BLOCK_STOP,
+    keys.EVAL_STOP,
+    keys.TTA_CHECKPOINT_STOP,
+    keys.TTA_RESTORE_STOP,
+)
 _TYPES = {**dict.fromkeys(_STARTS, "INTERVAL_START"), **dict.fromkeys(_STOPS, "INTERVAL_END")}
 
 

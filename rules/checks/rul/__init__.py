@@ -1,1 +1,1 @@
-"""Ruleset: waivers that excuse nothing."""
+"""Ruleset: waivers that excuse nothing, targets that may still change."""

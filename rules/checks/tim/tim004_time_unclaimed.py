@@ -34,6 +34,8 @@ _PHASES = (
     (keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP),
     (keys.BLOCK_START, keys.BLOCK_STOP),
     (keys.EVAL_START, keys.EVAL_STOP),
+    (keys.TTA_CHECKPOINT_START, keys.TTA_CHECKPOINT_STOP),
+    (keys.TTA_RESTORE_START, keys.TTA_RESTORE_STOP),
 )
 
 

@@ -20,6 +20,7 @@ from harness.log.parse import parse_line
 from harness.log.run_log import MAX_EVENTS_PER_KEY, MAX_LINE_BYTES, RunLog
 from harness.log.tail import Tail
 from harness.log.writer import LogWriter
+from tests import fabricate
 from tests.fabricate import Step, events, find, text_of
 from tests.scripted import FakeClock
 
@@ -515,3 +516,36 @@ def test_what_is_computed_of_a_log_is_kept_until_it_is_forgotten(tmp_path: Path)
     log.forget()
     assert log.cached(times, 1) == 2
     assert calls == [1, 3, 3, 1]
+
+
+def test_what_an_interruption_lost_is_kept_apart(tmp_path: Path) -> None:
+    """The block after the checkpoint and the line that says why; the counts are those of the file."""
+    steps = fabricate.events()
+    fabricate.interrupt(steps)
+
+    log = run_log.read(fabricate.write_log(tmp_path / "log", steps))
+
+    assert [event.key for event in log.lost] == ["block_start", "tta_interrupted"]
+    assert len(log.events) == len(steps) - 2
+    assert len(log.all("block_start")) == 3
+    assert (log.counts["block_start"], log.defects) == (4, ())
+
+
+@pytest.mark.parametrize("value", [None, {"checkpoint": 2}, {"checkpoint": None}])
+def test_nothing_is_lost_without_the_checkpoint(tmp_path: Path, value: object) -> None:
+    """A line alone must not make others disappear."""
+    steps = fabricate.events()
+    fabricate.interrupt(steps)
+    fabricate.find(steps, "tta_resume").value = value
+
+    log = run_log.read(fabricate.write_log(tmp_path / "log", steps))
+
+    assert (log.lost, len(log.events)) == ((), len(steps))
+
+
+def test_other_programs_may_use_the_words(tmp_path: Path) -> None:
+    """Their logs are read as they are."""
+    line = b':::MLLOG {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "tta_resume", '
+    (tmp_path / "log").write_bytes(line + b'"value": {"checkpoint": 1}, "metadata": {}}\n')
+
+    assert run_log.read(tmp_path / "log").lost == ()

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.base.clock import MonotonicClock
+from harness.base.clock import MonotonicClock, boot_id
 from harness.errors import OutputError
 from harness.log import run_log
-from harness.log.writer import LogWriter
+from harness.log.events import line_digest
+from harness.log.writer import LogEnd, LogWriter
 from tests.scripted import FakeClock
 
 
@@ -114,3 +115,46 @@ def test_zero_of_the_clock_is_on_the_systems_own() -> None:
 
     assert before_ns <= now_ns <= time.clock_gettime_ns(clock.clock_id())
     assert 1 <= clock.resolution_ns < 1_000_000_000
+
+
+def test_clock_goes_on_from_another_process() -> None:
+    """Its zeros are given: elapsed time and wall time are as that process would state them."""
+    first = MonotonicClock()
+    elapsed_ns = first.elapsed_ns()
+
+    second = MonotonicClock(first.origin_ns, first.time_ms(0))
+
+    assert 0 <= second.elapsed_ns() - elapsed_ns < 1_000_000_000
+    assert second.time_ms(5_000_000) == first.time_ms(5_000_000)
+
+
+def test_clock_by_the_wall_counts_what_passed_while_the_machine_was_off() -> None:
+    """It began an hour ago; from now on it is monotonic."""
+    wall_start_ms = time.time_ns() // 1_000_000 - 3_600_000
+
+    clock = MonotonicClock.by_wall(wall_start_ms)
+
+    assert 3600 <= clock.elapsed_ns() / 1e9 < 3610
+    assert clock.time_ms(0) == wall_start_ms
+    assert abs(clock.wall_drift_ms()) < 1000
+    assert len(boot_id()) == 36
+
+
+def test_log_is_continued_where_its_whole_lines_end(tmp_path: Path) -> None:
+    """What is after them is cut off; number and chain go on; a log that is not there is not begun."""
+    writer = LogWriter(tmp_path / "log", FakeClock())
+    writer.event("seed", 1)
+    writer.close()
+    whole = (tmp_path / "log").read_bytes()
+    (tmp_path / "log").write_bytes(whole + b":::ML")
+    end = LogEnd(len(whole), 1, line_digest(whole.decode().strip()))
+
+    writer = LogWriter(tmp_path / "log", FakeClock(), end)
+    writer.event("train_samples", 2)
+    writer.flush()
+    writer.close()
+
+    log = run_log.read(tmp_path / "log")
+    assert (log.defects, [event.value for event in log.events], writer.num_events) == ((), [1, 2], 2)
+    with pytest.raises(OutputError, match="cannot be created: No such file"):
+        LogWriter(tmp_path / "other", FakeClock(), end)

@@ -98,7 +98,7 @@ def test_valid_files_give_the_rules(tmp_path: Path) -> None:
         ("target: 0.9", "target: &me [*me]", "recursive"),
         ("target: 0.9", "target: " + "[" * 2000, "not YAML"),
         ("target: 0.9", "target: " + "9" * 5000, "not YAML"),
-        ("target: 0.9", "target: 0.9\n    metric: {name: x}", "'metric' belongs to the whole file"),
+        ("target: 0.9", "target: 0.9\n    metric: {name: x}", "'metric.direction' is missing"),
         ("target: 0.9", "target: 0.9\n    workload: x", "'workload' belongs to the whole file"),
         ("target: 0.9", "target: 0.9\n    1: 2", "1"),
         ("target: 0.9", "target: 0.9\n    baselines: {knn: high}", "baselines"),

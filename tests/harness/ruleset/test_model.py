@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.base.processes import SOURCE_ROOT
 from harness.errors import UsageError
+from harness.log import keys, run_log
+from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, ReferenceRecipe
 from tests import fabricate
 from tests.fabricate import benchmark_rules
@@ -187,6 +190,7 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "baselines": {"knn": 0.5},
         "untrained_limit": 0.5,
         "open_runs": 12,
+        "provisional": True,
     }
     terms: dict[str, Any] = {
         "target": 0.91,
@@ -200,6 +204,7 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "num_runs": 6,
         "drop": 0,
         "confirm_evaluations": 1,
+        "permits_resume": True,
         "data_digest": None,
         "suite": "full",
         "workload": "toys",
@@ -213,6 +218,26 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
     backwards = dict(reversed(rules.hyperparameters.items()))
     assert replace(rules, hyperparameters=backwards, **others).terms_digest == rules.terms_digest
     assert len({rules.terms_digest, *digests}) == len(terms) + 1
+
+
+def test_the_terms_of_the_reference_results_are_in_force() -> None:
+    """A field that is added to the rules leaves the digests of logs that were made before."""
+    found = {}
+    for path in sorted((SOURCE_ROOT / "submissions/reference/results").glob("*/*/result_0.txt")):
+        log = run_log.read(path)
+        found[path.parent.name] = log.field(keys.TTA_RULES, "terms_digest")
+    benchmarks = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmarks
+
+    assert len(found) == 6
+    assert found == {name: benchmarks[name].terms_digest for name in found}
+
+
+def test_only_runs_of_hours_may_go_on_after_an_interruption() -> None:
+    """Those of `full`; the terms of `mini` and `standard` do not even name it."""
+    benchmarks = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmarks.values()
+
+    assert {rules.suite for rules in benchmarks if rules.permits_resume} <= {"full"}
+    assert {"mini", "standard"} <= {rules.suite for rules in benchmarks if not rules.permits_resume}
 
 
 def test_the_open_division_needs_more_runs() -> None:

@@ -52,6 +52,22 @@ def test_the_reference_between_two_batch_sizes() -> None:
     assert near.samples == pytest.approx(1.01 * math.exp(fmean(LOGS)))
 
 
+def test_points_that_others_published_are_named() -> None:
+    """Each source once, and none of another batch size."""
+    sources = {100: "MLPerf v1.0", 400: "MLPerf v1.0", 1600: "a paper"}
+    points = [ReferenceConvergence(size, SPREAD, source) for size, source in sources.items()]
+    points.append(ReferenceConvergence(3200, SPREAD))
+
+    found = [reference_at(points, size) for size in (100, 200, 800, 3200)]
+
+    assert [item if isinstance(item, str) else item.how for item in found] == [
+        "reference at batch size 100, published: MLPerf v1.0",
+        "reference between the batch sizes 100 and 400, published: MLPerf v1.0",
+        "reference between the batch sizes 400 and 1600, published: MLPerf v1.0; a paper",
+        "reference at batch size 3200",
+    ]
+
+
 @pytest.mark.parametrize("batch_size", [0, 99, 401, 1600])
 def test_beyond_the_references_batch_sizes_there_is_none(batch_size: int) -> None:
     """One run has no variance, so that 1,600 does not count; what the result needed is still known."""

@@ -33,6 +33,7 @@ from harness.scoring.estimate import (
 from harness.scoring.run_result import RunResult, run_result
 from tests import fabricate
 from tests.fabricate import SYSTEM, benchmark_rules, events, write_log
+from tests.rules_folder import write_ruleset
 
 RESULTS = Path(__file__).parents[3] / "submissions" / "reference" / "results"
 REFERENCE = RESULTS / "two-core-cloud-vm" / "image_classification_mini"
@@ -157,11 +158,22 @@ def test_reference_is_interpolated_and_required() -> None:
     """As in the score: nothing beyond the smallest and the largest batch size."""
     two = replace(RULES, reference_convergence=(*RULES.reference_convergence, ReferenceConvergence(400, (8000, 8000))))
 
-    assert reference_samples(two, 200).samples == pytest.approx(math.sqrt(4000 * 8000))
+    between = reference_samples(two, 200)
+    assert between is not None
+    assert between.samples == pytest.approx(math.sqrt(4000 * 8000))
     with pytest.raises(UsageError, match="outside the reference's, 100 to 400, so the samples to target are not known"):
         reference_samples(two, 401)
-    with pytest.raises(UsageError, match="no reference convergence points"):
-        reference_samples(replace(RULES, reference_convergence=()), 100)
+
+
+@pytest.mark.parametrize(("max_seconds", "seconds"), [(1000.0, 105.0), (60.0, 60.0)])
+def test_without_any_reference_the_budget_is_the_bound(max_seconds: float, seconds: float) -> None:
+    """10,000 samples at 100 a second after 5 s of opening the data, or less if the seconds of the rules end before."""
+    rules = replace(RULES, reference_convergence=(), max_samples=10_000, max_seconds=max_seconds)
+
+    found = estimate(rules, reference_samples(rules, 100), Pace(0.01, 5.0), BOOK, "acme/box/here/on_demand")
+
+    assert found.is_bound
+    assert (found.samples, found.seconds) == (Spread(10_000.0, 10_000.0, 10_000.0), Spread(seconds, seconds, seconds))
 
 
 def test_estimate_is_samples_times_pace_times_price() -> None:
@@ -263,6 +275,23 @@ def test_reference_result_predicts_its_own_score(capsys: pytest.CaptureFixture[s
     assert abs(Decimal(found["usd"][0]) - exact) <= Decimal("0.000001")
 
 
+def test_a_provisional_target_and_published_points_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Next to the samples that rest on them."""
+    point = ReferenceConvergence(100, (2000, 4000, 8000), "a paper")
+    ruleset = write_ruleset(tmp_path / "rules", benchmark_rules(provisional=True, reference_convergence=(point,)))
+    arguments = ["estimate", "toy", "--ruleset", str(ruleset), "--sku", M7I, "--throughput", "100"]
+
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert main([*arguments, "--format", "json"]) == 0
+
+    assert "geometric mean of the reference at batch size 100, published: a paper" in shown
+    assert "the target top1_accuracy 0.9 is provisional and may change" in shown
+    assert json.loads(capsys.readouterr().out)["provisional"] is True
+
+
 def test_table_names_the_machine_of_the_pace(capsys: pytest.CaptureFixture[str]) -> None:
     """Measured where accelerators agree, as given elsewhere; another batch size and an unknown row are noted."""
     skus = [M7I, f"{P5}@90000", "aws/x/y/on_demand"]
@@ -319,10 +348,19 @@ def test_table_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> No
     assert "no price" in shown
 
 
+def test_a_bound_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody has trained detection_full to its target yet: time and cost are at most those of the budget."""
+    assert main(["estimate", "detection", "--suite", "full", "--sku", f"{P5}@1000"]) == 0
+
+    out = capsys.readouterr().out
+    assert "at most 1,876.2 s" in out
+    assert "no reference convergence points; at most the budget of 1,876,224 samples" in out
+    assert "geometric mean" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["image_classification", "--suite", "standard", "--sku", P5], "no reference convergence points"),
         (["image_classification", "--sku", P5], "its throughput is unknown"),
         (["image_classification", "--sku", f"{P5}@fast"], "not a throughput above 0"),
         (["image_classification", "--sku", f"{P5}@nan"], "not a throughput above 0"),
