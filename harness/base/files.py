@@ -156,6 +156,15 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def small_file(path: Path, max_bytes: int = MAX_SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a regular file of at most `max_bytes`.
 

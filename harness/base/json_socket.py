@@ -101,6 +101,11 @@ class JsonSocket:
         self._buffer = bytearray(rest)
         return parsed(line)
 
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """The addresses of this end of a TCP connection, and of the other."""
+        return str(self._socket.getsockname()[0]), str(self._socket.getpeername()[0])
+
     def end(self) -> None:
         """End the connection without closing it: a `receive` that waits in another thread ends, too."""
         with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,8 @@ SOURCE_ROOT = Path(__file__).parents[2]  # the folder that has `harness` in it
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_DYING_S = 2.0
+_END_EVERY_S = 0.02
 # Runs a module by name as `__main__`, after setting what `-S` leaves unset. argv: ["-c", places, module, arguments...].
 _BOOTSTRAP = (
     "import json, runpy, sys; sys.path[:], sys.prefix, sys.exec_prefix = json.loads(sys.argv[1]); "
@@ -55,25 +58,31 @@ def isolated_paths() -> tuple[list[str], str, str]:
     return [path for path in paths if Path(path).is_absolute()], prefix, exec_prefix
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """Return the C library: opened once, since each of ctypes's objects for it is a cycle of references."""
+    return ctypes.CDLL(None)
+
+
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends. Does nothing except on Linux.
 
     Safe between fork and exec. A parent that has ended already is not noticed; the caller checks for that.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def refuse_tracing() -> None:
     """Keep other processes of this user from attaching to this one, from its memory and environment. Only on Linux."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
     """Have the kernel make this process the parent of descendants whose own parent ends. Only on Linux."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children() -> set[int]:
@@ -85,6 +94,40 @@ def children() -> set[int]:
             fields = path.read_text(errors="replace").rpartition(")")[2].split()
             found |= {int(path.parent.name)} if int(fields[1]) == os.getpid() else set()
     return found
+
+
+def marked(entry: str) -> list[int]:
+    """Return the ids of the other processes whose environment has an entry that begins like this.
+
+    Those of other users cannot be read and are left out.
+    """
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended meanwhile, or is another user's
+            entries = path.read_bytes().split(b"\0")
+            if any(known.startswith(entry.encode()) for known in entries) and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+    return sorted(found)
+
+
+def end_marked(entry: str) -> list[str]:
+    """Kill every process that `marked` finds, and those that it starts meanwhile; return their names.
+
+    Those that end by themselves within two seconds are not among them: the kernel ends what is in a namespace of
+    processes after its first one.
+    """
+    names: list[str] = []
+    deadline_s = time.monotonic() + _DYING_S
+    while marked(entry) and time.monotonic() < deadline_s:
+        time.sleep(_END_EVERY_S)
+    while found := marked(entry):
+        for pid in found:
+            with suppress(OSError):  # it has ended meanwhile
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                os.kill(pid, signal.SIGKILL)
+                names.append(name)
+        time.sleep(_END_EVERY_S)
+    return names
 
 
 def end_children(spared: set[int] | frozenset[int] = frozenset()) -> None:

@@ -9,7 +9,7 @@ from harness.base.typed_yaml import load_yaml
 from harness.commands._arguments import Parser, as_path, as_positive, as_seconds
 from harness.errors import ExitStatus
 from harness.metering import agent
-from harness.metering.greeting import token_from_environment
+from harness.metering.agent_connection import POWER
 from harness.metering.sources import sources_of
 
 
@@ -51,7 +51,7 @@ def run(address: str, node: int, meters: Path | None, patience_s: float) -> Exit
         UsageError: the environment has no token, or there is no such address. RulesError: the file is malformed.
         TtaError: no referee answers, it is not this run's, or it refuses this agent.
     """
-    token = token_from_environment()
+    token = POWER.token()
     permitted = () if meters is None else sources_of(load_yaml(meters), str(meters))
     agent.main(address, node, token, patience_s, [source for source in permitted if source.node == node])
     return ExitStatus.OK

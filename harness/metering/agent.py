@@ -9,7 +9,7 @@ readings. A reading is stamped with this node's monotonic clock, half-way betwee
 nothing is kept here, so a lost agent loses its last quarter of a second and no more. The clocks of the nodes are
 compared by round trips that the referee requests.
 
-Messages, after both sides have proved that they know the token (`harness.metering.greeting`). From the referee: open
+Messages, after both sides have proved that they know the token (`harness.base.greeting`). From the referee: open
 {meters, sources, system}, clock {id}, start {period_s}, stop, close. To it: opened {meters, reasons}, clock {id,
 mono_ns}, samples [[meter id, mono_ns, value], ...], stopped {id, cpu_s, mono_ns}. An answer has the id of its request.
 
@@ -25,7 +25,6 @@ import hashlib
 import os
 import platform
 import queue
-import socket
 import sys
 import threading
 import time
@@ -34,21 +33,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
+from harness.base.greeting import Hello, Refused, SealedSocket, greeted
+from harness.base.json_socket import BadMessage, SocketClosed
 from harness.base.processes import refuse_tracing
 from harness.base.values import bounded_number, is_number, short_text
 from harness.errors import RulesError, TtaError, UsageError, WorkerError, printable
-from harness.log.power_format import TOKEN_VARIABLE, Sample
+from harness.log.power_format import Sample
+from harness.metering.agent_connection import POWER
 from harness.metering.catalog import Meter, open_meter, open_source
-from harness.metering.greeting import Hello, Refused, SealedSocket, greet
 from harness.metering.sources import LocalSource, Source, source_of
 
 SEND_EVERY_S = 0.25
 JOIN_S = 6.0  # a reading in progress may take as long as the time limit of its program
-SEND_S = 30.0  # a referee that reads nothing for as long is gone
 MAX_REQUESTED = 64  # meters and sources, each
 SHORTEST_S, LONGEST_S = 0.01, 3600.0  # a period
-RETRY_S = 0.25
 _CLOCK = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
 
 Put = Callable[[str, Sample], None]
@@ -238,56 +236,6 @@ def _period_s(value: object) -> float | None:
     return period_s
 
 
-def connect(address: str, deadline_s: float) -> JsonSocket:
-    """Connect to the referee at `HOST:PORT`, or at the path of a Unix socket, once it listens.
-
-    Raises:
-        UsageError: the address is neither. TtaError: nothing listens there until `deadline_s` of `time.monotonic`.
-    """
-    while True:
-        try:
-            return JsonSocket(_connection(address, max(1.0, deadline_s - time.monotonic())), send_s=SEND_S)
-        except OSError as error:
-            if time.monotonic() >= deadline_s:
-                shown = printable(address)
-                raise TtaError(f"--connect {shown}: nothing can be reached there: {error.strerror or error}") from None
-        time.sleep(RETRY_S)
-
-
-def _connection(address: str, timeout_s: float) -> socket.socket:
-    if "/" in address:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(address)
-        return connection
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) <= 65535:
-        raise UsageError(f"--connect {printable(address)!r}: must be HOST:PORT")
-    connection = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def greeted(address: str, token: bytes, hello: Hello, deadline_s: float) -> SealedSocket:
-    """Connect until a referee accepts this agent. One that has too many connections closes some, so it is asked again.
-
-    Raises:
-        Refused, BadMessage: it is not the referee, or refuses this agent. TtaError: see `connect`, or it closes every
-            connection before the greeting is over.
-    """
-    while True:
-        channel = connect(address, deadline_s)
-        try:
-            return greet(channel, token, hello)
-        except SocketClosed as closed:
-            channel.close()
-            if time.monotonic() >= deadline_s:
-                raise TtaError(f"--connect {printable(address)}: no greeting came about: {closed}") from None
-        except (Refused, BadMessage):
-            channel.close()
-            raise
-        time.sleep(RETRY_S)
-
-
 def main(
     address: str, node: int, token: bytes, patience_s: float = 60.0, permitted: Collection[Source] | None = None
 ) -> None:
@@ -300,7 +248,7 @@ def main(
     shown = printable(address)
     hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
     try:
-        sealed = greeted(address, token, hello, time.monotonic() + patience_s)
+        sealed = greeted(POWER, address, token, hello, time.monotonic() + patience_s)
     except Refused as refusal:
         raise TtaError(f"--connect {shown}: {refusal}") from None
     except BadMessage as error:
@@ -314,8 +262,10 @@ def main(
         sealed.close()
 
 
-if __name__ == "__main__":  # how the referee starts it on its own node
+if __name__ == "__main__":  # how the referee starts it on its own node, and a helper of `harness.launch` on another
     try:
-        main(sys.argv[1], 0, os.environ[TOKEN_VARIABLE].encode(), patience_s=0.0)
+        place, *others = sys.argv[1:]
+        number, patience = others or ("0", "0")
+        main(place, int(number), POWER.token(), float(patience))
     except TtaError as error:
         sys.exit(f"tta: power agent: {printable(error, 1000)}")

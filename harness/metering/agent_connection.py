@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.base.clock import Clock, MonotonicClock
+from harness.base.greeting import Hello, SealedSocket, Service
 from harness.base.json_socket import BadMessage, SocketClosed
 from harness.base.values import bounded_number, is_whole
 from harness.errors import OutputError, TtaError, printable
 from harness.log import power_format
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
 from harness.log.power_log import MAX_SAMPLES
-from harness.metering.greeting import Hello, SealedSocket
 
-MAX_MESSAGE_BYTES = 1 << 20
+POWER = Service("power", 3, "TTA_POWER_TOKEN", "agent")
 MAX_BYTES_PER_S = 1 << 20  # 256 meters at 50 Hz need less
 BURST_BYTES = 8 << 20
-SEND_S = 10.0
 OPEN_S = 60.0  # a controller that hangs takes 5 s, and an accelerator's library may take longer to load
 ROUND_TRIP_S = 2.0
 ANSWER_S = 10.0

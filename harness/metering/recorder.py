@@ -21,14 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.base.arrivals import Arrivals, Door
 from harness.base.clock import Clock
 from harness.base.processes import isolated_python
 from harness.energy.run_energy import EnergySource
 from harness.errors import OutputError, TtaError, UsageError, printable
-from harness.log.power_format import TOKEN_VARIABLE
-from harness.metering.agent_connection import ANSWER_S, AgentConnection
-from harness.metering.arrivals import Arrivals, Door
-from harness.metering.greeting import token_from_environment
+from harness.metering.agent_connection import ANSWER_S, POWER, AgentConnection
 from harness.metering.sources import Source
 
 ARRIVAL_S = 300.0
@@ -54,12 +52,14 @@ class PowerRecorder:
         is_strict: bool = True,
         own_agent: Sequence[str] | None = None,
         say: Callable[[str], None] = lambda text: None,
+        token: bytes | None = None,
     ) -> PowerRecorder:
         """Start this node's agent, wait for the others, and have all of them open their meters.
 
         meters: by name, on every node. sources: each on its own node. is_strict: every one of them must be readable;
         else the readable ones are used, and a node may have none. own_agent: the command of this node's agent; by
         default it is isolated from the user's Python, as workers are. say: reports what is being waited for.
+        token: of the other nodes' agents; None: the one of the environment.
 
         Raises:
             UsageError: a meter cannot be read on a node, an agent is missing, or there is no token to know it by.
@@ -74,7 +74,8 @@ class PowerRecorder:
             raise UsageError(
                 "--power-nodes: also needs --power-listen, the address where the other nodes' agents connect"
             )
-        token = token_from_environment() if num_nodes > 1 else b""
+        if num_nodes > 1 and token is None:
+            token = POWER.token()
         own_token = secrets.token_hex(32)  # of this node's agent alone: no other can be node 0
         with contextlib.ExitStack() as undone:  # undone on any failure
             is_short = len(os.fsencode(tempfile.gettempdir())) < _MAX_PATH_BYTES
@@ -86,9 +87,9 @@ class PowerRecorder:
                 place = str(Path(folder) / "socket")
                 doors = [Door(listening.enter_context(_listener(place)), own_token.encode(), range(1))]
                 if listen is not None and num_nodes > 1:
-                    doors.append(Door(listening.enter_context(_listener(listen)), token, range(1, num_nodes)))
+                    doors.append(Door(listening.enter_context(_listener(listen)), token or b"", range(1, num_nodes)))
                     say(f"waiting for the power agents of {num_nodes - 1} other nodes at {listen}")
-                arrivals = Arrivals(tuple(doors), say)
+                arrivals = Arrivals(POWER, tuple(doors), AgentConnection, say)
                 listening.callback(arrivals.close)
                 own = _start(own_agent or isolated_python("harness.metering.agent"), place, own_token)
                 undone.callback(_end, own)
@@ -179,7 +180,7 @@ def _start(command: Sequence[str], place: str, token: str) -> subprocess.Popen[b
         [*command, place],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, TOKEN_VARIABLE: token},
+        env={**os.environ, POWER.variable: token},
         start_new_session=True,  # Ctrl-C is for the referee, which has it read once more
     )
 
@@ -213,7 +214,7 @@ def _listener(address: str) -> socket.socket:
     return listener
 
 
-def _gather(arrivals: Arrivals, num_nodes: int, own: subprocess.Popen[bytes]) -> None:
+def _gather(arrivals: Arrivals[AgentConnection], num_nodes: int, own: subprocess.Popen[bytes]) -> None:
     """Wait until all nodes are there."""
     deadline = time.monotonic() + ARRIVAL_S
     while len(arrivals.nodes) < num_nodes:

@@ -42,6 +42,7 @@ class MeterRequest:
     """What the command line requests.
 
     meters: `--meter`. num_nodes, listen: `--power-nodes` and `--power-listen`. idle_s, period_s: None for the default.
+    token: that the agents of the other nodes know; None: the one of the environment.
     """
 
     meters: str = NONE
@@ -49,6 +50,7 @@ class MeterRequest:
     listen: str | None = None
     idle_s: float | None = None
     period_s: float | None = None
+    token: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,7 @@ def opened(request: MeterRequest, system: Mapping[str, Any], say: Say, complain:
         sources=plan.sources,
         is_strict=plan.is_strict,
         say=say,
+        token=request.token,
     ) as recorder:
         unmetered = recorder.unmetered
         if len(unmetered) == recorder.num_nodes:

@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
+from harness.base import arrivals, greeting
+from harness.base.arrivals import Arrivals, Door
+from harness.base.greeting import Challenge, Hello, Refused, SealedSocket, greet
 from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed
 from harness.errors import TtaError, UsageError, WorkerError
-from harness.log.power_format import TOKEN_VARIABLE
-from harness.metering import agent, arrivals, greeting
 from harness.metering.agent import Agent
-from harness.metering.arrivals import Arrivals, Door
-from harness.metering.greeting import Challenge, Hello, Refused, SealedSocket, greet
+from harness.metering.agent_connection import POWER, AgentConnection
 from harness.metering.meters.redfish import RedfishSource
 from harness.metering.recorder import PowerRecorder
 from harness.metering.sources import Source
@@ -67,7 +67,7 @@ class Port:
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.said: list[str] = []
-        self.arrivals = Arrivals((Door(self.listener, TOKEN, range(1, 4)),), self.said.append)
+        self.arrivals = Arrivals(POWER, (Door(self.listener, TOKEN, range(1, 4)),), AgentConnection, self.said.append)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._wait)
         self._thread.start()
@@ -84,7 +84,7 @@ class Port:
         return opened(socket.create_connection(self.address, 10.0))
 
     def greet(self, node: Any = 1, token: bytes = TOKEN, host: Any = "n17") -> SealedSocket:
-        return greet(self.connect(), token, Hello(node, host, None))
+        return greet(POWER, self.connect(), token, Hello(node, host, None))
 
     def close(self) -> None:
         self._is_over.set()
@@ -102,7 +102,7 @@ def port() -> Iterator[Port]:
     found.close()
 
 
-OPENING = json.dumps({"tta_power": greeting.VERSION, "nonce": "0" * 32}).encode()
+OPENING = json.dumps({"tta_power": POWER.version, "nonce": "0" * 32}).encode()
 
 
 class FalseReferee:
@@ -146,7 +146,7 @@ def run_agent(address: str, *options: str, token: bytes = TOKEN) -> subprocess.C
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        TOKEN_VARIABLE: token.decode(),
+        POWER.variable: token.decode(),
         "BMC_PASSWORD": SECRET,
     }
     command = [sys.executable, "-m", "harness.cli", "agent", "--connect", address, "--node", "1", *options]
@@ -182,7 +182,7 @@ def test_false_referee_gets_neither_token_nor_password(
 @pytest.mark.parametrize(
     ("opening", "message"),
     [
-        ({"tta_power": 3, "nonce": "0"}, "different versions of tta"),
+        ({"tta_power": POWER.version + 1, "nonce": "0"}, "different versions of tta"),
         ({"tta_power": True, "nonce": "0"}, "is not a referee of tta"),
         ({"do": "open"}, "is not a referee of tta"),
     ],
@@ -193,7 +193,7 @@ def test_agent_ends_where_no_referee_of_its_version_is(opening: dict[str, Any], 
     other.send(opening)
 
     with pytest.raises(Refused, match=message):
-        greet(own, TOKEN, Hello(1, "n17", None))
+        greet(POWER, own, TOKEN, Hello(1, "n17", None))
     assert other.receive(0.05) is None
 
 
@@ -203,26 +203,26 @@ def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     own, _ = pair()
 
     with pytest.raises(SocketClosed, match=r"no greeting within 0\.1 s"):
-        greet(own, TOKEN, Hello(1, "n17", None))
+        greet(POWER, own, TOKEN, Hello(1, "n17", None))
 
 
 def test_guessable_token_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever talks to a side can try out tokens on its proof."""
-    monkeypatch.setenv(TOKEN_VARIABLE, "guess")
+    monkeypatch.setenv(POWER.variable, "guess")
     with pytest.raises(UsageError, match="has 5 characters; it must have at least 16"):
-        greeting.token_from_environment()
-    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN.decode())
-    assert greeting.token_from_environment() == TOKEN
+        POWER.token()
+    monkeypatch.setenv(POWER.variable, TOKEN.decode())
+    assert POWER.token() == TOKEN
 
 
 @pytest.mark.parametrize("node", [0, 4, -1, 10**300])
 def test_holder_of_the_token_cannot_be_any_node(port: Port, node: int) -> None:
     """Node 0 is the referee's own, by a token that no one else has. It is told why, and the referee reports it."""
-    with pytest.raises(Refused, match="the run has no such --node"):
+    with pytest.raises(Refused, match="the run has no such node"):
         port.greet(node)
 
     assert until(lambda: len(port.said) == 1, 10)
-    assert port.said[0].startswith("power: refused a connection from 127.0.0.1: the run has no such --node")
+    assert port.said[0].startswith("power: refused a connection from 127.0.0.1: the run has no such node")
     assert port.arrivals.nodes == {}
     port.greet(1)
     assert until(lambda: list(port.arrivals.nodes) == [1], 10)
@@ -249,7 +249,8 @@ def test_odd_greeting_is_refused(port: Port, field: str, value: Any) -> None:
     """Whatever its types are, the connection ends and the port stays open."""
     channel = port.connect()
     assert channel.receive(10.0) is not None
-    answer = {"tta_power": 2, "nonce": "0" * 32, "node": 1, "host": "n17", "machine": None, "proof": "0" * 64}
+    hello = {"node": 1, "host": "n17", "machine": None}
+    answer = {"tta_power": POWER.version, "nonce": "0" * 32, **hello, "proof": "0" * 64}
     channel.send({**answer, field: value})
 
     with contextlib.suppress(SocketClosed):
@@ -262,13 +263,20 @@ def test_odd_greeting_is_refused(port: Port, field: str, value: Any) -> None:
 
 
 def test_strangers_are_refused_and_few_are_reported(port: Port) -> None:
-    """Whoever guesses a hundred times does not fill the terminal."""
+    """Whoever guesses a hundred times, or finds a hundred things to say, does not fill the terminal."""
     for _ in range(20):
         with pytest.raises(Refused, match="its TTA_POWER_TOKEN is another"):
             port.greet(1, b"another token of 32 characters..")
 
     assert until(lambda: port.arrivals.num_refused == 20, 10)
-    assert port.said == ["power: refused a connection from 127.0.0.1: its TTA_POWER_TOKEN is another"] * 5
+    assert port.said == ["power: refused a connection from 127.0.0.1: its TTA_POWER_TOKEN is another"]
+
+    for node in range(10, 20):
+        with pytest.raises(Refused, match="no such node"):
+            port.greet(node)
+
+    assert until(lambda: port.arrivals.num_refused == 30, 10)
+    assert len(port.said) == arrivals.MAX_REPORTED
     assert port.arrivals.nodes == {}
 
 
@@ -281,7 +289,7 @@ def test_recorded_greeting_is_worth_nothing(port: Port) -> None:
             answer.update(message)
             super().send(message)
 
-    greet(Recording(socket.create_connection(port.address, 10.0)), TOKEN, Hello(1, "n17", None)).close()
+    greet(POWER, Recording(socket.create_connection(port.address, 10.0)), TOKEN, Hello(1, "n17", None)).close()
     assert until(lambda: port.arrivals.nodes == {}, 10)
     channel = port.connect()
     channel.receive(10.0)
@@ -320,6 +328,7 @@ def test_silent_and_slow_connections_hold_up_no_one(port: Port) -> None:
     assert elapsed_s < 20.0
     assert num_pending <= arrivals.MAX_PENDING
     assert until(lambda: sorted(port.arrivals.nodes) == [1, 2, 3], 10)
+    assert port.said.count("power: refused a connection from 127.0.0.1: it had not greeted yet, and more came") == 1
 
 
 def test_the_whole_greeting_has_one_deadline(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +348,8 @@ def test_the_whole_greeting_has_one_deadline(port: Port, monkeypatch: pytest.Mon
                 ended = True
     assert ended
     assert time.monotonic() - began < 10.0
+    assert until(lambda: port.said, 10)
+    assert port.said == ["power: refused a connection from 127.0.0.1: no greeting within 0.5 s"]
 
 
 class Full(socket.socket):
@@ -351,7 +362,7 @@ class Full(socket.socket):
 def test_port_without_descriptors_drops_who_has_not_greeted() -> None:
     """So that there is one for the next."""
     with socket.create_server(("127.0.0.1", 0)) as listener, Full() as full:
-        found = Arrivals((Door(listener, TOKEN, range(1, 4)),), lambda text: None)
+        found = Arrivals(POWER, (Door(listener, TOKEN, range(1, 4)),), AgentConnection, lambda text: None)
         channels = [opened(socket.create_connection(listener.getsockname(), 10.0)) for _ in range(2)]
         for _ in channels:
             found.wait(10.0)
@@ -368,6 +379,8 @@ def test_endless_greeting_does_not_fill_the_memory(port: Port) -> None:
     """4 KiB without an end, and the connection is closed."""
     with socket.create_connection(port.address, 10.0) as connection, pytest.raises(OSError, match=r"reset|pipe"):
         connection.sendall(b"x" * (256 << 20))
+    assert until(lambda: port.said, 10)
+    assert port.said == ["power: refused a connection from 127.0.0.1: it sent a message of more than 4,096 bytes"]
 
 
 def test_agent_tries_again_when_it_was_dropped(port: Port) -> None:
@@ -386,19 +399,19 @@ def test_agent_tries_again_when_it_was_dropped(port: Port) -> None:
     thread = threading.Thread(target=drop_one)
     thread.start()
     address = f"127.0.0.1:{relay.getsockname()[1]}"
-    agent.greeted(address, TOKEN, Hello(1, "n17", None), time.monotonic() + 20.0).close()
+    greeting.greeted(POWER, address, TOKEN, Hello(1, "n17", None), time.monotonic() + 20.0).close()
     thread.join()
     relay.close()
     with pytest.raises(TtaError, match="nothing can be reached there"):
-        agent.greeted(address, TOKEN, Hello(1, "n17", None), time.monotonic())
+        greeting.greeted(POWER, address, TOKEN, Hello(1, "n17", None), time.monotonic())
 
 
 def session() -> tuple[SealedSocket, SealedSocket, JsonSocket, JsonSocket]:
     """A referee's and an agent's end of a session, and what is below them."""
     own, other = pair()
-    challenge = Challenge(own)
+    challenge = Challenge(POWER, own)
     ends: list[SealedSocket] = []
-    thread = threading.Thread(target=lambda: ends.append(greet(other, TOKEN, Hello(1, "n17", None))))
+    thread = threading.Thread(target=lambda: ends.append(greet(POWER, other, TOKEN, Hello(1, "n17", None))))
     thread.start()
     answer = own.receive(10.0)
     assert answer is not None
@@ -589,8 +602,8 @@ def test_odd_command_ends_the_agent_with_a_sentence(commands: list[dict[str, Any
 def test_referee_that_reads_nothing_does_not_keep_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it would have sent does not pile up: it ends."""
     listener = socket.create_server(("127.0.0.1", 0))
-    monkeypatch.setattr(agent, "SEND_S", 0.2)
-    channel = agent.connect(f"127.0.0.1:{listener.getsockname()[1]}", time.monotonic() + 10.0)
+    monkeypatch.setattr(greeting, "SEND_S", 0.2)
+    channel = greeting.connect(f"127.0.0.1:{listener.getsockname()[1]}", time.monotonic() + 10.0)
     began = time.monotonic()
     with pytest.raises(SocketClosed, match="timed out"):
         channel.send({"samples": "x" * (64 << 20)})
@@ -627,7 +640,7 @@ def test_real_agent_is_refused_meters_that_it_was_not_given(tmp_path: Path, bmc:
 
 def test_run_starts_while_its_port_is_besieged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """30 silent connections and ten slow ones, held from the first moment: both nodes are there within seconds."""
-    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN.decode())
+    monkeypatch.setenv(POWER.variable, TOKEN.decode())
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TREE", str(tree(tmp_path / "own", 100.0)))
     port = free_port()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -125,3 +126,17 @@ def test_elsewhere_than_on_linux_nothing_is_asked(monkeypatch: pytest.MonkeyPatc
     die_with_parent()
     adopt_orphans()
     refuse_tracing()
+
+
+def test_calls_of_the_kernel_leave_nothing_for_the_collector_of_cycles() -> None:
+    """They are made for every worker of every run."""
+    adopt_orphans()
+    gc.collect()
+    gc.disable()
+    try:
+        adopt_orphans()
+        num_unreachable = gc.collect()
+    finally:
+        gc.enable()
+
+    assert num_unreachable == 0

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from harness.base.clock import MonotonicClock
+from harness.base.greeting import Hello, SealedSocket
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import OutputError, TtaError
 from harness.log import power_log
 from harness.log.power_format import MeterSpec
 from harness.metering import agent_connection
 from harness.metering.agent_connection import AgentConnection
-from harness.metering.greeting import Hello, SealedSocket
 from tests.killing import until
 from tests.powertrace import gpu, package, spec
 

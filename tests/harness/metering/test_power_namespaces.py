@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.log.power_format import TOKEN_VARIABLE
+from harness.metering.agent_connection import POWER
 from tests.harness.metering.test_recorder import AGENT, ROOT, TOKEN, tree
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_two_namespaces_are_added_up_and_a_pulled_cable_voids_the_energy(tmp_pat
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        TOKEN_VARIABLE: TOKEN,
+        POWER.variable: TOKEN,
         "PYTHON": sys.executable,
         "AGENT": AGENT,
         "REFEREE": REFEREE,

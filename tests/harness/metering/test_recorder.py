@@ -18,7 +18,7 @@ from harness.energy.accounting import run_energy
 from harness.energy.limits import EnergyLimits
 from harness.errors import OutputError, TtaError, UsageError
 from harness.log import power_log
-from harness.log.power_format import TOKEN_VARIABLE
+from harness.metering.agent_connection import POWER
 from harness.metering.meters.snmp import SnmpSource
 from harness.metering.recorder import PowerRecorder
 from harness.metering.session import RunRecording
@@ -81,7 +81,7 @@ class Drawing:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    monkeypatch.setenv(POWER.variable, TOKEN)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
@@ -233,10 +233,10 @@ def test_own_agent_that_fails_is_an_error() -> None:
 
 def test_nodes_need_an_address_and_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any process is started."""
-    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    monkeypatch.delenv(POWER.variable, raising=False)
     with pytest.raises(UsageError, match="--power-listen"):
         PowerRecorder.start(["powercap"], SYSTEM, 2)
-    with pytest.raises(UsageError, match=TOKEN_VARIABLE):
+    with pytest.raises(UsageError, match=POWER.variable):
         PowerRecorder.start(["powercap"], SYSTEM, 2, "127.0.0.1:1")
     with pytest.raises(UsageError, match="is for node 3; the nodes are 0 to 0"):
         PowerRecorder.start([], SYSTEM, sources=(SnmpSource("pdu1", "1.3", node=3),))
@@ -252,7 +252,7 @@ def test_agent_with_another_token_gets_an_error(tmp_path: Path) -> None:
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, TOKEN_VARIABLE: "another token of 32 characters"},
+        env={**os.environ, POWER.variable: "another token of 32 characters"},
     )
 
     def follow() -> None:
