@@ -22,7 +22,7 @@ import psutil
 from harness.base.processes import adopt_orphans
 
 ROOT = Path(__file__).parents[1]
-MODULES = {name: f"harness.run.{name}" for name in ("starter", "worker", "evaluator")} | {
+MODULES = {name: f"harness.run.{name}" for name in ("starter", "worker", "evaluator", "curtain")} | {
     "agent": "harness.metering.agent",
     "mirror": "harness.tracking",
 }
@@ -46,6 +46,7 @@ suites:
     train_examples: 100
     eval_examples: 10
     quality_range: [0, 1]
+    permits_resume: true
     num_runs: 1
     open_runs: 1
     drop: 0
@@ -54,7 +55,7 @@ suites:
       fault: {free: true, default: none}
       pause_s: {free: true, default: 0.05}
 """
-# `fault` is `<phase>:<what>`: that phase of the session fails in that way.
+# `fault` is `<phase>:<what>`: that phase of the session fails in that way; with `@<rank>`, on that rank alone.
 TOY_WORKLOAD = """
 import os
 import signal
@@ -77,12 +78,15 @@ class Session:
         self.go("open")
 
     def go(self, phase):
-        where, _, what = self.fault.partition(":")
-        if where == phase:
+        fault, _, rank = self.fault.partition("@")
+        where, _, what = fault.partition(":")
+        if where == phase and rank in ("", os.environ.get("RANK", "0")):
             if what == "memory":
                 raise MemoryError("no room")
             if what == "error":
                 raise ValueError("boom \\x1b[31m")
+            if what == "disk":
+                raise OSError(28, "No space left on device")
             if what == "usage":
                 raise UsageError("global_batch_size is too large")
             if what == "data":
@@ -100,6 +104,8 @@ class Session:
                 os.write(2, b"ValueError: this is only printed\\n" * 10)
             if what in ("child", "orphan"):
                 subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            if what == "twice":
+                subprocess.Popen(["/usr/bin/setsid", "--fork", "/usr/bin/setsid", "--fork", "/bin/sleep", "1000"])
             if what == "detached":
                 subprocess.Popen(["/usr/bin/env", "-i", "/usr/bin/setsid", "--fork", "/bin/sleep", "1000"])
             if what == "orphan":
@@ -114,6 +120,7 @@ class Session:
         self.go("initialise")
         self.weights_of_seed = np.random.rand(3)
         self.is_trained = False
+        self.num_blocks = 0
 
     def weights(self):
         import torch
@@ -126,8 +133,9 @@ class Session:
     def train_block(self, num_samples):
         self.go("train")
         self.is_trained = True
+        self.num_blocks += 1
         count = {"train:huge": 10**400, "train:text": "many", "train:few": 1}.get(self.fault, num_samples)
-        return Block(count, 0.5, 0.0)
+        return Block(count, 1 / self.num_blocks, 0.0)
 
     def predict(self, inputs):
         if not self.is_trained:  # in the rehearsal
@@ -135,6 +143,18 @@ class Session:
         self.go("evaluate")
         faults = {"evaluate:nan": np.nan, "evaluate:huge": np.inf, "evaluate:text": np.array(["good"])}
         return {"quality": np.asarray(faults.get(self.fault, self.quality()))}
+
+    def save(self, folder):
+        with (folder / "blocks").open("w") as file:
+            file.write(str(self.num_blocks))
+            file.flush()
+            self.go("save")  # between the halves of what it writes
+            file.write(" blocks")
+
+    def load(self, folder):
+        self.go("load")
+        self.num_blocks = int((folder / "blocks").read_text().removesuffix(" blocks"))
+        self.is_trained = True
 
     def close(self):
         self.go("close")
@@ -151,7 +171,7 @@ class Toy:
     labels = ("labels.txt",)
     libraries = ()
     parts = ("quality",)
-    execution = ("compile", "ddp_bucket_mb")
+    execution = {"mini": ("compile", "ddp_bucket_mb")}
 
     def prepare_data(self, suite, data_dir, source):
         (Path(data_dir) / "metadata.json").write_text("{}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.clock import Clock
+from harness.base.files import sha256_of
 from harness.energy.run_energy import EnergySource
 from harness.log.power_format import ClockOffset, MeterSpec, NodePower, Sample
 from harness.ruleset.model import BenchmarkRules, Timing
@@ -128,6 +129,12 @@ class ScriptedWorker:
         if what == "evaluate":
             quality = self.qualities[min(nth, len(self.qualities) - 1)]
             return {"value": quality, "num_examples": 500, "predictions": PREDICTIONS_DIGEST}
+        if what == "save":
+            part = Path(command["folder"]) / "rank_00000" / "session.pt"
+            part.parent.mkdir(parents=True)
+            part.write_text(f"checkpoint {nth}")
+            facts = {"sha256": sha256_of(part), "num_bytes": part.stat().st_size}
+            return {"files": {"rank_00000/session.pt": facts}, "reason": None}
         if what in ("loaded", "loaded_by_evaluator"):
             return {"files": ["/usr/lib/libc.so.6"]}
         if what == "keep":
@@ -139,13 +146,17 @@ class ScriptedWorker:
 
 
 class SilentView:
-    """Shows nothing; keeps the outcome."""
+    """Shows nothing; keeps the outcome, and how many checkpoints failed."""
 
     outcome: Any = None
+    num_failed = 0
 
     def begin(self, plan: Any, progress: Any) -> None: ...
     def tick(self, elapsed_ns: int) -> None: ...
     def evaluation(self, elapsed_ns: int) -> None: ...
+
+    def checkpoint_failed(self, elapsed_ns: int) -> None:
+        self.num_failed += 1
 
     def end(self, outcome: Any) -> None:
         self.outcome = outcome

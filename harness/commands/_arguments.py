@@ -16,6 +16,9 @@ EXIT_STATUSES = (
 )
 
 
+LAUNCHERS = ("local", "hosts", "slurm", "k8s")
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that answers a wrong argument with one sentence."""
 
@@ -73,6 +76,40 @@ def add_suite(parser: Parser) -> None:
     parser.add_argument("--suite", default="mini", help="mini, standard or full (default: %(default)s)")
 
 
+def add_nodes(parser: Parser) -> None:
+    """Add the options that say which nodes there are and how they are reached."""
+    parser.add_argument("--nodes", type=as_positive, default=1, metavar="N", help="number of nodes (default: 1)")
+    parser.add_argument(
+        "--launcher",
+        choices=LAUNCHERS,
+        help="how the other nodes are reached: hosts (by ssh, or --by-hand), slurm (as a job), k8s (with --print, as a "
+        "manifest), local (all on this machine, to try out)",
+    )
+    parser.add_argument(
+        "--hosts",
+        type=as_path,
+        metavar="FILE",
+        help="the nodes, a line NAME [ADDRESS] each, the first of which is this machine",
+    )
+    parser.add_argument(
+        "--address-of",
+        metavar="PATTERN",
+        help="the name of a node's address in the network of the nodes, for example {}-ib",
+    )
+    parser.add_argument(
+        "--ssh", metavar="COMMAND", help="in place of `ssh -T`; it is given the host and a command line"
+    )
+    parser.add_argument(
+        "--by-hand", action="store_true", help="show the command for each of the other nodes, and wait for them"
+    )
+    parser.add_argument(
+        "--interface", metavar="NAME", help="of the nodes' network (default: that of the first node's address)"
+    )
+    parser.add_argument(
+        "--port", type=as_port, metavar="N", help="where the other nodes connect to this one (default: a free one)"
+    )
+
+
 # Kinds of values.
 
 
@@ -91,6 +128,12 @@ def as_path(text: str) -> Path:
 def as_positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def as_port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) <= 65535:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a port from 1 to 65535")
     return int(text)
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.base.files import write_new
-from harness.commands._arguments import Parser, add_format, as_path
+from harness.commands._arguments import Parser, add_format, add_nodes, as_path, as_positive
+from harness.commands._jobs import add_scheduler, carried_out
 from harness.errors import ExitStatus, UsageError, printable, unknown_name
+from harness.launch import nodes, preflight
 from harness.metering.catalog import Survey, survey
 from harness.run import machine as node
+from harness.run.benchmark import Launch
 from harness.run.launcher import strongest_isolation
 from harness.run.preflight import Report, examine, lines_with_advice
 from harness.submission.system import Machine, system_description
@@ -31,10 +36,21 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--submitter", metavar="NAME", help="the submitter in the system description")
     parser.add_argument("--system-name", metavar="NAME", help="the system's name in the system description")
     parser.add_argument("--status", help="the system's availability, in MLPerf's words")
+    parser.add_argument(
+        "--devices", type=as_positive, default=1, metavar="N", help="with --nodes: worker processes on each node"
+    )
+    add_nodes(parser)
+    add_scheduler(parser)
     add_format(parser)
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
+    output = Path(f"tta-doctor-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    if (status := carried_out(arguments, "tta-doctor", output)) is not None:
+        return status
+    if arguments.nodes > 1:
+        return examine_nodes(nodes.asked(arguments), arguments.nodes, arguments.devices, arguments.format)
+    nodes.refuse_alone(nodes.asked(arguments))
     return run(arguments.out, arguments.submitter, arguments.system_name, arguments.status, arguments.format)
 
 
@@ -71,6 +87,26 @@ def run(
         if output is not None:
             print(f"\nsystem description written to {printable(output, 1000)}")
     return ExitStatus.FINDINGS if check and any(lines_with_advice(report)) else ExitStatus.OK
+
+
+def examine_nodes(launch: Launch, num_nodes: int, num_devices: int, output_format: str) -> ExitStatus:
+    """Connect several nodes as a run would, compare them, and measure an all-reduce; print what was found.
+
+    Raises:
+        UsageError: they cannot make a run together: each node, and why.
+    """
+    with nodes.opened(launch, num_nodes, _say) as cluster:
+        assert cluster is not None
+        report: Report = {"nodes": preflight.examined(cluster, num_devices)}
+    if output_format == "json":
+        print(json.dumps([dataclasses.asdict(line) for line in report["nodes"]], indent=2))
+    else:
+        print(as_text(report))
+    return ExitStatus.OK
+
+
+def _say(text: str) -> None:
+    print(f"tta: {printable(text, 2000)}", file=sys.stderr, flush=True)
 
 
 def as_text(report: Report) -> str:

@@ -218,7 +218,7 @@ def _default_batch_size(rules: BenchmarkRules) -> int:
 
 def _notes(
     rules: BenchmarkRules,
-    reference: Reference,
+    reference: Reference | None,
     result: Path | None,
     found: Sequence[Estimate],
     is_shared: bool,
@@ -226,7 +226,10 @@ def _notes(
 ) -> list[str]:
     samples = found[0].samples
     notes = [
-        f"samples to target: {samples.mean:,.0f}, geometric mean of the {reference.how}; 95 % of runs need "
+        f"samples to target: not known, for there are no reference convergence points; at most the budget of "
+        f"{rules.max_samples:,} samples or {rules.max_seconds:,.0f} s"
+        if reference is None
+        else f"samples to target: {samples.mean:,.0f}, geometric mean of the {reference.how}; 95 % of runs need "
         f"{samples.low:,.0f} to {samples.high:,.0f}"
     ]
     for pace in dict.fromkeys(item.pace for item in found):
@@ -244,6 +247,8 @@ def _notes(
         )
     if is_shared:
         notes.append("one throughput is used for several machines; give each its own with ID@SAMPLES_PER_S")
+    if rules.provisional:
+        notes.append(f"the target {rules.metric.name} {rules.target:g} is provisional and may change")
     notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is unknown")
     notes.append(f"not included: {_LEFT_OUT}")
     for item in found:
@@ -267,17 +272,17 @@ def _text(
 
 
 def _cells(item: Estimate) -> tuple[str, ...]:
-    usd = item.usd
+    usd, most = item.usd, "at most " if item.is_bound else ""
     return (
         item.sku,
         str(item.nodes),
         "as given" if item.pace.system is None else printable(item.pace.system.name or "unknown", 60),
         _money(item.usd_per_hour),
-        f"{_seconds(item.seconds.mean)} s",
-        f"{_seconds(item.seconds.low)} to {_seconds(item.seconds.high)}",
-        "no price" if usd is None else _money(usd[0]),
-        "-" if usd is None else f"{_money(usd[1])} to {_money(usd[2])}",
-        _money(item.usd_result),
+        f"{most}{_seconds(item.seconds.mean)} s",
+        "-" if most else f"{_seconds(item.seconds.low)} to {_seconds(item.seconds.high)}",
+        "no price" if usd is None else most + _money(usd[0]),
+        "-" if usd is None or most else f"{_money(usd[1])} to {_money(usd[2])}",
+        _money(item.usd_result) if item.usd_result is None else most + _money(item.usd_result),
         item.as_of or "no date",
     )
 
@@ -299,6 +304,7 @@ def _document(
     return {
         "benchmark": rules.name,
         "target": rules.target,
+        "provisional": rules.provisional,
         "batch_size": batch_size,
         "price_book": {"digest": book.digest, "date": book.date},
         "estimates": [_record(item) for item in found],

@@ -19,12 +19,14 @@ from harness.scoring.summary import summarise
 from harness.submission.result import find_results, read_result
 
 _HEADER = (
-    "workload", "suite", "target", "training examples", "test examples", "runs", "budget of a run", "reference",
-    "seconds", "samples",
+    "workload", "suite", "target", "training examples", "test examples", "runs", "budget of a run", "resume",
+    "reference", "seconds", "samples",
 )  # fmt: skip
-_LEFT = frozenset({0, 1, 2, 7})
+_LEFT = frozenset({0, 1, 2, 7, 8})
 _NOTE = (
+    "provisional: no reference runs have reached that target yet, and it may change.\n"
     "runs: in a result of the closed division, and of the open one. budget: the run ends without the target there.\n"
+    "resume: whether an interrupted run may go on from its last checkpoint; its clock does not stop in between.\n"
     "seconds, samples: to target, median and mean of the runs of the reference result on that system, where there is "
     "one.\n"
     "`tta data prepare WORKLOAD --suite SUITE` prepares the data, `tta run WORKLOAD --suite SUITE` makes a result."
@@ -98,11 +100,12 @@ def _cells(rules: BenchmarkRules, reference: Reference | None) -> tuple[str, ...
     return (
         rules.workload,
         rules.suite,
-        f"{rules.metric.name} {sign} {rules.target:g}",
+        f"{rules.metric.name} {sign} {rules.target:g}{' (provisional)' * rules.provisional}",
         f"{rules.train_examples:,}",
         f"{rules.eval_examples:,}",
         f"{rules.num_runs}/{rules.open_runs}",
         f"{rules.max_seconds:,.0f} s",
+        "yes" if rules.permits_resume else "no",
         "-" if reference is None else reference.system,
         "-" if reference is None or reference.seconds is None else f"{reference.seconds:,.1f}",
         "-" if reference is None or reference.samples is None else f"{reference.samples:,.0f}",
@@ -118,12 +121,14 @@ def _records(benchmarks: Iterable[BenchmarkRules], references: dict[str, Referen
             "metric": rules.metric.name,
             "direction": rules.metric.direction,
             "target": rules.target,
+            "provisional": rules.provisional,
             "train_examples": rules.train_examples,
             "eval_examples": rules.eval_examples,
             "num_runs": rules.num_runs,
             "open_runs": rules.open_runs,
             "max_seconds": rules.max_seconds,
             "max_samples": rules.max_samples,
+            "permits_resume": rules.permits_resume,
             "reference": dataclasses.asdict(references[rules.name]) if rules.name in references else None,
         }
         for rules in benchmarks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -12,8 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands._arguments import Parser, add_benchmark, as_number, as_path, as_positive, as_seconds, as_seed
+from harness.commands._arguments import (
+    Parser,
+    add_benchmark,
+    add_nodes,
+    as_number,
+    as_path,
+    as_positive,
+    as_seconds,
+    as_seed,
+)
+from harness.commands._jobs import add_scheduler, carried_out
 from harness.errors import ExitStatus, Interrupted, OutputError, TtaError, UsageError, printable, unknown_name
+from harness.launch import network, nodes, preflight
+from harness.launch.scheduled import SCHEDULERS, is_warned, launch_here
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.metering import session
@@ -21,13 +34,17 @@ from harness.metering.session import Metering, MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.run import isolation, result_folder
-from harness.run.benchmark import Request, isolate, read_module, run_once, shared_plan
-from harness.run.plan import Outcome, Plan
+from harness.run.benchmark import Request, isolate, places, read_module, run_once, shared_plan
+from harness.run.plan import Outcome, Plan, View
+from harness.run.progress import open_view
+from harness.run.resumption import Resumption
 from harness.scoring.summary import Summary, as_text, summarise
 from harness.submission.layout import CODE_NAME
 from harness.submission.result import Result, read_result
+from harness.workload import EXECUTION
 
 if TYPE_CHECKING:
+    from harness.launch.cluster import Cluster
     from harness.tracking.mirror import Mirror
 
 _MIRROR_PATIENCE_S = 60.0
@@ -55,17 +72,28 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="add the runs that are missing in --out; everything else as in the runs there",
+        help="add the runs that are missing in --out, and go on with an interrupted one from its last checkpoint; "
+        "everything else as in the runs there",
     )
-    parser.add_argument("--devices", type=as_positive, default=1, metavar="N", help="worker processes (default: 1)")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=_minutes,
+        metavar="MINUTES",
+        help="keep a checkpoint between two blocks every so many minutes (0: between any two), from which --resume "
+        "goes on with a run that was interrupted; only where the rules permit it",
+    )
+    parser.add_argument(
+        "--devices", type=as_positive, default=1, metavar="N", help="worker processes on each node (default: 1)"
+    )
+    add_nodes(parser)
+    add_scheduler(parser)
     parser.add_argument("--precision", help="fp32, tf32, bf16 or fp16, as far as rules and device permit")
     parser.add_argument(
         "--execution",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="how the workload is executed, without a change of its mathematics: compile=true, channels_last=false, "
-        "ddp_bucket_mb=N; may be repeated",
+        help=f"how the workload is executed, without a change of its mathematics: {', '.join(EXECUTION)}; repeatable",
     )
     _add_meters(parser)
     parser.add_argument(
@@ -110,6 +138,10 @@ def _add_meters(parser: Parser) -> None:
     )
 
 
+def _minutes(text: str) -> float:
+    return as_number(text, 0.0, 10_000.0)
+
+
 def _period(text: str) -> float:
     return as_number(text, 0.02, 60.0)
 
@@ -119,6 +151,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         _refuse_single(arguments)
     elif arguments.workload is None:
         raise UsageError("the following arguments are required: WORKLOAD, or --all (see `tta run --help`)")
+    elif (status := _as_job(arguments)) is not None:
+        return status
     request = Request(
         workload=arguments.workload or "",
         suite=arguments.suite,
@@ -129,6 +163,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         system=arguments.system,
         out=arguments.out,
         devices=arguments.devices,
+        nodes=arguments.nodes,
+        launch=nodes.asked(arguments),
         precision=arguments.precision,
         data=arguments.data,
         source=arguments.source,
@@ -148,6 +184,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         full_curve=arguments.full_curve,
         module=arguments.module,
         isolation=arguments.isolation,
+        checkpoint_min=arguments.checkpoint_every,
     )
     return run_all(request) if arguments.all else run(request)
 
@@ -174,6 +211,17 @@ def _refuse_single(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--all: {option} {printable(value)} is for one workload; run that workload by itself")
 
 
+def _as_job(arguments: argparse.Namespace) -> ExitStatus | None:
+    """Carry out the part of a scheduler's job that this process has; None if it is to make the runs."""
+    if arguments.launcher not in SCHEDULERS:
+        return carried_out(arguments, "", Path())
+    ruleset = load.load_ruleset(catalog.ruleset_folder(arguments.ruleset), arguments.ruleset)
+    name = ruleset.benchmark(arguments.workload, arguments.suite).name
+    output = arguments.out or Path("results") / f"{name}-{_stamp()}"
+    added = () if arguments.out else ("--out", str(output))
+    return carried_out(arguments, f"tta-{name.replace('_', '-')}", output, added)
+
+
 def run(request: Request) -> ExitStatus:
     """Carry out the runs of one benchmark that are missing in the output folder.
 
@@ -187,20 +235,30 @@ def run(request: Request) -> ExitStatus:
     session.meter_plan(request.power)
     ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
+    if request.checkpoint_min is not None and not rules.permits_resume:
+        raise UsageError(
+            f"--checkpoint-every {request.checkpoint_min:g}: the rules of {rules.name} do not permit that an "
+            "interrupted run goes on; leave it out"
+        )
     module, module_text = read_module(request, ruleset)
     template = replace(shared_plan(request, ruleset, rules), module=module)
     folder = request.out or Path("results") / f"{rules.name}-{_stamp()}"
+    nodes.refuse_too_many(request.devices, _warn)
     form = isolate(request, template)
     if form.gaps:
         _warn(f"the worker is not fully isolated: {form.gaps} (tta doctor says why)")
     with (
-        session.opened(request.power, template.system, partial(_say, request), _warn) as meters,
+        nodes.opened(request.launch, request.nodes, _warn) as cluster,
+        session.opened(_metered(request, template, cluster), template.system, partial(_say, request), _warn) as meters,
         result_folder.opened(folder, template, module_text, request.is_resumed) as before,
     ):
+        if cluster is None:
+            template = replace(template, job=launch_here(request.launch.launcher, os.environ, request.devices))
         if module is not None:
             template = replace(template, module_path=folder.absolute() / CODE_NAME / module.name)
-        if before.runs:
-            first = next(iter(before.runs.values()))  # new runs belong to the same result, at the same prices
+        logs = [*before.runs.values(), *(resumption.log for resumption in before.interrupted.values())]
+        if logs:
+            first = logs[0]  # new runs belong to the same result, at the same prices
             prices_digest = first.field(keys.TTA_RULES, keys.PRICES_FIELD)
             template = replace(
                 template, result_id=str(first.field(keys.TTA_FORMAT, "result_id")), prices_digest=prices_digest
@@ -209,17 +267,45 @@ def run(request: Request) -> ExitStatus:
         num_runs = request.runs or rules.required_runs(template.division)
         missing = {index: before.attempts.get(index, 0) + 1 for index in range(num_runs) if index not in before.runs}
         _say_what_counts(request, before, missing)
-        outcomes = _runs(request, template, folder, missing, ruleset, meters, form)
+        usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
+        view = open_view(request.is_quiet, num_runs, usd_per_hour)
+        if cluster is not None:
+            cluster.isolate(request.isolation, places(request, template, folder), form, request.devices)
+        outcomes = _runs(request, template, folder, missing, before.interrupted, view, meters, form, cluster)
     is_success = [_is_success(log, request.full_curve) for log in before.runs.values()]
     is_success += [outcome.reason == "full_curve" if request.full_curve else outcome.is_reached for outcome in outcomes]
     reached = sum(outcome.is_reached for outcome in outcomes)
-    made = f"{reached} of {len(outcomes)} runs reached the target" if outcomes else "no run is missing"
+    made = f"{reached} of {len(outcomes)} runs reached the target" if missing else "no run is missing"
     _say(request, f"{made}; results are in {folder}")
-    return ExitStatus.OK if all(is_success) else ExitStatus.FINDINGS
+    return ExitStatus.OK if all(is_success) and len(outcomes) == len(missing) else ExitStatus.FINDINGS
+
+
+def _metered(request: Request, template: Plan, cluster: Cluster | None) -> MeterRequest:
+    """Return what is metered: on several nodes, once they have been compared, all of them, by agents of their helpers.
+
+    Raises:
+        UsageError: the nodes cannot make a run together.
+    """
+    power = request.power
+    if cluster is None:
+        return power
+    cluster.check(request.devices, template.data_dir, power.meters != session.NONE)
+    for line in preflight.all_reduced(cluster, request.devices):
+        _say(request, f"{line.name}: {line.value}")
+        if line.advice is not None:
+            _warn(f"{line.name}: {line.advice}")
+    if power.meters == session.NONE or power.num_nodes > 1:
+        return power
+    port = network.free_port(cluster.address)
+    token = cluster.start_agents(port).encode()
+    listen = network.joined(cluster.address, port)
+    return replace(power, num_nodes=cluster.num_nodes, listen=listen, token=token)
 
 
 def _say_what_counts(request: Request, before: result_folder.Contents, missing: Iterable[int]) -> None:
     """What --resume found: the finished runs, however they ended, and the attempts that have no end."""
+    for index, resumption in before.interrupted.items():
+        _say(request, f"run {index} goes on from checkpoint {resumption.number}; its clock has not stopped")
     if before.runs or before.attempts:
         there, to_make = (", ".join(map(str, sorted(runs))) or "none" for runs in (before.runs, missing))
         num_aside = sum(before.attempts.values())
@@ -237,12 +323,16 @@ def _runs(
     template: Plan,
     folder: Path,
     missing: Mapping[int, int],
-    ruleset: RuleSet,
+    interrupted: Mapping[int, Resumption],
+    view: View,
     meters: Metering,
     form: isolation.Isolation,
+    cluster: Cluster | None,
 ) -> list[Outcome]:
-    """Make the missing runs. missing: the attempt that each run is."""
-    usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(template.system)
+    """Make the missing runs. missing: the attempt that each run is. interrupted: those among them that go on.
+
+    cluster: the nodes, if there are several.
+    """
     if missing:
         meters.baseline(folder)
     # The mirror's import of mlflow takes seconds; torch is imported meanwhile.
@@ -250,10 +340,17 @@ def _runs(
     outcomes: list[Outcome] = []
     try:
         for index, attempt in missing.items():
+            if is_warned():
+                _warn("no further run: the job's time is nearly over; --resume makes those that are missing")
+                break
             plan = replace(template, attempt=attempt)
-            outcomes.append(run_once(request, plan, folder, index, usd_per_hour, meters, form))
+            resumption = interrupted.get(index)
+            outcomes.append(run_once(request, plan, folder, index, view, meters, form, cluster, resumption))
             if outcomes[-1].run_s is None:
                 break  # the clock never started; it would not start for the next run either
+            if cluster is not None and (lost := cluster.lost) is not None:
+                _warn(f"no further run: {lost}; --resume makes those that are missing")
+                break
     finally:
         if mirror is not None and not mirror.finish(_MIRROR_PATIENCE_S):
             _say(request, f"the MLflow mirror is incomplete; complete it with: tta sync {folder}")

@@ -6,28 +6,30 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from harness.base import signals
 from harness.base.clock import MonotonicClock
 from harness.base.files import small_file
+from harness.base.values import int_of_digits
 from harness.errors import DataError, Interrupted, SubmissionError, UsageError, printable, unknown_name
 from harness.log.numerics import PRECISIONS
 from harness.log.writer import LogWriter
-from harness.metering.session import Metering, MeterRequest
+from harness.metering.session import Metering, MeterRequest, NotMetered
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.ruleset.overrides import parse_overrides
 from harness.run import data_cache, machine, workloads
+from harness.run.checkpoint import Checkpoints
 from harness.run.evaluation import EvaluatedWorker, LaunchedEvaluator
 from harness.run.identity import identify
 from harness.run.isolation import Isolation, Places, choose, moved
 from harness.run.launcher import LaunchedWorker, try_out
 from harness.run.loaded import Judge, judged
-from harness.run.plan import Outcome, Plan
-from harness.run.progress import open_view
+from harness.run.plan import Nodes, Outcome, Plan, View
 from harness.run.referee import Referee
+from harness.run.resumption import Resumption, gone_on_with
+from harness.run.starter import Place
 from harness.scoring.convergence import reference_at
 from harness.submission import module as open_module
 from harness.submission.layout import SYSTEM_NAME
@@ -36,6 +38,19 @@ from harness.submission.system import system_description
 from harness.workload import read_execution
 
 OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the further nodes are reached. launcher: one of `harness.launch`; None where there is one node."""
+
+    launcher: str | None = None
+    hosts: Path | None = None
+    address_of: str | None = None
+    is_by_hand: bool = False
+    ssh: str | None = None
+    interface: str | None = None
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,8 @@ class Request:
     system: Path | None = None
     out: Path | None = None
     devices: int = 1
+    nodes: int = 1
+    launch: Launch = field(default_factory=Launch)
     precision: str | None = None
     data: Path | None = None
     source: Path | None = None
@@ -64,6 +81,7 @@ class Request:
     full_curve: bool = False
     module: Path | None = None
     isolation: str = "auto"
+    checkpoint_min: float | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -88,13 +106,15 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
     batch_size = int(hyperparameters["global_batch_size"])
     if request.division != OPEN and not request.full_curve:
         refuse_unreferenced(rules, batch_size)
-    if request.devices < 1 or batch_size % request.devices:
+    num_devices = request.nodes * request.devices
+    if request.devices < 1 or batch_size % num_devices:
+        where = f" on each of {request.nodes} nodes" if request.nodes > 1 else ""
         raise UsageError(
-            f"--devices {request.devices}: global_batch_size {batch_size} cannot be divided equally among them"
+            f"--devices {request.devices}{where}: global_batch_size {batch_size} cannot be divided equally among them"
         )
     workload = workloads.workload(rules.workload)
     settings = parse_overrides(list(request.execution), "an execution option")
-    execution = read_execution(settings, workload.execution, workload.name, request.devices)
+    execution = read_execution(settings, workload.execution.get(rules.suite, ()), workload.name, num_devices)
     data = data_cache.prepare(workload, rules.suite, request.data or data_cache.default_cache(), request.source)
     if rules.data_digest is not None and data.digest != rules.data_digest:
         raise DataError(
@@ -108,7 +128,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         division=request.division,
         seed=0,
         hyperparameters=hyperparameters,
-        num_devices=request.devices,
+        num_devices=num_devices,
         precision=precision,
         system=_system(request),
         data_dir=data.path,
@@ -166,7 +186,8 @@ def _system(request: Request) -> Mapping[str, Any]:
         own = request.out / SYSTEM_NAME
         path = own if own.is_file() and own.stat().st_size else None
     if path is None:
-        return system_description(machine.look())
+        described = system_description(machine.look())
+        return described if request.nodes == 1 else {**described, "number_of_nodes": str(request.nodes)}
     try:
         record = json.loads(small_file(path))
     except (ValueError, RecursionError) as error:
@@ -176,6 +197,11 @@ def _system(request: Request) -> Mapping[str, Any]:
     for name in ("submitter", "system_name", "status"):
         if not isinstance(record.get(name), str) or not record[name]:
             raise SubmissionError(f"{path}: {name!r} is missing or empty; `tta doctor --out` writes it")
+    if request.nodes > 1:
+        for name, asked in (("number_of_nodes", request.nodes), ("accelerators_per_node", request.devices)):
+            if (found := int_of_digits(record.get(name))) not in (0, None, asked):
+                option = "--nodes" if name == "number_of_nodes" else "--devices"
+                raise SubmissionError(f"{path}: {name} is {found}; {option} is {asked}: describe the system that runs")
     return record
 
 
@@ -185,13 +211,17 @@ def isolate(request: Request, plan: Plan) -> Isolation:
     Raises:
         UsageError: it is not what was requested.
     """
-    return choose(request.isolation, _places(request, plan), plan.num_devices, try_out)
+    return choose(request.isolation, places(request, plan), _place(request), try_out)
 
 
-def _places(request: Request, plan: Plan, *results: Path) -> Places:
+def _place(request: Request) -> Place:
+    return Place(request.devices, num_nodes=request.nodes)
+
+
+def places(request: Request, plan: Plan, *results: Path, own: Path | None = None) -> Places:
     cache = plan.data_dir.parents[2]
     hidden = (*results, cache, *([] if request.source is None else [request.source]))
-    return Places(plan.data_dir, hidden, () if plan.module_path is None else (plan.module_path,))
+    return Places(plan.data_dir, hidden, () if plan.module_path is None else (plan.module_path,), own)
 
 
 def run_once(
@@ -199,16 +229,20 @@ def run_once(
     template: Plan,
     folder: Path,
     index: int,
-    usd_per_hour: Decimal | None,
+    view: View,
     meters: Metering,
     isolation: Isolation,
+    nodes: Nodes | None = None,
+    resumption: Resumption | None = None,
 ) -> Outcome:
     """Execute run number `index` of a plan: the log goes to `folder`, the output of the worker below it.
 
-    usd_per_hour: price of the system, for the live view.
+    nodes: where the workers are, if not on this node alone.
+    resumption: go on with that run instead of beginning one. Its energy is not measured: no meter has seen all of it.
 
     Raises:
         Interrupted: a signal arrived; the log was closed.
+        OutputError: the checkpoint is not one of this run.
         UsageError: the code or the packages have changed since the plan was made.
         TtaError: what `Referee.run` raises.
     """
@@ -216,30 +250,48 @@ def run_once(
         raise UsageError(f"{folder}: the code or the packages have changed since the first run; choose another --out")
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
+    every_s = None if request.checkpoint_min is None else 60 * request.checkpoint_min
+    checkpoints = Checkpoints.of_run(folder.absolute(), index, every_s)
+    if resumption is not None:
+        plan = gone_on_with(resumption, plan, request.seed is not None)
+    elif every_s is not None:
+        checkpoints.clear()
+    is_kept = resumption is not None or every_s is not None
     known = () if plan.module is None else (plan.module.sha256,)
-    isolation = moved(isolation, _places(request, plan, folder), plan.num_devices)
+    # The rehearsal has seen the data before the clock starts; it must not leave anything to the worker.
+    owned = {"rehearsal": None, "worker": checkpoints.folder if is_kept else None}
+    forms = {
+        name: moved(isolation, places(request, plan, folder, own=own), _place(request)) for name, own in owned.items()
+    }
     output = folder / "output"
     output.mkdir(exist_ok=True)
-    clock = MonotonicClock()
+    clock = MonotonicClock() if resumption is None else resumption.clock()
     with signals.collected() as seen, LaunchedEvaluator(plan, output / f"evaluator_{index}.txt") as evaluator:
         rehearsal, worker = (
-            EvaluatedWorker(LaunchedWorker(plan.num_devices, place, isolation, stream), evaluator, number)
-            for number, (place, stream) in enumerate(
-                zip((output / f"rehearsal_{index}.txt", output / f"worker_{index}.txt"), evaluator.streams, strict=True)
+            EvaluatedWorker(
+                LaunchedWorker(_place(request), output / f"{name}_{index}.txt", forms[name], stream)
+                if nodes is None
+                else nodes.worker(request.devices, output / f"{name}_{index}.txt", forms[name], stream, own),
+                evaluator,
+                number,
             )
+            for number, ((name, own), stream) in enumerate(zip(owned.items(), evaluator.streams, strict=True))
         )
         referee = Referee(
             plan=plan,
-            log=LogWriter(folder / f"result_{index}.txt", clock),
+            log=LogWriter(folder / f"result_{index}.txt", clock, None if resumption is None else resumption.end),
             clock=clock,
             rehearsal=rehearsal,
             worker=worker,
             predictions=folder / predictions_name(index),
-            power=meters.recording(folder, index),
-            view=open_view(request.is_quiet, usd_per_hour),
+            power=meters.recording(folder, index) if resumption is None else NotMetered(),
+            view=view,
             is_interrupted=lambda: bool(seen),
             drop_caches=lambda: data_cache.drop_caches(plan.data_dir, plan.labels_dir),
+            nodes=nodes,
             judge_loaded=lambda listed: judged(Judge(plan.identity.code, known=known), listed),
+            checkpoints=checkpoints if is_kept else None,
+            resumption=resumption,
         )
         outcome = referee.run()
         if seen:  # while the worker was closing; this run is complete, but no other may start

@@ -52,6 +52,7 @@ class Confinement:
 
     readable, writable: files and folders that a rank may use; nothing else. listable: folders in which it may learn the
     names of files. covered: folders over which an empty one is mounted. user: the id of the user that a rank becomes.
+    owned: folders that are to belong to that user.
     """
 
     readable: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class Confinement:
     has_loopback: bool = False
     is_without_tcp: bool = False
     user: int | None = None
+    owned: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -71,7 +73,8 @@ class Confinement:
         private: the worker's own folder, which is writable too.
         """
         if self.user is not None:
-            os.chown(private, self.user, self.user)
+            for folder in (private, *self.owned):
+                os.chown(folder, self.user, self.user)
         ruleset = None
         if self.readable:
             ruleset = _ruleset(self.is_without_tcp)

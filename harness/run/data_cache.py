@@ -5,6 +5,8 @@
     <cache>/<workload>_<suite>/digests.json          size, timestamp and SHA-256 of each file
     <cache>/<workload>_<suite>/downloads/...         what the workload downloaded (`data_dir.parent / "downloads"`);
                                                      kept if preparation fails, so that the next attempt resumes
+    <cache>/<workload>_<suite>/unfinished/...        shards of a preparation (`workloads.streaming.shards`), which the
+                                                     next attempt completes; they are moved to `prepared` in the end
     <cache>/<workload>_<suite>/preparing-*           one in progress; the next call removes what a killed one left
 
 The digest of a data set is the SHA-256 of its `<sha256>  <path>` lines sorted by path, so that `sha256sum` can
@@ -21,12 +23,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.base.files import sha256_of
+from harness.base import digests
 from harness.errors import DataError, OutputError
 from harness.workload import Workload
 
@@ -59,7 +60,7 @@ def default_cache() -> Path:
 def prepare(workload: Workload, suite: str, cache: Path, source: Path | None = None) -> DataSet:
     """Return the data set of a suite; prepare it if it is missing.
 
-    A preparation that fails leaves only its downloads behind; simultaneous ones wait for each other.
+    A preparation that fails leaves only downloads and complete shards behind; simultaneous ones wait for each other.
 
     Raises:
         DataError: the data are not available, or damaged.
@@ -120,23 +121,18 @@ def read(prepared: Path, is_noted: bool = True) -> DataSet:
         ) from None
     if not isinstance(content, dict):
         raise DataError(f"{data / METADATA_NAME}: must be a JSON object; delete {prepared} and prepare again")
-    digests_path = prepared.parent / "digests.json"
-    known = _known(digests_path)
-    found: dict[str, dict[str, Any]] = {}
+    digests_path = prepared.parent / digests.NAME
+    known = digests.stored(digests_path)
+    found: dict[str, digests.Entry] = {}
     # The two folders divide one set of names, so that the digest does not depend on what is a label.
     files = {path.relative_to(part).as_posix(): path for part in (data, labels) for path in part.rglob("*")}
     for name, path in sorted((name, path) for name, path in files.items() if path.is_file()):
-        status = path.stat()
-        entry = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        before = known.get(name, {})
         try:
-            is_same = {name: before.get(name) for name in entry} == entry
-            found[name] = {**entry, "sha256": before["sha256"] if is_same else sha256_of(path)}
+            found[name] = digests.entry(path, known.get(name))
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     if is_noted and found != known:
-        with suppress(OSError):  # this only costs the next call time
-            digests_path.write_text(json.dumps(found, indent=1))
+        digests.store(digests_path, found)
     lines = "".join(f"{entry['sha256']}  {name}\n" for name, entry in sorted(found.items()))
     return DataSet(
         path=data,
@@ -146,19 +142,6 @@ def read(prepared: Path, is_noted: bool = True) -> DataSet:
         num_bytes=sum(entry["size"] for entry in found.values()),
         metadata=content,
     )
-
-
-def _known(digests_path: Path) -> dict[str, dict[str, Any]]:
-    """Return the stored digests; empty if they cannot be read, which only costs time."""
-    try:
-        known = json.loads(digests_path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(known, dict):
-        return {}
-    return {
-        name: entry for name, entry in known.items() if isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
-    }
 
 
 def drop_caches(*folders: Path) -> tuple[bool, dict[str, Any]]:

@@ -13,11 +13,12 @@ from typing import Any
 
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.base.processes import die_with_parent, isolated_python
-from harness.errors import OutputError, WorkerError
+from harness.errors import OutputError
 from harness.run.environment import passed_on
 from harness.run.launcher import TICK_S
-from harness.run.plan import Plan, Worker, WorkerTimeout
+from harness.run.plan import Plan, Worker, WorkerLost, WorkerTimeout
 
+GONE_S = 0.5  # how long the end of the evaluator may take to be seen, once a worker has failed
 NUM_STREAMS = 2  # to the worker of the rehearsal, and to that of the run
 
 
@@ -89,7 +90,7 @@ class LaunchedEvaluator:
         """Return the answer to the oldest command that has none yet.
 
         Raises:
-            WorkerError: the process has ended. WorkerTimeout: no answer within `timeout_s` seconds.
+            WorkerLost: the process has ended. WorkerTimeout: no answer within `timeout_s` seconds.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -110,8 +111,17 @@ class LaunchedEvaluator:
             self._opened = self.wait(on_tick, timeout_s)
         return self._opened
 
-    def _lost(self) -> WorkerError:
-        return WorkerError(f"the evaluator ended (exit status {self._process.wait()}); its output is in {self._output}")
+    def refuse_if_gone(self) -> None:
+        """Raises:
+        WorkerLost: the process has ended, from which the failure of a worker may follow.
+        """
+        try:
+            self._channel.receive(GONE_S)
+        except SocketClosed:
+            raise self._lost() from None
+
+    def _lost(self) -> WorkerLost:
+        return WorkerLost(f"the evaluator ended (exit status {self._process.wait()}); its output is in {self._output}")
 
 
 class EvaluatedWorker:
@@ -136,6 +146,7 @@ class EvaluatedWorker:
                 self._evaluator.tell({**command, "stream": self._stream})
                 answer = self._worker.ask(command, on_tick, timeout_s)
                 if answer.get("ok") is not True:
+                    self._evaluator.refuse_if_gone()
                     return answer
             case "open":
                 answer = self._worker.ask(command, on_tick, timeout_s)

@@ -26,6 +26,7 @@ from harness.errors import UsageError
 from harness.log import isolation as logged_isolation
 from harness.run import confinement
 from harness.run.confinement import Confinement
+from harness.run.starter import Place
 
 MODES = ("auto", "full", "none")
 HOME = "/tmp/home"  # noqa: S108  (in a /tmp of the worker's own)
@@ -44,11 +45,17 @@ class Places:
     """What a run has on disk.
 
     data: a worker sees it from `start` on. hidden: folders that it never sees. shown: files in them that it needs.
+    own: a folder in them that it may write to, for its checkpoints; None without any.
     """
 
     data: Path
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
+    own: Path | None = None
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        return () if self.own is None else (str(self.own.resolve()),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class Isolation:
         return ", ".join(logged_isolation.gaps(self.facts))
 
 
-def choose(mode: str, places: Places, num_ranks: int, works: Callable[[Isolation, Places], str | None]) -> Isolation:
+def choose(mode: str, places: Places, place: Place, works: Callable[[Isolation, Places], str | None]) -> Isolation:
     """Return the strongest form of confinement that works here.
 
     works: tries a form; returns why it does not work, None if it does.
@@ -84,7 +91,7 @@ def choose(mode: str, places: Places, num_ranks: int, works: Callable[[Isolation
         return _form("none", _OPEN, {"none": "as requested"})
     reasons: dict[str, str] = {}
     for name, forms in _FORMS.items():
-        for form in forms(places, num_ranks):
+        for form in forms(places, place):
             if isinstance(form, str):
                 reasons[name] = form
             elif (reason := works(form, places)) is not None:
@@ -99,15 +106,15 @@ def choose(mode: str, places: Places, num_ranks: int, works: Callable[[Isolation
     return _form("none", _OPEN, reasons)
 
 
-def moved(isolation: Isolation, places: Places, num_ranks: int) -> Isolation:
+def moved(isolation: Isolation, places: Places, place: Place) -> Isolation:
     """Return the same form of confinement for other places."""
-    for form in _FORMS.get(isolation.facts["means"], _nothing)(places, num_ranks):
+    for form in _FORMS.get(isolation.facts["means"], _nothing)(places, place):
         if isinstance(form, Isolation) and form.facts["user"] == isolation.facts["user"]:
             return replace(form, facts=isolation.facts)
     return isolation
 
 
-def _nothing(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
+def _nothing(places: Places, place: Place) -> Iterator[Isolation | str]:
     yield from ()
 
 
@@ -121,7 +128,7 @@ def _form(means: str, facts: dict[str, str], reasons: dict[str, str] | None = No
     return Isolation({"means": means, **facts, **both, "reasons": reasons or {}}, **fields)
 
 
-def _bubblewrap(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
+def _bubblewrap(places: Places, place: Place) -> Iterator[Isolation | str]:
     if shutil.which("bwrap") is None:
         yield "not installed"
         return
@@ -134,14 +141,17 @@ def _bubblewrap(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
         if any(place.is_relative_to(folder) for folder in hidden)
         for word in ("--ro-bind", str(source), str(place))
     ]
+    needed += [word for path in places.writable for word in ("--bind", path, path)]
     devices = [word for path in _accelerators() for word in ("--dev-bind-try", path, path)]
     data = str(places.data.resolve())
     for users in (["--unshare-user"], []):
-        spaces = [*users, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
+        spaces = [*users, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        spaces += ["--unshare-net"] if place.num_nodes == 1 else []
         prefix = ["bwrap", *spaces, "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
         prefix += ["--dev", "/dev", *devices, "--proc", "/proc", *covers, *needed]
         prefix += ["--ro-bind", data, data, "--tmpfs", data, *closed, "--dir", HOME, "--chdir", HOME, "--"]
-        facts = {**_NAMESPACES, "user": "own namespace" if users else "the referee's, without capabilities"}
+        user = "own namespace" if users else "the referee's, without capabilities"
+        facts = {**_NAMESPACES, **_network(place), "user": user}
         yield _form(
             "bubblewrap",
             facts,
@@ -153,7 +163,7 @@ def _bubblewrap(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
             return  # only root needs no namespace of users for the others
 
 
-def _unshare(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
+def _unshare(places: Places, place: Place) -> Iterator[Isolation | str]:
     if shutil.which("unshare") is None:
         yield "not installed"
         return
@@ -161,20 +171,20 @@ def _unshare(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
         yield "this kernel has no Landlock"
         return
     prefix = ["unshare", "--user", "--map-root-user", "--mount", "--mount-proc", "--pid", "--fork", "--kill-child"]
-    prefix += ["--net", "--ipc", "--uts", "--"]
+    prefix += [*(["--net"] if place.num_nodes == 1 else []), "--ipc", "--uts", "--"]
     data = str(places.data.resolve())
     confined = Confinement(
         readable=(*_readable(places), data),
-        writable=(_SHARED_MEMORY, *_accelerators(), *_characters()),
+        writable=(_SHARED_MEMORY, *_accelerators(), *_characters(), *places.writable),
         listable=(str(SOURCE_ROOT),),  # to import from it
         covered=(_SHARED_MEMORY, data),
-        has_loopback=True,
+        has_loopback=place.num_nodes == 1,
     )
-    facts = {**_NAMESPACES, "user": "own namespace", "landlock_abi": str(abi)}
+    facts = {**_NAMESPACES, **_network(place), "user": "own namespace", "landlock_abi": str(abi)}
     yield _form("unshare", facts, prefix=tuple(prefix), confinement=confined, covered=data)
 
 
-def _landlock(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
+def _landlock(places: Places, place: Place) -> Iterator[Isolation | str]:
     abi = confinement.landlock_abi()
     if abi < 1:
         yield "this kernel has no Landlock"
@@ -182,20 +192,26 @@ def _landlock(places: Places, num_ranks: int) -> Iterator[Isolation | str]:
     facts = {
         "files": "confined except /dev/shm",
         "processes": "confined" if abi >= confinement.ABI_OF_SIGNALS else "signals open",
-        "network": "no TCP" if abi >= confinement.ABI_OF_TCP and num_ranks == 1 else "open",
+        "network": "no TCP" if abi >= confinement.ABI_OF_TCP and place.world_size == 1 else "open",
         "data": "from the beginning",
         "landlock_abi": str(abi),
     }
     confined = Confinement(
         readable=(*_readable(places), str(places.data.resolve())),
-        writable=(_SHARED_MEMORY, *_accelerators(), *_characters()),
+        writable=(_SHARED_MEMORY, *_accelerators(), *_characters(), *places.writable),
+        owned=places.writable,
         listable=(str(SOURCE_ROOT),),
-        is_without_tcp=num_ranks == 1,
+        is_without_tcp=place.world_size == 1,
     )
     for user in (confinement.unused_user(), None) if os.geteuid() == 0 else (None,):
         whose = "the referee's" if user is None else "its own"
         own = Confinement(**{**confined.record(), "user": user})
         yield _form("landlock", {**facts, "user": whose}, confinement=own)
+
+
+def _network(place: Place) -> dict[str, str]:
+    """The ranks of several nodes speak with each other over the network, which therefore stays open."""
+    return {} if place.num_nodes == 1 else {"network": "open"}
 
 
 def _hidden(places: Places) -> list[Path]:
@@ -243,7 +259,7 @@ def _characters() -> list[str]:
     return [f"/dev/{name}" for name in _CHARACTERS]
 
 
-_FORMS: dict[str, Callable[[Places, int], Iterator[Isolation | str]]] = {
+_FORMS: dict[str, Callable[[Places, Place], Iterator[Isolation | str]]] = {
     "bubblewrap": _bubblewrap,
     "unshare": _unshare,
     "landlock": _landlock,

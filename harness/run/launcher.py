@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -23,7 +24,7 @@ from harness.errors import OutputError, WorkerError, printable
 from harness.run.environment import logged, worker_environment
 from harness.run.isolation import Isolation, Places, choose
 from harness.run.plan import WorkerLost, WorkerTimeout
-from harness.run.starter import Task
+from harness.run.starter import Place, Task
 
 TICK_S = 0.25  # how often interrupts, limits and the live view are served while the worker works
 _END_S = 5.0  # how long the starter may take to end the ranks and itself
@@ -33,73 +34,72 @@ _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
 
 
-class LaunchedWorker:
-    """`num_devices` processes, started, confined and ended by a starter; their output goes to the file `output`.
+class LaunchedRanks:
+    """The ranks of one node: started, confined and ended by a starter; their output goes to the file `output`.
 
-    stream: one end of a connection, which rank 0 inherits; `start` closes it here. program: the module that a rank
-    runs, with its arguments.
+    place: where they are in the world. program: the module that a rank runs, with its arguments.
 
-    Processes that this one has started before `start` are its own; every later child is taken for the worker's, and is
-    ended with it.
+    Processes that this one has started before `start` are its own; every later child is taken for one of the ranks'
+    and is ended with them.
     """
 
     def __init__(
-        self,
-        num_devices: int,
-        output: Path,
-        isolation: Isolation,
-        stream: socket.socket | None = None,
-        program: Sequence[str] = ("harness.run.worker",),
+        self, place: Place, output: Path, isolation: Isolation, program: Sequence[str] = ("harness.run.worker",)
     ) -> None:
-        self._num_devices = num_devices
+        self._place = place
         self._output = output
         self._isolation = isolation
-        self._stream = stream
         self._program = program
         self._spared: frozenset[int] = frozenset()
         self._private: tuple[Path, int] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._curtain: subprocess.Popen[bytes] | None = None
         self._leash: socket.socket | None = None
-        self._channel: JsonSocket | None = None
         self._environment: dict[str, str] = {}
         self._oom_kills = _oom_kills()
+        self._num_before = 0  # bytes of output, of an attempt before this one
 
     @property
     def isolation(self) -> dict[str, Any]:
         """What confines the processes, for the log."""
         return {**self._isolation.facts, "environment": logged(self._environment)}
 
-    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
-        """Start the processes and return the description that each rank gives of itself, by rank.
+    @property
+    def has_ended(self) -> bool:
+        """Whether the ranks have ended, or one of them went wrong; False if they were not started."""
+        return self._process is not None and self._process.poll() is not None
+
+    def launch(self, control: socket.socket | None = None, stream: socket.socket | None = None) -> None:
+        """Start the ranks. control, stream: ends of connections, which rank 0 inherits; they are closed here.
 
         Raises:
-            WorkerLost, WorkerTimeout: they did not start. OutputError: their output cannot be written.
+            OutputError: their output cannot be written.
         """
         refuse_tracing()
         adopt_orphans()
         self._spared = frozenset(children())
-        control, inherited = socket.socketpair()
-        self._channel = JsonSocket(control)
         self._leash, leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._leash.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         with contextlib.ExitStack() as passed:
-            for connection in (inherited, leash, self._stream):
+            for connection in (control, leash, stream):
                 if connection is not None:
                     passed.enter_context(connection)
-            self._process = self._popen(leash, inherited)
-        world = self._wait(on_tick, timeout_s).get("world")
-        if not isinstance(world, list) or not all(isinstance(rank, dict) for rank in world):
-            raise WorkerError("the worker did not describe itself")
+            self._process = self._popen(leash, control, stream)
+
+    def draw_curtain(self) -> None:
+        """Keep the data from the ranks until `give_data`, if that is how they are confined.
+
+        Raises:
+            WorkerLost: the namespace of the ranks is gone.
+        """
         if self._isolation.covered is not None:
-            self._curtain = self._draw_curtain(self._isolation.covered)
-        return world
+            self._curtain = self._drawn(self._isolation.covered)
 
     def give_data(self, data_dir: Path) -> str:
         """Let the processes see the data from now on, if they did not before; return where.
 
         Raises:
-            WorkerLost: the namespace of the worker is gone.
+            WorkerLost: the namespace of the ranks is gone.
         """
         if self._curtain is not None:
             assert self._curtain.stdin is not None
@@ -108,57 +108,32 @@ class LaunchedWorker:
                 self._curtain.stdin.write(b"\n")
                 self._curtain.stdin.flush()
             if (answer := self._curtain.stdout.readline()) != b"open\n":
-                raise self._lost(f"the data cannot be shown to the worker: {printable(answer.decode().strip(), 200)}")
+                raise self.lost(f"the data cannot be shown to the worker: {printable(answer.decode().strip(), 200)}")
         return str(data_dir.resolve())
 
-    def _draw_curtain(self, folder: str) -> subprocess.Popen[bytes]:
-        """Return the process that will uncover `folder` in the namespace of the worker; it is there already."""
+    def _drawn(self, folder: str) -> subprocess.Popen[bytes]:
+        """Return the process that will uncover `folder` in the namespace of the ranks; it is there already."""
         assert self._leash is not None
         _, credentials, _, _ = self._leash.recvmsg(1 << 12, socket.CMSG_SPACE(12))
         pid, _, _ = struct.unpack("=3i", credentials[0][2])  # unix(7): of the starter, as the kernel translates it
         curtain = subprocess.Popen(
-            isolated_python("harness.run.curtain", str(pid), folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            isolated_python("harness.run.curtain", str(pid), folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the referee
         )
         assert curtain.stdout is not None
         if (answer := curtain.stdout.readline()) != b"ready\n":
-            raise self._lost(f"the data cannot be kept from the worker: {printable(answer.decode().strip(), 200)}")
+            raise self.lost(f"the data cannot be kept from the worker: {printable(answer.decode().strip(), 200)}")
         return curtain
 
-    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
-        """Send a command and return the answer.
-
-        Raises:
-            WorkerLost: the processes have ended. WorkerTimeout: no answer within `timeout_s` seconds.
-        """
-        assert self._channel is not None
-        try:
-            self._channel.send(command)
-        except SocketClosed:
-            raise self._lost("the worker ended before it was told to") from None
-        return self._wait(on_tick, timeout_s)
-
-    def _wait(self, on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
-        assert self._channel is not None
-        deadline = time.monotonic() + timeout_s
-        while True:
-            remaining_s = deadline - time.monotonic()
-            try:
-                answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
-            except SocketClosed:
-                raise self._lost("the worker ended while it was working") from None
-            except BadMessage as error:
-                raise WorkerError(f"the worker sent {error}") from None
-            if answer is not None:
-                return answer
-            on_tick()
-            if remaining_s <= 0:
-                raise WorkerTimeout(f"the worker gave no answer within {timeout_s:.0f} s")
-
-    def _popen(self, leash: socket.socket, control: socket.socket) -> subprocess.Popen[bytes]:
-        stream = None if self._stream is None else self._stream.fileno()
+    def _popen(
+        self, leash: socket.socket, control: socket.socket | None, stream: socket.socket | None
+    ) -> subprocess.Popen[bytes]:
+        control_fd, stream_fd = (None if end is None else end.fileno() for end in (control, stream))
         command = isolated_python(*self._program)
         confinement = self._isolation.confinement.record()
-        task = Task(command, leash.fileno(), control.fileno(), stream, self._num_devices, confinement)
+        task = Task(command, dataclasses.asdict(self._place), leash.fileno(), control_fd, stream_fd, confinement)
         fds = {fd for fd in (task.leash, task.control, task.stream) if fd is not None}
         home = self._isolation.home
         if home is None:
@@ -167,9 +142,11 @@ class LaunchedWorker:
             fds.add(self._private[1])  # keeps the folder locked as long as the starter lives
         cores = len(os.sched_getaffinity(0))
         is_local = self._isolation.facts["network"] == "loopback"
-        self._environment = worker_environment(os.environ, home, self._num_devices, cores, is_local)
+        own = worker_environment(os.environ, home, self._place.num_ranks, cores, is_local)
+        self._environment = {**own, **self._place.variables}
         try:
             with self._output.open("ab") as output:
+                self._num_before = output.tell()
                 return subprocess.Popen(
                     [*self._isolation.prefix, *isolated_python("harness.run.starter", task.as_json())],
                     stdin=subprocess.DEVNULL,
@@ -183,8 +160,8 @@ class LaunchedWorker:
         except OSError as error:
             raise OutputError(f"{self._output}: the worker cannot be started: {error.strerror}") from None
 
-    def _lost(self, what: str) -> WorkerLost:
-        """Return the exception for a worker that has ended, with the evidence of the cause."""
+    def lost(self, what: str) -> WorkerLost:
+        """Return the exception for ranks that have ended, with the evidence of the cause."""
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
@@ -200,14 +177,17 @@ class LaunchedWorker:
         if errors and "signal" not in report:
             evidence.append(f"its last error: {printable(errors[0].strip(), 300)}")
         if _oom_kills() > self._oom_kills:
-            return WorkerLost("; ".join([*evidence, "the kernel ran out of memory and killed a process"]), "oom")
+            evidence.append("the kernel ran out of memory and killed a process")
+            return WorkerLost("; ".join(evidence), "oom", is_cause=True)
         if any(re.match(r"torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|MemoryError", line) for line in errors):
-            return WorkerLost("; ".join(evidence), "oom")  # of a rank that is not connected to the referee
-        return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]))
+            return WorkerLost("; ".join(evidence), "oom", is_cause=True)  # of a rank not connected to the referee
+        # A rank whose peer is gone ends with an error of the connection.
+        is_cause = "signal" in report or bool(errors and "onnection" not in errors[0])
+        return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]), is_cause=is_cause)
 
     def _tail(self) -> str:
         with self._output.open("rb") as stream:
-            stream.seek(max(0, self._output.stat().st_size - 20_000))
+            stream.seek(max(self._num_before, self._output.stat().st_size - 20_000))
             return stream.read().decode("utf-8", "replace")
 
     def _report(self) -> dict[str, Any]:
@@ -239,9 +219,6 @@ class LaunchedWorker:
                 self._curtain = None
             end_children(self._spared)
             self._process = None
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
         if self._private is not None:
             folder, lock = self._private
             shutil.rmtree(folder, ignore_errors=True)
@@ -249,12 +226,83 @@ class LaunchedWorker:
             self._private = None
 
 
+class LaunchedWorker(LaunchedRanks):
+    """The ranks of the referee's node, of which it is connected to rank 0.
+
+    stream: one end of a connection, which rank 0 inherits; `start` closes it here.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        output: Path,
+        isolation: Isolation,
+        stream: socket.socket | None = None,
+        program: Sequence[str] = ("harness.run.worker",),
+    ) -> None:
+        super().__init__(place, output, isolation, program)
+        self._stream = stream
+        self._channel: JsonSocket | None = None
+
+    def start(self, on_tick: Callable[[], None], timeout_s: float) -> list[dict[str, Any]]:
+        """Start the processes and return the description that each rank of the world gives of itself, by rank.
+
+        Raises:
+            WorkerLost, WorkerTimeout: they did not start. OutputError: their output cannot be written.
+        """
+        control, inherited = socket.socketpair()
+        self._channel = JsonSocket(control)
+        self.launch(inherited, self._stream)
+        world = self._wait(on_tick, timeout_s).get("world")
+        if not isinstance(world, list) or not all(isinstance(rank, dict) for rank in world):
+            raise WorkerError("the worker did not describe itself")
+        self.draw_curtain()
+        return world
+
+    def ask(self, command: Mapping[str, Any], on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
+        """Send a command and return the answer.
+
+        Raises:
+            WorkerLost: the processes have ended. WorkerTimeout: no answer within `timeout_s` seconds.
+        """
+        assert self._channel is not None
+        try:
+            self._channel.send(command)
+        except SocketClosed:
+            raise self.lost("the worker ended before it was told to") from None
+        return self._wait(on_tick, timeout_s)
+
+    def _wait(self, on_tick: Callable[[], None], timeout_s: float) -> dict[str, Any]:
+        assert self._channel is not None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            remaining_s = deadline - time.monotonic()
+            try:
+                answer = self._channel.receive(max(0.0, min(TICK_S, remaining_s)))
+            except SocketClosed:
+                raise self.lost("the worker ended while it was working") from None
+            except BadMessage as error:
+                raise WorkerError(f"the worker sent {error}") from None
+            if answer is not None:
+                return answer
+            on_tick()
+            if remaining_s <= 0:
+                raise WorkerTimeout(f"the worker gave no answer within {timeout_s:.0f} s")
+
+    def stop(self, grace_s: float) -> None:
+        """Wait `grace_s` seconds for the processes to end, then kill them and all that descends from them."""
+        super().stop(grace_s)
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
 def try_out(isolation: Isolation, places: Places) -> str | None:
     """Start a process in a form of confinement; return why it does not work, None if it does what it should."""
     fd = os.memfd_create("output")
     output = Path(f"/proc/self/fd/{fd}")
     program = ("harness.run.probe", str(places.data.resolve()), *map(str, places.hidden))
-    worker = LaunchedWorker(1, output, isolation, program=program)
+    worker = LaunchedWorker(Place(), output, isolation, program=program)
     try:
         (seen,) = worker.start(lambda: None, _PROBE_S)
         if seen["seen"]:
@@ -281,7 +329,7 @@ def strongest_isolation() -> Isolation:
         data = Path(folder) / "cache" / "data"
         data.mkdir(parents=True)
         (data / "metadata.json").write_text("{}")
-        return choose("auto", Places(data, (Path(folder),)), 1, try_out)
+        return choose("auto", Places(data, (Path(folder),)), Place(), try_out)
 
 
 def _private_folder() -> tuple[Path, int]:

@@ -15,7 +15,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,36 +92,29 @@ class Judge:
     """Knows the files of the code, of the installed distributions and of Python itself."""
 
     def __init__(self, code: Mapping[str, str], root: Path = SOURCE_ROOT, known: Collection[str] = ()) -> None:
-        """Read the RECORDs. code: digests by path relative to `root`. known: digests of files that may be anywhere."""
+        """code: digests by path relative to `root`. known: digests of files that may be anywhere."""
         self._known = frozenset(known)
         self._code = {f"{place}/{path}": digest for place in _both(root) for path, digest in code.items()}
-        self._records: dict[str, tuple[str, str]] = {}
         self._kinds: dict[str, tuple[str, str | None]] = {}
-        for folder in metadata_folders():
-            self._read_record(folder)
         self._libraries = {path for name in ("stdlib", "platstdlib") for path in _both(Path(sysconfig.get_path(name)))}
         self._program = os.path.realpath(sys.executable)
         self._prefix = os.path.realpath(os.path.join(sys.base_prefix, "lib"))
 
-    def _read_record(self, folder: Path) -> None:
-        """Keep digest and size of a distribution's files, by absolute path."""
-        places = _both(folder.parent)
-        try:
-            with (folder / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream:
-                for row in csv.reader(stream):
-                    for place in places if len(row) == 3 else ():
-                        path = f"{place}/{row[0]}"
-                        self._records[os.path.normpath(path) if ".." in row[0] else path] = (row[1], row[2])
-        except (OSError, csv.Error):
-            return
+    def look_at(self, paths: Iterable[str]) -> None:
+        """Read the RECORDs, for the files that `judge` has not seen: processes share most of what they load."""
+        places = {path: _places(path) for path in set(paths) - self._kinds.keys()}
+        wanted = {place for those in places.values() for place in those}
+        # All rows of an installation for training are 76,000: kept for each run, they leave the heap in pieces.
+        records = {path: record for path, record in _records() if path in wanted} if wanted else {}
+        for path, those in places.items():
+            self._kinds[path] = self._kind(path, those, records)
 
-    def judge(self, paths: Iterable[str]) -> dict[str, Any]:
+    def judge(self, paths: Sequence[str]) -> dict[str, Any]:
         """Return the judgement on the files that one process had loaded, as the log has it."""
+        self.look_at(paths)
         found = _Loaded()
         for path in paths:
             found.num_files += 1
-            if path not in self._kinds:  # processes share most of what they load
-                self._kinds[path] = self._kind(path)
             kind, detail = self._kinds[path]
             if kind == "outside":
                 found.outside[path] = detail
@@ -132,16 +125,14 @@ class Judge:
             found.num_compiled += kind == "compiled"
         return found.value
 
-    def _kind(self, path: str) -> tuple[str, str | None]:
+    def _kind(self, path: str, places: Sequence[str], records: Mapping[str, tuple[str, str]]) -> tuple[str, str | None]:
         """Return what a file is: known, changed, system, compiled, or outside, with its digest."""
-        try:
-            places = dict.fromkeys((path, os.path.realpath(path)))
-        except ValueError:  # a path that no file can have
+        if not places:
             return "outside", None
         for place in places:
             if (digest := self._code.get(place)) is not None:
                 return ("known" if _sha256(place) == digest else "changed"), None
-            if (record := self._records.get(place)) is not None:
+            if (record := records.get(place)) is not None:
                 return ("known" if _is_recorded(place, *record) else "changed"), None
             if self._is_python(place):
                 return "known", None
@@ -176,8 +167,31 @@ def judged(judge: Judge, listed: Mapping[str, Sequence[str] | None]) -> dict[str
 
     listed: the files that each other process listed, by its name; None if it was not there to ask.
     """
-    others = {name: None if files is None else judge.judge(files) for name, files in listed.items()}
-    return {"referee": judge.judge(loaded_files()), **others}
+    everything = {"referee": loaded_files(), **listed}
+    judge.look_at(path for files in everything.values() for path in files or ())
+    return {name: None if files is None else judge.judge(files) for name, files in everything.items()}
+
+
+def _records() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the absolute path, and digest and size, of each file of each installed distribution."""
+    for folder in metadata_folders():
+        places = _both(folder.parent)
+        with (
+            contextlib.suppress(OSError, csv.Error),
+            (folder / "RECORD").open(encoding="utf-8", errors="replace", newline="") as stream,
+        ):
+            for row in csv.reader(stream):
+                for place in places if len(row) == 3 else ():
+                    path = f"{place}/{row[0]}"
+                    yield os.path.normpath(path) if ".." in row[0] else path, (row[1], row[2])
+
+
+def _places(path: str) -> list[str]:
+    """The path of a file, and the one without links; none for a path that no file can have."""
+    try:
+        return list(dict.fromkeys((path, os.path.realpath(path))))
+    except ValueError:
+        return []
 
 
 def _both(folder: Path) -> list[str]:

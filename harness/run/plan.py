@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.log import keys
 from harness.log.events import digest_of
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.identity import Identity
+from harness.run.isolation import Isolation
 from harness.submission import module as open_module
 from harness.workload import ExecutionValue, HyperparameterValue
 
@@ -31,6 +33,7 @@ class Plan:
     module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
     energy_limits: what the rules require of a measurement. identity: the code and the packages that run.
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
+    job: what the log says of the scheduler's job, where the run has this node alone; None where it is in none.
     """
 
     rules: BenchmarkRules
@@ -57,6 +60,7 @@ class Plan:
     module_path: Path | None = None
     energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
     attempt: int = 1
+    job: Mapping[str, Any] | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -128,21 +132,36 @@ class Plan:
         yield keys.TTA_DATA, dict(self.data), None
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An evaluation: after how many samples, when on the referee's clock, and what it found."""
+
+    samples: int
+    elapsed_ns: int
+    quality: float
+
+
 @dataclass(slots=True)
 class Progress:
     """What the live view shows, updated in place during the run.
 
-    power_source: "none" without a meter. power_w: None while it is unknown.
+    power_source: "none" without a meter. power_w: None while it is unknown. failed_checkpoints: why each of those that
+        could not be written could not.
     """
 
     phase: str = "starting"
     samples: int = 0
-    quality: float | None = None
-    best: float | None = None
+    evaluations: list[Evaluated] = field(default_factory=list)
     samples_per_s: float | None = None
     run_start_ns: int | None = None
     power_w: float | None = None
     power_source: EnergySource = "none"
+    failed_checkpoints: list[str] = field(default_factory=list)
+
+    @property
+    def quality(self) -> float | None:
+        """What the last evaluation found; None before the first."""
+        return self.evaluations[-1].quality if self.evaluations else None
 
 
 class View(Protocol):
@@ -151,12 +170,17 @@ class View(Protocol):
     def begin(self, plan: Plan, progress: Progress) -> None: ...
     def tick(self, elapsed_ns: int) -> None: ...
     def evaluation(self, elapsed_ns: int) -> None: ...
+    def checkpoint_failed(self, elapsed_ns: int) -> None: ...
     def end(self, outcome: Outcome) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. reason: target, full_curve, budget, oom, diverged, timeout, crashed or interrupted."""
+    """How a run ended. reason: target, full_curve, budget, oom, diverged, timeout, crashed or interrupted.
+
+    status: success, aborted, or unfinished: it can go on from a checkpoint. run_s: None if the clock never started.
+    failed_checkpoints: as in `Progress`.
+    """
 
     status: str
     reason: str
@@ -164,6 +188,7 @@ class Outcome:
     samples: int
     quality: float | None
     run_s: float | None
+    failed_checkpoints: tuple[str, ...] = ()
 
     @property
     def is_reached(self) -> bool:
@@ -171,15 +196,43 @@ class Outcome:
 
 
 class WorkerLost(WorkerError):  # noqa: N818  (an event of a run, not an error in tta)
-    """The worker ended on its own. reason: that of the run, "crashed" or "oom"."""
+    """The worker ended on its own. reason: that of the run, "crashed" or "oom".
 
-    def __init__(self, message: str, reason: str = "crashed") -> None:
+    is_cause: whether this is no consequence of what went wrong in another process. node: its number, if there are
+    several.
+    """
+
+    def __init__(self, message: str, reason: str = "crashed", is_cause: bool = False, node: int | None = None) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.is_cause, self.node = reason, is_cause, node
 
 
 class WorkerTimeout(WorkerError):  # noqa: N818
     """The worker did not answer in time."""
+
+
+class Nodes(Protocol):
+    """Several nodes, on which the ranks of the runs are started; `harness.launch.cluster.Cluster` is one."""
+
+    @property
+    def num_nodes(self) -> int: ...
+
+    def worker(
+        self, num_ranks: int, output: Path, isolation: Isolation, stream: socket.socket | None, own: Path | None = None
+    ) -> Worker:
+        """Return a worker that was not started yet, with that many ranks on each node; see `LaunchedWorker`.
+
+        own: a folder that it may write to, as `isolation` says.
+        """
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the log says of the nodes."""
+        ...
+
+    def clean(self) -> Mapping[str, Any]:
+        """End what is left of the last worker on all nodes; return what was found there, for the log."""
+        ...
 
 
 class Worker(Protocol):

@@ -10,10 +10,15 @@ run_start                                       the clock starts, and never paus
   tta_data_open_start .. _stop                  start(data_dir)
   block_start .. block_stop, tracked_stats      train_block()
   eval_start .. eval_stop, eval_accuracy        predict(), by the evaluator; target reached? budget spent?
+  tta_checkpoint_start .. _stop                 save(), if it is time for a checkpoint
+  tta_resume, tta_restore_start .. _stop        only after an interruption: another worker, load()
 run_stop                                        success, or aborted with a reason; the meters stop
 tta_predictions                                 those of the last evaluation, kept next to the log
 tta_energy, tta_ledger                          totals of the referee, which judges compute again
 tta_loaded, tta_end                             what the processes had loaded; the number of events
+
+On several nodes and in a scheduler's job, `tta_launch` follows `tta_clock`. On several nodes, `tta_node_lost` comes
+before `run_stop` where a node was lost, and `tta_nodes_clean` before `tta_end`.
 """
 
 from __future__ import annotations
@@ -21,12 +26,13 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.base.clock import Clock
+from harness.base.clock import Clock, boot_id
 from harness.base.values import is_number, is_whole, mapping_or_empty
 from harness.energy.accounting import run_energy
 from harness.energy.run_energy import RunEnergy, energy_value
@@ -35,12 +41,27 @@ from harness.log import keys
 from harness.log.events import digest_of
 from harness.log.writer import LogWriter
 from harness.metering.session import Power
-from harness.run.plan import Outcome, Plan, Progress, View, Worker, WorkerLost, WorkerTimeout
+from harness.run.checkpoint import Checkpoints, failed_words
+from harness.run.plan import (
+    Evaluated,
+    Nodes,
+    Outcome,
+    Plan,
+    Progress,
+    View,
+    Worker,
+    WorkerLost,
+    WorkerTimeout,
+)
+from harness.run.resumption import Resumption, facts
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
 WATTS_EVERY_NS = 1_000_000_000
+_PHASES = ("init", "data", "train", "eval", "checkpoint")
 _ENDS_OF_A_HEALTHY_WORKER = ("target", "budget", "full_curve", "diverged")
+_SIGNAL_S = 1.0  # how far apart a signal may reach the processes of a job
+_ENDED_BY_TERM = re.compile(r"killed by SIGTERM|exit status -15\b")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_COUNT = 10**15  # counts up to this are exact in a float and in a log
 
@@ -62,6 +83,8 @@ class Referee:
     is_interrupted: called at every tick; true ends the run as aborted, interrupted.
     drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
     judge_loaded: judges the files that this process has loaded, and those that the others list, for `tta_loaded`.
+    nodes: where the workers are; None: on this node, of which the log says nothing more.
+    checkpoints: where the run keeps its checkpoints; None: nowhere. resumption: the interrupted run to go on with.
     """
 
     plan: Plan
@@ -75,39 +98,67 @@ class Referee:
     is_interrupted: Callable[[], bool]
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]]
     judge_loaded: Callable[[dict[str, list[str] | None]], dict[str, Any]]
+    nodes: Nodes | None = None
+    checkpoints: Checkpoints | None = None
+    resumption: Resumption | None = None
     _progress: Progress = field(default_factory=Progress)
-    _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("init", "data", "train", "eval"), 0))
+    _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0))
     _next_watts_ns: int = 0
+    _last_checkpoint: int | None = None  # its number
+    _num_checkpoints: int = 0
+    _kept_ns: int = 0  # when the last one was over
+    _has_worker: bool = False  # it was started
+    _is_restoring: bool = False
+    _has_evaluated: bool = False
 
     def run(self) -> Outcome:
         """Execute the plan. When this returns or raises, the log is closed and no process is left.
 
         Raises:
-            OutputError: the log cannot be written. Interrupted: the log was closed as aborted.
+            OutputError: the log cannot be written. Interrupted: the log was closed as aborted, or the run can go on.
             UsageError, DataError: the workload refused its configuration or its data.
+            WorkerError: the worker was lost, and the run can go on from a checkpoint.
         """
         raised: TtaError | None = None
+        is_cut_short = False
+        lost: int | None = None
         end = _End("aborted", "crashed", "the referee failed")
         try:
-            self._write_header()
+            if self.resumption is None:
+                self._write_header()
+            else:
+                self._take_up(self.resumption)
             self.view.begin(self.plan, self._progress)
             try:
-                self._run()
+                if self.resumption is None:
+                    self._run()
+                else:
+                    self._go_on(self.resumption)
             except _End as reached:
-                end = reached
+                # Its frames refer to it: a cycle, which would hold all of this run until a rare collection.
+                end = reached.with_traceback(None)
             except Interrupted as error:
-                end, raised = _End("aborted", "interrupted", str(error)), error
+                end, raised, is_cut_short = _End("aborted", "interrupted", str(error)), error, True
             except (UsageError, DataError) as error:
                 end, raised = _End("aborted", "crashed", str(error)), error
             except WorkerTimeout as error:
                 end = _End("aborted", "timeout", str(error))
             except WorkerLost as error:
-                end = _End("aborted", error.reason, str(error))
+                end, is_cut_short, lost = _End("aborted", error.reason, str(error)), True, error.node
             except WorkerError as error:
                 end = _End("aborted", "crashed", str(error))
+            if end.reason == "crashed" and raised is None and self._is_told_to_end(end.evidence):
+                raised, is_cut_short = Interrupted("interrupted by a signal"), True
+                end = _End("aborted", "interrupted", f"{raised}; {end.evidence}")
+            elif lost is not None:
+                self.log.event(keys.TTA_NODE_LOST, {"node": lost, "reason": end.evidence})
+            if self._last_checkpoint is not None and (is_cut_short or self._is_restoring):
+                raise self._left_open(end, raised)
             outcome = self._footer(end)
-            if end.reason in _ENDS_OF_A_HEALTHY_WORKER:
-                self._dismiss()
+            if self.checkpoints is not None:
+                self.checkpoints.discard()
+            if self.nodes is None:
+                self._dismiss(end)
         finally:
             self.rehearsal.stop(0.0)
             self.worker.stop(0.0)
@@ -118,8 +169,45 @@ class Referee:
             raise raised
         return outcome
 
-    def _dismiss(self) -> None:
+    def _is_told_to_end(self, evidence: str) -> bool:
+        """Whether a run that has lost a process is one that was to end.
+
+        A scheduler sends TERM to all processes of a job, and a rank may end by it before this process is told.
+        """
+        deadline_s = time.monotonic() + _SIGNAL_S
+        while not self.is_interrupted():
+            if _ENDED_BY_TERM.search(evidence) is None or time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _left_open(self, end: _End, raised: TtaError | None) -> TtaError:
+        """Leave the log without an end, and return the exception that says how to go on."""
+        number = self._last_checkpoint
+        value = {"reason": end.reason, "evidence": end.evidence, "checkpoint": number}
+        self.log.event(keys.TTA_INTERRUPTED, value, {"samples_count": self._progress.samples})
+        if self.nodes is not None:  # as at the end of a run: also on a node whose helper is gone
+            self.nodes.clean()
+        self.view.end(self._outcome("unfinished", end, self._elapsed_s()))
+        how = f"{end.evidence}; the same command with --resume goes on from checkpoint {number}"
+        if failed := self._progress.failed_checkpoints:
+            how += f"; {failed_words(failed)}"
+        return WorkerError(how) if raised is None else type(raised)(how)
+
+    def _outcome(self, status: str, end: _End, run_s: float | None) -> Outcome:
+        """Return what the view shows of the end, and the command returns of a run that is over."""
+        progress = self._progress
+        failed = tuple(progress.failed_checkpoints)
+        return Outcome(status, end.reason, end.evidence, progress.samples, progress.quality, run_s, failed)
+
+    def _has_healthy_worker(self, end: _End) -> bool:
+        """Whether the worker can be asked after the end of the run. One that goes on too late never has one."""
+        return self._has_worker and end.reason in _ENDS_OF_A_HEALTHY_WORKER
+
+    def _dismiss(self, end: _End) -> None:
         """Let a healthy worker close its files; the run is over, and nothing can change it."""
+        if not self._has_healthy_worker(end):
+            return
         with contextlib.suppress(WorkerError):
             self.worker.ask({"do": "close"}, lambda: None, CLOSE_LIMIT_S)
             self.worker.stop(CLOSE_LIMIT_S)
@@ -130,6 +218,9 @@ class Referee:
         is_cleared, how = self.drop_caches()
         self.log.event(keys.CACHE_CLEAR, is_cleared, how)
         self.log.event(keys.TTA_CLOCK, {"mono_ns": self.clock.origin_ns})
+        launched = self.plan.job if self.nodes is None else self.nodes.facts()
+        if launched is not None:
+            self.log.event(keys.TTA_LAUNCH, dict(launched))
 
     def _rehearse(self) -> None:
         """Log what the network predicts before any training, and its weights, from a worker that ends with it.
@@ -155,7 +246,7 @@ class Referee:
         self._progress.phase = "starting"
         self._progress.power_source = self.power.source
         self.power.begin(self.clock, plan.run_id)  # before the worker: readings must not start after run_start
-        world = self.worker.start(self._tick, START_LIMIT_S)
+        world = self._start(START_LIMIT_S)
         self.log.event(keys.TTA_WORLD, world)
         self.log.event(keys.TTA_ISOLATION, dict(self.worker.isolation))
         self._refuse_wrong_world(world)
@@ -182,11 +273,66 @@ class Referee:
         if not isinstance(touched, list):
             raise WorkerError("the worker did not list the files it had opened")
         self.log.event(keys.TTA_DATA_TOUCHED_EARLY, touched)
-        self._train()
+        self._kept_ns = self.clock.elapsed_ns()
+        self._train(0, 0)
 
-    def _train(self) -> None:
+    def _take_up(self, resumption: Resumption) -> None:
+        """Go on with the log of an interrupted run, and with what the referee knew at its checkpoint."""
+        log, state, progress = resumption.log, resumption.manifest["state"], self._progress
+        progress.run_start_ns = log.one(keys.RUN_START).elapsed_ns
+        progress.samples = state["samples"]
+        for event in log.all(keys.EVAL_ACCURACY):
+            assert event.elapsed_ns is not None
+            assert event.samples_count is not None
+            progress.evaluations.append(Evaluated(event.samples_count, event.elapsed_ns, event.value))
+        progress.failed_checkpoints += resumption.failed
+        self._last_checkpoint, self._num_checkpoints = resumption.number, resumption.next_number - 1
+        metadata = {"samples_count": progress.samples}
+        resumed_ns = self.log.event(keys.TTA_RESUME, resumption.record(self.clock), metadata)
+        stop_ns = resumption.stop.elapsed_ns
+        assert stop_ns is not None
+        self._ledger_ns = {**state["ledger_ns"]}
+        self._ledger_ns["checkpoint"] += resumption.checkpoint_ns
+        self._ledger_ns["interrupted"] = self._ledger_ns.get("interrupted", 0) + resumed_ns - stop_ns
+
+    def _go_on(self, resumption: Resumption) -> None:
+        """Bring another worker to where the checkpoint was made, and train on."""
+        plan, worker, state = self.plan, self.worker, resumption.manifest["state"]
+        self._progress.phase = "restoring"
+        if self._elapsed_s() >= plan.rules.max_seconds:
+            spent = f"max_seconds is {plan.rules.max_seconds:g}, and the time away counts"
+            raise _End("aborted", "budget", f"the run goes on after {self._elapsed_s():.0f} s; {spent}")
+        self._is_restoring = True
+        begin_ns = self.log.start(keys.TTA_RESTORE_START, {"samples_count": state["samples"]})
+        world = self._start(self._remaining_s())
+        self._refuse_wrong_world(world)
+        opened = self._ask(plan.opening, self._remaining_s())
+        prepared = self._ask({"do": "prepare"}, self._remaining_s())
+        self._ask({"do": "start", "data_dir": worker.give_data(plan.data_dir)}, self._remaining_s())
+        folder = resumption.checkpoints.place(resumption.number)
+        self._ask({"do": "load", "folder": str(folder)}, self._remaining_s())
+        end_ns = self.log.stop(keys.TTA_RESTORE_STOP, {"samples_count": state["samples"]})
+        self._ledger_ns["checkpoint"] += end_ns - begin_ns
+        restored = {
+            "world": world,
+            "isolation": dict(worker.isolation),
+            "numerics": prepared.get("numerics"),
+            "resolved_digest": digest_of(self._resolved(opened.get("config"))),
+            **_weights(prepared),
+        }
+        if self.nodes is not None:
+            restored["launch"] = dict(self.nodes.facts())
+        self.log.event(keys.TTA_RESTORED, restored, {"samples_count": state["samples"]})
+        begun = resumption.log.one(keys.RUN_START).metadata.get("weights_digest")
+        if restored["weights_digest"] != begun:
+            raise WorkerError("this machine draws other initial weights from the seed than the run began with")
+        self._is_restoring = False
+        self._progress.phase = "training"
+        self._kept_ns = self.clock.elapsed_ns()
+        self._train(state["samples"], state["confirmed"])
+
+    def _train(self, samples: int, confirmed: int) -> None:
         rules = self.plan.rules
-        samples = confirmed = 0
         while True:
             # The next multiple of the cadence; a large global batch may pass several.
             due = (samples // rules.eval_every_samples + 1) * rules.eval_every_samples
@@ -203,6 +349,40 @@ class Referee:
                 raise _End("aborted", "budget", f"{evidence}; max_samples is {rules.max_samples:,}")
             if self._elapsed_s() >= rules.max_seconds:
                 raise _End("aborted", "budget", f"{evidence}; max_seconds is {rules.max_seconds:g}")
+            self._keep_if_due(samples, confirmed)
+
+    def _keep_if_due(self, samples: int, confirmed: int) -> None:
+        """Make a checkpoint, if it is time for one. One that cannot be made is logged, and the run goes on."""
+        places = self.checkpoints
+        if places is None or places.every_s is None:
+            return
+        if self.clock.elapsed_ns() - self._kept_ns < places.every_s * 1e9:
+            return
+        number = self._num_checkpoints = self._num_checkpoints + 1
+        metadata = {"samples_count": samples, "number": number}
+        begin_ns = self.log.start(keys.TTA_CHECKPOINT_START, metadata)
+        digest = reason = None
+        num_bytes = 0
+        try:
+            self.log.flush()  # with the line of the last checkpoint, before the one that preceded it is deleted
+            folder = places.begin(self._last_checkpoint)
+            answer = self._ask({"do": "save", "folder": str(folder)}, self._remaining_s())
+            files, reason = mapping_or_empty(answer.get("files")), answer.get("reason")
+            if reason is None:
+                num_bytes = sum(_count(mapping_or_empty(item), "num_bytes") for item in files.values())
+                state = {"samples": samples, "confirmed": confirmed, "ledger_ns": self._ledger_ns}
+                manifest = {"run": facts(self.plan), "state": state, "boot_id": boot_id(), "files": dict(files)}
+                digest = places.complete(number, manifest)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        stated = {"digest": digest, "num_bytes": num_bytes, "reason": None if reason is None else printable(reason)}
+        self._kept_ns = self.log.stop(keys.TTA_CHECKPOINT_STOP, {**metadata, **stated})
+        self._ledger_ns["checkpoint"] += self._kept_ns - begin_ns
+        if reason is None:
+            self._last_checkpoint = number
+        else:
+            self._progress.failed_checkpoints.append(printable(reason))
+            self.view.checkpoint_failed(self._kept_ns)
 
     def _block(self, samples: int, num_samples: int) -> int:
         """Train one block and return the samples up to its end."""
@@ -243,10 +423,8 @@ class Referee:
             **signed,
         }
         elapsed_ns = self.log.event(keys.EVAL_ACCURACY, quality, metadata)
-        progress, metric = self._progress, self.plan.rules.metric
-        progress.quality = quality
-        if progress.best is None or metric.is_reached(quality, progress.best):
-            progress.best = quality
+        self._has_evaluated = True
+        self._progress.evaluations.append(Evaluated(samples, elapsed_ns, quality))
         self.view.evaluation(elapsed_ns)
         return quality
 
@@ -266,21 +444,24 @@ class Referee:
         run_ns = 0 if start_ns is None else stop_ns - start_ns
         self._keep_predictions()
         self.log.event(keys.TTA_ENERGY, energy_value(self._energy(start_ns, stop_ns)))
-        other_ns = run_ns - sum(self._ledger_ns[phase] for phase in ("data", "train", "eval"))
-        ledger_ns = {**self._ledger_ns, "checkpoint": 0, "other": other_ns, "run": run_ns}
+        other_ns = run_ns - sum(ns for phase, ns in self._ledger_ns.items() if phase != "init")
+        ledger_ns = {**self._ledger_ns, "other": other_ns, "run": run_ns}
         self.log.event(keys.TTA_LEDGER, {f"{phase}_s": round(ns / 1e9, 6) for phase, ns in ledger_ns.items()})
         commands = {"worker": "loaded", "evaluator": "loaded_by_evaluator"}
         listed = {name: self._listed(command, end) for name, command in commands.items()}
         self.log.event(keys.TTA_LOADED, self.judge_loaded(listed))
+        if self.nodes is not None:  # no process may be left anywhere before the log says that it is complete
+            self._dismiss(end)
+            self.log.event(keys.TTA_NODES_CLEAN, dict(self.nodes.clean()))
         self.log.event(
             keys.TTA_END, {"num_events": self.log.num_events + 1, "wall_drift_ms": self.clock.wall_drift_ms()}
         )
         run_s = None if start_ns is None else run_ns / 1e9
-        return Outcome(end.status, end.reason, end.evidence, progress.samples, progress.quality, run_s)
+        return self._outcome(end.status, end, run_s)
 
     def _listed(self, command: str, end: _End) -> list[str] | None:
         """Return the paths of the files that a process lists; None if it does not, or cannot be asked any more."""
-        if end.reason not in _ENDS_OF_A_HEALTHY_WORKER:
+        if not self._has_healthy_worker(end):
             return None
         try:
             files = self.worker.ask({"do": command}, lambda: None, CLOSE_LIMIT_S).get("files")
@@ -294,13 +475,18 @@ class Referee:
         Not those of a reference run: it is never a result.
         """
         name, num_bytes = None, 0
-        if self._progress.quality is not None and not self.plan.full_curve:
+        if self._has_evaluated and not self.plan.full_curve:
             with contextlib.suppress(WorkerError):  # the evaluator was lost, which ended the run and is its evidence
                 command = {"do": "keep", "path": str(self.predictions)}
                 answer = self.worker.ask(command, lambda: None, CLOSE_LIMIT_S)
                 name = self.predictions.name if answer.get("is_kept") else None
                 num_bytes = _count(answer, "num_bytes")
         self.log.event(keys.TTA_PREDICTIONS, {"file": name, "num_bytes": num_bytes})
+
+    def _start(self, timeout_s: float) -> list[dict[str, Any]]:
+        """Start the worker of the run; return the description that each of its ranks gives of itself."""
+        self._has_worker = True
+        return self.worker.start(self._tick, timeout_s)
 
     def _refuse_wrong_world(self, world: list[dict[str, Any]]) -> None:
         ranks = [rank.get("rank") for rank in world]

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +16,9 @@ from harness.base.files import sha256_of
 from harness.errors import LogError, OutputError, printable
 from harness.log import keys, run_log
 from harness.log.power_files import POWER_FOLDER
+from harness.run.checkpoint import Checkpoints
 from harness.run.plan import Plan
+from harness.run.resumption import Resumption, resumption_of
 from harness.submission import module as open_module
 from harness.submission.layout import (
     CODE_LIST,
@@ -41,10 +43,14 @@ _ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a result has before its next run. runs: the finished ones. attempts: the runs' unfinished attempts."""
+    """What a result has before its next run.
+
+    runs: the finished ones. attempts: the runs' unfinished attempts. interrupted: those that go on from a checkpoint.
+    """
 
     runs: Mapping[int, run_log.RunLog]
     attempts: Mapping[int, int]
+    interrupted: Mapping[int, Resumption] = field(default_factory=dict)
 
 
 @contextmanager
@@ -114,9 +120,10 @@ def _describe(file: BinaryIO, folder: Path, system: Mapping[str, Any]) -> None:
 def _contents(folder: Path, plan: Plan) -> Contents:
     """Return what is in `folder`, after the runs without an end were moved to `unfinished/`; nothing is deleted.
 
-    A file whose name is not that of a run, such as a copy, stays where it is.
+    Those with a checkpoint stay, if the rules permit that they go on. A file whose name is not that of a run, such as a
+    copy, stays where it is.
     """
-    done, aside = {}, []
+    done, interrupted, aside = {}, dict[int, Resumption](), []
     matches = [RESULT_PATTERN.fullmatch(path.name) for path in sorted(folder.iterdir())]
     for match in filter(None, matches):
         path = folder / match[0]
@@ -124,12 +131,19 @@ def _contents(folder: Path, plan: Plan) -> Contents:
             log = run_log.read(path)
         except LogError:
             log = None
-        if log is None or log.first(keys.TTA_END) is None:
-            aside.append(path)
-        else:
-            done[int(match[1])] = log
+        index = int(match[1])
+        resumption = None
         if log is not None:
             _refuse_unlike(log, plan)
+            if log.first(keys.TTA_END) is not None:
+                done[index] = log
+                continue
+            if plan.rules.permits_resume:
+                resumption = resumption_of(log, Checkpoints.of_run(folder.absolute(), index, None))
+        if resumption is None:
+            aside.append(path)
+        else:
+            interrupted[index] = resumption
     for path in folder.iterdir():  # the log of such a run may be without them, or they without a log
         kept = PREDICTIONS_PATTERN.fullmatch(path.name)
         if kept is not None and int(kept[1]) not in done:
@@ -142,7 +156,7 @@ def _contents(folder: Path, plan: Plan) -> Contents:
         suffix = path.suffix or ".power"
         shutil.move(path, folder / UNFINISHED / f"{path.stem}.{path.lstat().st_mtime_ns}{suffix}")
     names = [path.relative_to(folder).as_posix() for path in folder.glob(f"{UNFINISHED}/*")]
-    return Contents(done, num_attempts(names))
+    return Contents(done, num_attempts(names), interrupted)
 
 
 def _refuse_unlike(log: run_log.RunLog, plan: Plan) -> None:

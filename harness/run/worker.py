@@ -2,7 +2,7 @@
 
 The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
 (`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
-This file and `numerics` are the only ones of the harness that import torch or accelerate.
+This file, `numerics` and `all_reduce` are the only ones of the harness that import torch or accelerate.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
+import io
 import os
 import platform
 import signal
@@ -20,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness.base.files import sha256_of, sync_folder
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
 from harness.run import numerics
@@ -28,6 +30,7 @@ from harness.run.loaded import loaded_files
 from harness.submission import module as open_module
 from harness.workload import Arrays, RunConfig, Session
 
+_GENERATORS = "generators.pt"  # next to what a session saves
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
 
 
@@ -176,6 +179,11 @@ def _answer(
         case "evaluate":
             _predict(session, ranks, stream)
             return {}
+        case "save":
+            return _saved(session, Path(command["folder"]), ranks)
+        case "load":
+            load(session, Path(command["folder"]) / _rank_folder(ranks.rank))
+            return {}
         case "loaded":
             return {"files": loaded_files()}
         case "close":
@@ -195,6 +203,80 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+def _rank_folder(rank: int) -> str:
+    return f"rank_{rank:05d}"
+
+
+def _saved(session: Session, folder: Path, ranks: Ranks) -> dict[str, Any]:
+    """Let every rank save its part below `folder`; return the digest of every file, or why there is none.
+
+    A rank that cannot write, for lack of space, fails the checkpoint and not the run.
+    """
+    own = folder / _rank_folder(ranks.rank)
+    files: dict[str, dict[str, Any]] = {}
+    reason = None
+    try:
+        own.mkdir(parents=True)
+        save(session, own)
+        for path in sorted(own.rglob("*")):
+            if path.is_dir():
+                continue
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            facts = {"sha256": sha256_of(path), "num_bytes": path.stat().st_size}
+            files[path.relative_to(folder).as_posix()] = facts
+        sync_folder(own)
+    except OSError as error:
+        reason = f"rank {ranks.rank}: {error.strerror}"
+    parts = ranks.gather({"files": files, "reason": reason})
+    reasons = [part["reason"] for part in parts if part["reason"] is not None]
+    together = {name: facts for part in parts for name, facts in part["files"].items()}
+    return {"reason": "; ".join(reasons) or None, "files": {} if reasons else together}
+
+
+def save(session: Session, folder: Path) -> None:
+    """Keep a session and the generators that `seed_all` seeds in `folder`, which is this rank's own.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    import random
+
+    import numpy as np
+    import torch
+
+    version, inner, gauss = random.getstate()
+    name, words, position, has_gauss, cached = np.random.get_state(legacy=True)
+    kept = {
+        "python": [version, list(inner), gauss],
+        "numpy": [name, torch.from_numpy(np.asarray(words, np.int64)), position, has_gauss, cached],
+        "torch": torch.get_rng_state(),
+        "device": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
+    }
+    session.save(folder)
+    buffer = io.BytesIO()  # torch does not report a full disk as an OSError
+    torch.save(kept, buffer)
+    (folder / _GENERATORS).write_bytes(buffer.getvalue())
+
+
+def load(session: Session, folder: Path) -> None:
+    """Bring a session that was started, and the generators, to where `save` found them."""
+    import random
+
+    import numpy as np
+    import torch
+
+    session.load(folder)
+    kept = torch.load(folder / _GENERATORS, map_location="cpu", weights_only=True)
+    version, inner, gauss = kept["python"]
+    random.setstate((version, tuple(inner), gauss))
+    name, words, position, has_gauss, cached = kept["numpy"]
+    np.random.set_state((name, words.numpy().astype(np.uint32), position, has_gauss, cached))
+    torch.set_rng_state(kept["torch"])
+    if kept["device"] is not None:
+        torch.cuda.set_rng_state(kept["device"])
 
 
 def _digest(session: Session) -> str:

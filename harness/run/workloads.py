@@ -11,13 +11,15 @@ from harness.workload import Workload
 
 # Checked before a workload is used, together with its own `libraries`: importing a workload imports none of them.
 _TRAINING_LIBRARIES = ("torch", "accelerate")
+_SHARED = ("streaming",)  # what several workloads use
 
 
 def workload_names() -> list[str]:
-    """Return the names of the packages in `workloads/`, sorted."""
+    """Return the names of the packages in `workloads/` that are workloads, sorted."""
     import workloads
 
-    return sorted(module.name for module in pkgutil.iter_modules(workloads.__path__) if module.ispkg)
+    packages = (module.name for module in pkgutil.iter_modules(workloads.__path__) if module.ispkg)
+    return sorted(name for name in packages if name not in _SHARED)
 
 
 def workload(name: str) -> Workload:

@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _step_aside()
 
     from harness.tracking.store import Store
+    from harness.tracking.system_metrics import SystemMetrics
 
     folder: Path = parsed.folder
     follower = Follower(lambda: logs_in(folder), folder / SYSTEM_NAME, lambda: Store(parsed.tracking_uri))
@@ -46,9 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sender = Sender(follower, folder)
     try:
         sender.attempt(is_last=False)  # imports and migrates while the run is being set up
+        machine = SystemMetrics()
         while orders.limit_s is None:
             orders.wait(POLL_S)
             follower.read()
+            if (values := machine.read(time.monotonic())) is not None:
+                follower.measure(values, time.time_ns() // 1_000_000)
             if follower.has_news:
                 sender.attempt(is_last=False)
         give_up = time.monotonic() + orders.limit_s

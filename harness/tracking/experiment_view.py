@@ -11,14 +11,16 @@ from harness.tracking.record import PHASES, MlflowRun
 VIEW = "tta"
 _RESULTS = ("time_to_target_s", "samples_to_target", "quality", "energy_j", "cost_list", "reached")
 _NOTE = """\
-**{benchmark}, {division} division** · rules {ruleset} · target: {target}
+**{benchmark}, {division} division** · rules {ruleset} · {target}
 
 A mirror of run logs, for viewing curves. **The board is authoritative:** verdicts, scores and ranks are computed \
 from the logs and never from MLflow, where the owner of a run may change it.
 
 - *Views*, *Time to accuracy*, then the chart icon: quality against time with the target, one colour per result.
 - One run per repeat. The repeats of one result share the tags `tta.result` and `tta.submission_id`: *Group by* one.
-- The step is samples trained on; timestamps are the referee's clock. `eval/target` is the quality to reach.
+- The step is samples trained on; timestamps are the referee's clock. The run `target: …` is the quality to reach, as \
+a line of its own; it is no result.
+- `system/…` is what MLflow measures of the machine beside the run: processors, memory, disk, network, accelerators.
 - `power/watts`: the mean of each second, summed over all nodes; its step is seconds of the referee's clock. The board \
 says whether an energy is ranked, and among which others.
 - `tta sync DIR` adds what is missing here.
@@ -27,17 +29,13 @@ says whether an energy is ranked, and among which others.
 
 def experiment_tags(record: MlflowRun) -> dict[str, str]:
     """Return the tags of the record's experiment."""
-    target = "see the rules"
-    if record.rules is not None and record.target is not None:
-        sign = "≥" if record.rules.metric.direction == "max" else "≤"
-        target = f"{record.metric} {sign} {record.target:g}"
     tags = {
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.note.content": _NOTE.format(
             benchmark=record.tags["tta.benchmark"],
             division=record.tags["tta.division"],
             ruleset=record.ruleset or "unknown",
-            target=target,
+            target=(record.target_line or "target: see the rules"),
         ),
         "tta.benchmark": record.tags["tta.benchmark"],
         "tta.division": record.tags["tta.division"],
@@ -74,7 +72,7 @@ def _view(metric: str, made_ms: int) -> str:
 
     Not compressed; MLflow compresses the views it saves, and reads both (3.17).
     """
-    curve = [f"eval/{metric}", "eval/target"]
+    curve = [f"eval/{metric}"]  # the target is a run of its own, with its own colour
     sections = {
         "eval": [
             {**_line(curve, "metric"), "selectedXAxisMetricKey": "eval/elapsed_s"},

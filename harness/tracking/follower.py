@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -130,6 +130,11 @@ class Follower:
             except LogError as error:
                 self._give_up(followed, str(error))
 
+    def measure(self, values: Mapping[str, float], time_ms: int) -> None:
+        """Add what was measured of the machine to the runs that are going on."""
+        for followed in self._followed.values():
+            followed.record.measured(values, time_ms)
+
     @property
     def is_complete(self) -> bool:
         """Whether every log that was found is in the store."""
@@ -192,6 +197,7 @@ class Follower:
                 followed.is_totalled = True
                 self._total(followed, {point.name for point in stored.points})
             added = self._store.add(record, stored, self._files(path) if is_over else None)
+            self._store.draw_target(record)
             if is_over and self.verdict is not None:
                 self._store.tag(stored, "tta.verdict", self.verdict)
         except LogError as error:

@@ -7,7 +7,7 @@ adds what is missing without duplicates. The step is samples trained on, the tim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -33,9 +33,10 @@ _TRACKED = {
     "throughput": "throughput/samples_per_s",
     "data_wait_s": "train/data_wait_s",
 }
+SYSTEM = "system/"  # MLflow shows these on a page of their own
 ENERGY = "result/energy_j"
 COST_LIST, COST_BILLED = "result/cost_list", "result/cost_billed"
-PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s")
+PHASES = ("init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "interrupted_s", "other_s", "run_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,10 @@ class MlflowRun:
 
     @property
     def name(self) -> str:
-        """`<submitter>-<system>-s<seed>-<shortid>`."""
+        """`run<index>-seed<seed>-<submitter>-<system>-<shortid>`: the runs of a list differ at the front."""
         submitter, system = self.tags.get("tta.submitter", "?"), self.tags.get("tta.system", "?")
-        return f"{submitter[:60]}-{system[:60]}-s{self.params.get('seed', '?')[:20]}-{(self.run_id or '?')[:8]}"
+        place = f"run{self.tags.get('tta.index', '?')[:10]}-seed{self.params.get('seed', '?')[:20]}"
+        return f"{place}-{submitter[:60]}-{system[:60]}-{(self.run_id or '?')[:8]}"
 
     @property
     def status(self) -> str:
@@ -156,6 +158,12 @@ class MlflowRun:
         self.tag("index", value.get("index"))
         self._param("harness.version", value.get("harness"))
 
+    def _code(self, event: Event) -> None:
+        """The commit, where MLflow's pages look for it."""
+        commit = mapping_or_empty(event.value).get("commit")
+        if isinstance(commit, str) and commit:
+            self.tags.setdefault("mlflow.source.git.commit", clean(commit)[:MAX_TAG_CHARS])
+
     def _clock(self, event: Event) -> None:
         mono_ns, wall_ms = mapping_or_empty(event.value).get("mono_ns"), finite_number(event.time_ms)
         if isinstance(mono_ns, int) and abs(mono_ns) < 1 << 63 and event.elapsed_ns is not None and wall_ms is not None:
@@ -173,6 +181,13 @@ class MlflowRun:
     def _benchmark(self, event: Event) -> None:
         self.tag("benchmark", event.value)
         self._find_rules()
+
+    @property
+    def target_line(self) -> str | None:
+        """What the line of the target is called in the charts; None if the target is unknown."""
+        if self.rules is None or self.target is None:
+            return None
+        return f"target: {self.metric} {'≥' if self.rules.metric.direction == 'max' else '≤'} {self.target:g}"
 
     def _find_rules(self) -> None:
         """Look up the rules that the log names. Their target counts only if the log has the same terms."""
@@ -232,6 +247,9 @@ class MlflowRun:
         self._add("eval/elapsed_s", self._seconds(event), event)
         self._quality = finite_number(event.value)
 
+    def _resumed(self, event: Event) -> None:
+        self._add("interruption/away_s", mapping_or_empty(event.value).get("away_s"), event)
+
     def _stopped(self, event: Event) -> None:
         if event.metadata.get("status") in ("success", "aborted"):
             self.tags["tta.state"] = event.metadata["status"]
@@ -257,6 +275,14 @@ class MlflowRun:
             return False
         self._total(name, value, self._run_stop)
         return True
+
+    def measured(self, values: Mapping[str, float], time_ms: int) -> None:
+        """Add what the machine did at a wall time, while the run is going on; its step is seconds of the clock."""
+        if self.clock is None or not self.is_initialised or self.is_closed:
+            return
+        step = max(0, int((time_ms - self.clock.wall_ms) / 1000))
+        for name, value in values.items():
+            self._point(Point(f"{SYSTEM}{name}", value, time_ms, step))
 
     def _energy(self, event: Event) -> None:
         """Add the energy of a log without power logs; `add_energy` computes that of the others."""
@@ -295,14 +321,19 @@ class MlflowRun:
     def _add(self, name: str, value: object, event: Event, step: int | None = None) -> None:
         """Add a point, unless the value is not a finite number or the metric has `MAX_POINTS_PER_METRIC`."""
         finite, time_ms = finite_number(value), storable_int(event.time_ms)
-        count = self._counts.get(name, 0)
-        if finite is not None and time_ms is not None and count < MAX_POINTS_PER_METRIC:
-            self._counts[name] = count + 1
-            self.points.append(Point(name, finite, time_ms, self._samples if step is None else step))
+        if finite is not None and time_ms is not None:
+            self._point(Point(name, finite, time_ms, self._samples if step is None else step))
+
+    def _point(self, point: Point) -> None:
+        count = self._counts.get(point.name, 0)
+        if count < MAX_POINTS_PER_METRIC:
+            self._counts[point.name] = count + 1
+            self.points.append(point)
 
 
 _TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
     keys.TTA_FORMAT: MlflowRun._format,
+    keys.TTA_CODE: MlflowRun._code,
     keys.TTA_CLOCK: MlflowRun._clock,
     keys.INIT_START: MlflowRun._initialising,
     keys.TTA_RULES: MlflowRun._rules,
@@ -320,6 +351,7 @@ _TAKERS: dict[str, Callable[[MlflowRun, Event], None]] = {
     keys.RUN_START: MlflowRun._started,
     keys.TRACKED_STATS: MlflowRun._tracked,
     keys.EVAL_ACCURACY: MlflowRun._evaluated,
+    keys.TTA_RESUME: MlflowRun._resumed,
     keys.RUN_STOP: MlflowRun._stopped,
     keys.TTA_ENERGY: MlflowRun._energy,
     keys.TTA_LEDGER: MlflowRun._ledger,

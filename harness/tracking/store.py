@@ -1,4 +1,4 @@
-"""Writes runs to an MLflow store, adding only what is missing there. The only file that imports mlflow.
+"""Writes runs to an MLflow store, adding only what is missing there.
 
 Nothing is ever read back for ranking: the owner of a run in MLflow may change it afterwards.
 """
@@ -39,6 +39,9 @@ _ENVIRONMENT = {
 _BATCH_POINTS = 1000  # MLflow's limit for one request
 _DIGEST_CHARS = 32  # MLflow takes at most 36; the full SHA-256 goes into a tag of the input
 _MAY_BE_CHANGED = ("mlflow.runColor",)  # by a reader of the run
+_SECONDS = "eval/elapsed_s"
+_TARGET_OF = "tta.target_of"  # the ruleset, on the run that is the line of its target
+_TARGET_COLOR = "#111111"
 _SENT_AT_THE_END = ("tta.state", "tta.reason")
 
 
@@ -66,6 +69,15 @@ class Added:
     artifacts: int = 0
 
 
+@dataclass(slots=True)
+class _TargetLine:
+    """The run that is the line of a target, and how far the line goes."""
+
+    mlflow_id: str
+    step: int = -1
+    seconds: float = 0.0
+
+
 class Store:
     """An MLflow store that responds.
 
@@ -79,6 +91,7 @@ class Store:
             os.environ.setdefault(name, value)
         self.name = printable(_without_passwords(uri.partition("?")[0]))
         self._experiments: dict[str, str] = {}
+        self._targets: dict[tuple[str, str], _TargetLine] = {}
         self._sqlite = sqlite_path(uri)
         client, self._errors = _import()
         with self._readable_errors(), self._exclusive():
@@ -216,6 +229,47 @@ class Store:
             with self._readable_errors():
                 self._client.set_tag(stored.mlflow_id, name, value)
             stored.tags[name] = value
+
+    def draw_target(self, record: MlflowRun) -> None:
+        """Draw the target of the record's experiment as far as its curve goes: as a run, since a run has one colour."""
+        name = record.target_line
+        ends = {point.name: point for point in record.points if point.name in (f"eval/{record.metric}", _SECONDS)}
+        if name is None or len(ends) < 2:
+            return
+        with self._readable_errors(), self._exclusive():
+            line = self._target_line(record, name)
+            end, seconds = ends[f"eval/{record.metric}"], ends[_SECONDS].value
+            if line.step < 0:
+                self._extend(line, record, 0, 0.0, end.time_ms)
+            if end.step > line.step or seconds > line.seconds:
+                step = max(end.step, line.step + 1)
+                self._extend(line, record, step, max(seconds, line.seconds), end.time_ms)
+
+    def _target_line(self, record: MlflowRun, name: str) -> _TargetLine:
+        experiment_id = self._experiment(record)
+        key = experiment_id, record.ruleset
+        if key not in self._targets:
+            chosen = f"tags.`{_TARGET_OF}` = '{record.ruleset}'"
+            found = self._client.search_runs([experiment_id], chosen, max_results=1)
+            if found:
+                line = self._targets[key] = _TargetLine(found[0].info.run_id)
+                for point in self._client.get_metric_history(line.mlflow_id, _SECONDS):
+                    line.step, line.seconds = max(line.step, point.step), max(line.seconds, point.value)
+            else:
+                tags = {_TARGET_OF: record.ruleset, "tta.result": "target", "mlflow.runColor": _TARGET_COLOR}
+                run = self._client.create_run(experiment_id, tags=tags, run_name=name)
+                self._client.set_terminated(run.info.run_id)
+                self._targets[key] = _TargetLine(run.info.run_id)
+        return self._targets[key]
+
+    def _extend(self, line: _TargetLine, record: MlflowRun, step: int, seconds: float, time_ms: int) -> None:
+        from mlflow.entities import Metric
+
+        assert record.target is not None
+        values = {f"eval/{record.metric}": record.target, _SECONDS: seconds}
+        metrics = [Metric(name, value, time_ms, step) for name, value in values.items()]
+        self._client.log_batch(line.mlflow_id, metrics=metrics)
+        line.step, line.seconds = step, seconds
 
     def _held(self, run: Run, record: MlflowRun, log: Path) -> StoredRun:
         tags = dict(run.data.tags)

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.board.pages.render import target_words
 from harness.commands import list as command
 from harness.errors import ExitStatus, UsageError
 from harness.ruleset import catalog, load
 from harness.submission.result import read_result
+from tests.fabricate import benchmark_rules
+from tests.rules_folder import write_ruleset
 
 REFERENCE = Path(__file__).parents[3] / "submissions/reference/results"
 
@@ -54,8 +57,36 @@ def test_the_table_has_a_line_for_each_suite(capsys: pytest.CaptureFixture[str])
     assert ["detection", "mini", "map", ">=", "0.6", "2,000", "320", "5/10", "600", "s"] in [
         line[:10] for line in lines
     ]
-    assert ["detection", "standard", "map", ">=", "0.55", "205", "72", "5/10", "14,400", "s", "-", "-", "-"] in lines
+    standard = ["detection", "standard", "map", ">=", "0.55", "(provisional)", "205", "72", "5/10", "14,400", "s"]
+    assert [*standard, "no", "-", "-", "-"] in lines
     assert next(line[3:5] for line in lines if line[:2] == ["speech_recognition", "mini"]) == ["<=", "0.17"]
+
+
+def test_a_provisional_target_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table and in the JSON, and on the pages of a board."""
+    rules = benchmark_rules(provisional=True)
+    ruleset = str(write_ruleset(tmp_path / "rules", rules))
+
+    assert records(capsys, "--ruleset", ruleset)["toy_mini"]["provisional"] is True
+    assert cli.main(["list", "--ruleset", ruleset]) == ExitStatus.OK
+    assert "top1_accuracy >= 0.9 (provisional)" in capsys.readouterr().out
+    assert target_words(rules) == "top1_accuracy ≥ 0.9 (fraction, higher is better, provisional)"
+    assert target_words(benchmark_rules()) == "top1_accuracy ≥ 0.9 (fraction, higher is better)"
+
+
+@pytest.mark.parametrize(("is_permitted", "word"), [(True, "yes"), (False, "no")])
+def test_whether_a_run_may_be_resumed_is_shown(
+    is_permitted: bool, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the table, under a heading that the note explains, and in the JSON."""
+    ruleset = str(write_ruleset(tmp_path / "rules", benchmark_rules(permits_resume=is_permitted)))
+
+    assert records(capsys, "--ruleset", ruleset)["toy_mini"]["permits_resume"] is is_permitted
+    assert cli.main(["list", "--ruleset", ruleset]) == ExitStatus.OK
+    table, _, note = capsys.readouterr().out.partition("\n\n")
+    heading, row = table.splitlines()
+    assert row[heading.index("resume") :].split()[0] == word
+    assert "\nresume: " in note
 
 
 def test_of_two_results_of_a_benchmark_the_first_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

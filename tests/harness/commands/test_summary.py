@@ -13,7 +13,17 @@ from harness.energy.limits import EnergyLimits
 from harness.ruleset.model import Constraint, ReferenceConvergence, Timing
 from harness.scoring.summary import as_text, best_baseline, reference_variation, summarise
 from harness.submission.result import Result, read_result
-from tests.fabricate import METRIC, Metric, benchmark_rules, events, find, write_log, write_result, write_submission
+from tests.fabricate import (
+    METRIC,
+    Metric,
+    benchmark_rules,
+    events,
+    find,
+    interrupt,
+    write_log,
+    write_result,
+    write_submission,
+)
 from tests.rules_folder import write_ruleset
 
 BASELINES = {"knn": 0.5, "forest": 0.6, "chance": 0.1}
@@ -228,3 +238,18 @@ def test_verb_leaves_reference_runs_out_and_says_so(
     shown, errors = capsys.readouterr()
     assert shown == ""
     assert "left out: only reference runs over the full curve" in errors
+
+
+def test_resumed_runs_are_counted_and_their_absence_is_stated(tmp_path: Path) -> None:
+    """Two of five, 15 s and 20 s away; a result without any says nothing of it."""
+
+    def resume(index: int, steps: list[Any]) -> list[Any]:
+        if index < 2:
+            interrupt(steps, away_s=15.0 + 5 * index)
+        return steps
+
+    row = summarise(result_of(tmp_path / "a", change=resume), benchmark_rules(permits_resume=True))
+
+    assert (row.num_resumed, row.away_s, row.num_reached) == (2, pytest.approx(35.0), 5)
+    assert "toy_mini: 2 of 5 runs went on after an interruption; the time away, 35.0 s, counts\n" in as_text([row])
+    assert "interruption" not in as_text([summarise(result_of(tmp_path / "b"), benchmark_rules())])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness.cli import main
 from harness.errors import UsageError
 from harness.ruleset.model import ReferenceConvergence
 from harness.run.benchmark import refuse_unreferenced
 from tests.fabricate import benchmark_rules
+from tests.rules_folder import write_ruleset
 
 
 def test_batch_size_that_the_reference_does_not_cover_is_refused() -> None:
@@ -29,3 +33,22 @@ def test_rules_without_a_reference_permit_every_batch_size() -> None:
     alone = benchmark_rules(reference_convergence=(ReferenceConvergence(100, (1000,)),))
     with pytest.raises(UsageError, match="there are no reference convergence points, where the closed division has no"):
         refuse_unreferenced(alone, 100)
+
+
+def test_checkpoints_are_refused_where_nothing_could_go_on_from_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before there is a folder, data or a process."""
+    rules = write_ruleset(tmp_path / "rules")
+
+    status = main(["run", "toy", "--ruleset", str(rules), "--checkpoint-every", "2.5", "--no-mlflow"])
+
+    assert status == 2
+    message = "--checkpoint-every 2.5: the rules of toy_mini do not permit that an interrupted run goes on"
+    assert message in capsys.readouterr().err
+
+
+def test_minutes_are_a_number_of_at_least_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    """0 is a checkpoint between any two blocks."""
+    assert main(["run", "toy", "--checkpoint-every", "-1"]) == 2
+    assert "--checkpoint-every" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.base import digests
 from harness.errors import DataError, OutputError
 from harness.run import data_cache
 from harness.workload import Evaluator, Metric, RunConfig, Session
@@ -296,7 +297,7 @@ def test_data_that_cannot_be_read_are_damaged(tmp_path: Path, monkeypatch: pytes
             raise OSError(errno.EIO, "Input/output error")
         return "0" * 64
 
-    monkeypatch.setattr(data_cache, "sha256_of", digest)
+    monkeypatch.setattr(digests, "sha256_of", digest)
 
     with pytest.raises(DataError, match=r"part/train\.bin: cannot be read: Input/output error"):
         data_cache.prepare(Maker(), "mini", tmp_path)

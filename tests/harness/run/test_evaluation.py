@@ -111,6 +111,20 @@ def test_evaluator_that_ends_ends_the_run(tmp_path: Path, when: str) -> None:
             EvaluatedWorker(Session([0] * 4), evaluator, 0).ask({"do": "keep", "path": "x"}, nothing, WAIT_S)
 
 
+def test_worker_that_fails_because_the_evaluator_was_killed_is_not_to_blame(tmp_path: Path) -> None:
+    """It notices first that nobody takes its predictions."""
+    with LaunchedEvaluator(image_plan(tmp_path), tmp_path / "output.txt") as evaluator:
+        assert evaluator.opened(nothing, WAIT_S) == {"ok": True}
+
+        def killed() -> dict[str, Any]:
+            os.kill(evaluator._process.pid, signal.SIGKILL)
+            return {"ok": False, "kind": "crashed", "message": "SocketClosed: the stream"}
+
+        script = ScriptedWorker(FakeClock(), [0.5], answers={("evaluate", 0): killed})
+        with pytest.raises(WorkerError, match=r"the evaluator ended \(exit status -9\)"):
+            EvaluatedWorker(script, evaluator, 0).ask({"do": "evaluate"}, nothing, WAIT_S)
+
+
 def test_evaluation_that_takes_too_long_is_a_timeout(tmp_path: Path) -> None:
     """It waits for predictions that do not come; ticks are served meanwhile."""
     ticks: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 from harness.log import run_log
 from harness.log.numerics import contradictions
 from harness.log.run_log import RunLog
+from harness.run import isolation
+from harness.run.launcher import LaunchedWorker
+from harness.run.plan import WorkerLost
+from harness.run.starter import Place
 from tests.killing import Running, has_event, kill, toy_runs, toy_tree, until
 
 pytestmark = pytest.mark.slow
@@ -185,6 +190,35 @@ def test_interrupted_referee_closes_the_log(start: Callable[..., Running], momen
 
     assert (status, stop["status"], stop["reason"]) == (130, "aborted", "interrupted")
     assert log.events[-1].key == "tta_end"
+
+
+def test_interrupt_of_a_terminal_reaches_the_referee_alone(start: Callable[..., Running]) -> None:
+    """It goes to the whole group of processes; none of the others prints a traceback or ends by it."""
+    running = start("prepare:hang", prefix=("/usr/bin/setsid",))
+    assert reaches(running, "starting")
+    until(lambda: running.find("curtain"), 20)  # only where the data can be kept from a worker
+    assert [process for process in running.relatives() if os.getpgid(process.pid) == running.process.pid] == []
+    os.killpg(running.process.pid, signal.SIGINT)
+
+    status, _, stop = ended(running)
+
+    assert (status, stop["reason"]) == (130, "interrupted")
+
+
+def test_error_of_an_earlier_attempt_is_no_evidence(tmp_path: Path) -> None:
+    """Its output is in the same file, before that of this attempt."""
+    output = tmp_path / "worker_0.txt"
+    output.write_text("MemoryError: of an earlier attempt\n")
+    unconfined = isolation.choose("none", isolation.Places(tmp_path, ()), Place(), lambda *_: None)
+    worker = LaunchedWorker(Place(), output, unconfined, program=("no_such_module",))
+    try:
+        with pytest.raises(WorkerLost) as caught:
+            worker.start(lambda: None, 60)
+    finally:
+        worker.stop(0.0)
+
+    assert caught.value.reason == "crashed"
+    assert "earlier attempt" not in str(caught.value)
 
 
 def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]) -> None:

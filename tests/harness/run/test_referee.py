@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ def play(
     clock: FakeClock | None = None,
     full_curve: bool = False,
     num_devices: int = 1,
+    job: Any = None,
     rehearsal: ScriptedWorker | None = None,
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]] = lambda: (True, {"method": "none"}),
     **worker: Any,
@@ -38,7 +40,7 @@ def play(
     clock = clock or FakeClock()
     script = ScriptedWorker(clock, qualities, **worker)
     referee = Referee(
-        plan=plan(rules, full_curve=full_curve, num_devices=num_devices),
+        plan=plan(rules, full_curve=full_curve, num_devices=num_devices, job=job),
         log=LogWriter(path, clock),
         clock=clock,
         rehearsal=rehearsal or ScriptedWorker(clock, [0.1]),
@@ -72,6 +74,20 @@ def test_target_reached_at_third_evaluation_ends_the_run_there(tmp_path: Path) -
     assert worker.asked[-1] == {"do": "close"}
 
 
+def test_run_leaves_nothing_for_the_collector_of_cycles(tmp_path: Path) -> None:
+    """What a run needed is freed when it is over, not at some later run of the same command."""
+    play(tmp_path / "before", [0.9])  # loads what is loaded once
+    gc.collect()
+    gc.disable()
+    try:
+        play(tmp_path / "log", [0.5, 0.9])
+        num_unreachable = gc.collect()
+    finally:
+        gc.enable()
+
+    assert num_unreachable == 0
+
+
 def test_equal_to_the_target_counts_and_just_below_does_not(tmp_path: Path) -> None:
     """A value equal to the target reaches it."""
     assert play(tmp_path / "a", [0.9])[0].is_reached
@@ -86,6 +102,16 @@ def test_log_has_the_events_that_the_fixtures_have(tmp_path: Path) -> None:
     assert [event.key for event in log.events] == [step.key for step in steps]
     assert log.value("tta_clock") == find(steps, "tta_clock").value == {"mono_ns": 5_000_000_000_000}
     assert log.defects == ()
+
+
+def test_job_of_a_run_on_one_node_follows_the_clock(tmp_path: Path) -> None:
+    """Nothing else is said of nodes."""
+    _, log, _ = play(tmp_path / "log", [0.95], job={"launcher": {"kind": "slurm", "job": "17"}})
+
+    keys = [event.key for event in log.events]
+    assert keys[keys.index("tta_clock") + 1] == "tta_launch"
+    assert log.field("tta_launch", "launcher") == {"kind": "slurm", "job": "17"}
+    assert "tta_nodes_clean" not in keys
 
 
 @pytest.mark.parametrize(
@@ -298,6 +324,24 @@ def test_interrupt_closes_the_log_as_aborted_and_is_raised(tmp_path: Path) -> No
     log = run_log.read(tmp_path / "log")
     assert (stop_of(log)["status"], stop_of(log)["reason"]) == ("aborted", "interrupted")
     assert log.events[-1].key == "tta_end"
+
+
+@pytest.mark.parametrize("evidence", ["rank 1 was killed by SIGTERM", "node 1 (n2): its helper is gone"])
+def test_worker_lost_by_a_signal_for_all_is_an_interrupt(tmp_path: Path, evidence: str) -> None:
+    """A scheduler ends all processes of a job at once; which of them notices first does not matter."""
+    clock = FakeClock()
+
+    def lose() -> None:
+        clock.now_ns = int(20e9)
+        raise WorkerLost(evidence, node=1)
+
+    with pytest.raises(Interrupted):
+        play(tmp_path / "log", [0.1], clock=clock, interrupt_after_s=20.0, answers={("train", 1): lose})
+
+    log = run_log.read(tmp_path / "log")
+    assert stop_of(log)["reason"] == "interrupted"
+    assert stop_of(log)["evidence"] == f"interrupted by a signal; {evidence}"
+    assert log.first("tta_node_lost") is None
 
 
 @pytest.mark.parametrize(("kind", "error"), [("usage", UsageError), ("data", DataError)])

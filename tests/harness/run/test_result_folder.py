@@ -327,3 +327,34 @@ def test_system_description_that_is_not_json_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(OutputError, match=r"system\.json: is not a system description: not JSON"):
         open_folder(folder, plan(), b"", is_resumed=True)
+
+
+def interrupted(folder: Path, rules: Any) -> Plan:
+    """A run with a checkpoint, whose process was killed; the plan that goes on with it."""
+    steps = fabricate.events(0, rules=rules)
+    fabricate.interrupt(steps)
+    last = next(place for place, step in enumerate(steps) if step.key == "tta_interrupted")
+    text = json.dumps({"run": {}, "files": {}, "boot_id": "b"}).encode()
+    fabricate.find(steps, "tta_checkpoint_stop").metadata["digest"] = hashlib.sha256(text).hexdigest()
+    fabricate.write_log(folder / "result_0.txt", steps[: last + 1])
+    place = folder / "checkpoints" / "run_0" / "checkpoint_1"
+    place.mkdir(parents=True)
+    (place / "manifest.json").write_bytes(text)
+    return as_written(rules=rules)
+
+
+@pytest.mark.parametrize("is_permitted", [True, False])
+def test_interrupted_run_goes_on_where_the_rules_permit_it(tmp_path: Path, is_permitted: bool) -> None:
+    """It stays where it is; else it is put aside as any attempt without an end. Its power logs are, in either case."""
+    rules = fabricate.benchmark_rules(permits_resume=is_permitted)
+    shared = interrupted(tmp_path, rules)
+    (tmp_path / "power" / "result_0").mkdir(parents=True)
+
+    found = open_folder(tmp_path, shared, b"", is_resumed=True)
+
+    assert list(found.interrupted) == ([0] if is_permitted else [])
+    assert found.attempts == ({} if is_permitted else {0: 1})
+    assert (tmp_path / "result_0.txt").exists() == is_permitted
+    assert not (tmp_path / "power" / "result_0").exists()
+    if is_permitted:
+        assert found.interrupted[0].number == 1

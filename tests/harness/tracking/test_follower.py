@@ -47,6 +47,9 @@ class FakeStore:
         stored.params = set(record.params)
         return Added(metrics=len(new))
 
+    def draw_target(self, record: MlflowRun) -> None:
+        pass
+
     def tag(self, stored: StoredRun, name: str, value: str) -> None:
         pass
 
@@ -89,3 +92,46 @@ def test_a_run_that_is_refused_does_not_hold_up_the_others(result: Path) -> None
     assert follower.is_finished
     assert not follower.is_complete
     assert [report.why_not for report in follower.reports] == [None, "MLflow at fake: refused"]
+
+
+def test_what_the_machine_did_belongs_to_the_run_that_was_going_on(result: Path) -> None:
+    """Not to one whose worker had not started, and not to one that is over."""
+    over, running, starting = (result / f"result_{index}.txt" for index in range(3))
+    for index, (path, num_lines) in enumerate({over: None, running: -5, starting: 14}.items()):
+        steps = fabricate.events(index, mono_ns=5_000_000_000_000)
+        lines = fabricate.text_of(steps).splitlines(keepends=True)
+        path.write_text("".join(lines[:num_lines]))
+    fake = FakeStore()
+    follower = Follower(lambda: [over, running, starting], None, lambda: fake)  # type: ignore[arg-type,return-value]
+    follower.read()
+    follower.measure({"cpu_utilization_percentage": 42.0}, 2_000_000_000_000)
+    follower.send(is_last=True)
+
+    system = {name: [p for p in points if p.name.startswith("system/")] for name, points in fake.points.items()}
+    assert {name: [(p.name, p.value) for p in points] for name, points in system.items() if points} == {
+        "result_1.txt": [("system/cpu_utilization_percentage", 42.0)]
+    }
+    assert system["result_1.txt"][0].step > 0
+
+
+def test_a_resumed_run_is_continued_where_the_first_mirror_ended(tmp_path: Path) -> None:
+    """One run, whose points are all there once: the second process reads the log from its beginning."""
+    steps = fabricate.events()
+    fabricate.interrupt(steps)
+    path = fabricate.write_log(tmp_path / "result_0.txt", steps)
+    text = path.read_text()
+    fake = FakeStore()
+
+    for end in (text.index('"key": "tta_resume"'), len(text)):
+        path.write_text(text[: text.rindex("\n", 0, end) + 1])
+        follower = Follower(lambda: [path], None, lambda: fake)  # type: ignore[arg-type,return-value]
+        follower.read()
+        follower.send(is_last=True)
+
+    whole = FakeStore()
+    follower = Follower(lambda: [path], None, lambda: whole)  # type: ignore[arg-type,return-value]
+    follower.read()
+    follower.send(is_last=True)
+    assert list(fake.points) == ["result_0.txt"]
+    assert sorted(map(str, fake.points["result_0.txt"])) == sorted(map(str, whole.points["result_0.txt"]))
+    assert "interruption/away_s" in {point.name for point in fake.points["result_0.txt"]}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.cost.price_book import Cost
+from harness.log import run_log
 from harness.log.events import Event
 from harness.tracking.experiment_view import experiment_tags, is_newer
 from harness.tracking.record import COLORS, MAX_PARAMS, ClockZero, MlflowRun, Point, add_billed, add_cost
@@ -230,3 +232,23 @@ def test_point_needs_a_number_and_a_time() -> None:
     times = [event("eval_accuracy", 0.5, time_ms=time_ms) for time_ms in (-1, 2**53, 7)]
 
     assert record_of(*values, *times).points == [Point("eval/quality", 0.5, 7, 0)]
+
+
+def test_the_commit_is_where_mlflow_looks_for_it() -> None:
+    """A copy without a repository has none."""
+    assert record_of(event("tta_code", {"commit": "ab" * 20})).tags["mlflow.source.git.commit"] == "ab" * 20
+    assert "mlflow.source.git.commit" not in record_of(event("tta_code", {"commit": None})).tags
+
+
+def test_curve_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    """One run in MLflow: its points before and after, and how long nothing of it was running."""
+    steps = fabricate.events()
+    fabricate.interrupt(steps)
+    log = run_log.read(fabricate.write_log(tmp_path / "log", steps))
+
+    record = record_of(*log.events)
+
+    assert [step for _, step in points_of(record, f"eval/{RULES.metric.name}")] == [1000, 2000, 3000]
+    assert points_of(record, "interruption/away_s") == [(15.0, 1000)]
+    assert points_of(record, "ledger/interrupted_s") == [(16.0, 0)]
+    assert record.tags["tta.state"] == "success"

@@ -27,7 +27,7 @@ from harness.tracking import follower as tracking_follower
 from harness.tracking import store as tracking_store
 from harness.tracking.follower import Follower
 from harness.tracking.power_record import PowerFollower
-from harness.tracking.record import MlflowRun
+from harness.tracking.record import COLORS, MlflowRun
 from harness.tracking.store import Store
 from tests import fabricate
 from tests.harness.board.test_index import BILL, SKU, prices
@@ -84,6 +84,8 @@ def content(uri: str, experiment: str = EXPERIMENT) -> dict[str, dict[str, Any]]
         return {}
     stored = {}
     for run in client.search_runs([found.experiment_id]):
+        if "tta.target_of" in run.data.tags:
+            continue  # a line in the charts
         points = [
             (name, point.value, point.timestamp, point.step)
             for name in run.data.metrics
@@ -113,6 +115,24 @@ def only_run(uri: str, experiment: str = EXPERIMENT) -> dict[str, Any]:
     return run
 
 
+def target_lines(uri: str, experiment: str = EXPERIMENT) -> dict[str, tuple[str, list[tuple[int, float]], list[float]]]:
+    """The runs that are lines of targets, by name: their colour, the line by samples, and the seconds."""
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    lines = {}
+    for run in client.search_runs([found.experiment_id], "tags.`tta.target_of` != ''"):
+        assert run.info.run_name not in lines, "the same target twice"
+        values, seconds = (
+            client.get_metric_history(run.info.run_id, name) for name in ("eval/top1_accuracy", "eval/elapsed_s")
+        )
+        lines[run.info.run_name] = (
+            run.data.tags["mlflow.runColor"],
+            [(point.step, point.value) for point in values],
+            [point.value for point in seconds],
+        )
+    return lines
+
+
 def record_of(path: Path) -> MlflowRun:
     record = MlflowRun(tracking_follower.rules_of)
     for event in Tail(path).events():
@@ -135,7 +155,7 @@ def test_a_run_arrives_whole(uri: str, result: Path) -> None:
 
     run = content(uri)["0" * 32]
     start = fabricate.WALL_START_MS
-    assert run["name"] == "acme-box1-s100-00000000"
+    assert run["name"] == "run0-seed100-acme-box1-00000000"
     assert run["status"] == "FINISHED"
     assert run["times"] == (start, start + 9_900)
     assert run["params"]["hyperparameters.global_batch_size"] == "100"
@@ -346,7 +366,7 @@ def test_experiment_says_what_it_is(uri: str, result: Path, capsys: pytest.Captu
     assert experiment.tags["tta.target"] == "0.9"
     view = json.loads(experiment.tags["mlflow.sharedViewState.tta"])
     charts = json.loads(view["state"])["compareRunCharts"]
-    assert charts[0]["selectedMetricKeys"] == ["eval/top1_accuracy", "eval/target"]
+    assert charts[0]["selectedMetricKeys"] == ["eval/top1_accuracy"]
     assert len(experiment.tags["mlflow.sharedViewState.tta"]) < 20_000
     assert f"/#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=tta" in capsys.readouterr().out
     assert experiment.artifact_location.endswith("/store/mlartifacts/tta-toy_mini-closed")
@@ -510,3 +530,19 @@ def test_a_lock_is_had_as_soon_as_it_is_free(tmp_path: Path, monkeypatch: pytest
         assert len(naps) == 3
         with pytest.raises(TimeoutError, match=r"held .*mlflow\.db\.lock for 0 s"), tracking_store.locked(store, 0.0):
             pass
+
+
+def test_the_target_is_one_line_of_its_own_colour(uri: str, result: Path) -> None:
+    """From 0 to the end of the longest curve, in samples and in seconds; a second pass draws nothing twice."""
+    for _ in range(2):
+        assert sync.run([result], uri) is ExitStatus.OK
+
+    ((name, (color, line, seconds)),) = target_lines(uri).items()
+    curves = [run["points"] for run in content(uri).values()]
+    assert name == "target: top1_accuracy ≥ 0.9"
+    assert color not in COLORS
+    assert [value for _, value in line] == [0.9] * len(line)
+    assert line[0][0] == seconds[0] == 0
+    assert max(step for step, _ in line) >= max(point[3] for curve in curves for point in curve if "eval/" in point[0])
+    assert seconds == sorted(seconds)
+    assert seconds[-1] == max(point[1] for curve in curves for point in curve if point[0] == "eval/elapsed_s")
