@@ -75,6 +75,10 @@ VERBS = {
         "harness.commands.agent",
         "Read this node's meters for a run refereed on another node; the token is in TTA_POWER_TOKEN.",
     ),
+    "node": Verb(
+        "harness.commands.node",
+        "Start this node's ranks of a run refereed on another node; the token is in TTA_NODE_TOKEN, or asked for.",
+    ),
     "power": Verb(
         "harness.commands.power", "Import into a result the readings of a meter that `tta` did not read itself."
     ),
@@ -106,6 +110,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     # An argument that argparse does not know may be a hyperparameter in another program's style, which `tta run`
     # answers by itself.
     arguments, unknown = parser((verb,)).parse_known_args(argv)
+    arguments.argv = tuple(argv)
     if unknown and hasattr(arguments, "overrides"):
         options = [option for action in arguments.parser._actions for option in action.option_strings]
         for argument in unknown:

@@ -91,6 +91,7 @@ def _target(rules: BenchmarkRules, division: str) -> dict[str, Any]:
     return {
         "metric": {"name": metric.name, "unit": metric.unit, "direction": metric.direction},
         "target": rules.target,
+        "provisional": rules.provisional,
         "num_runs": rules.required_runs(division),
         "drop": rules.drop,
         "without_training": dict(rules.baselines),
@@ -163,6 +164,8 @@ def _run(run: RunResult) -> dict[str, Any]:
         "why_not": run.why_not,
         "seconds": run.seconds,
         "fixed_s": run.fixed_s,
+        "num_resumed": run.num_resumed,
+        "away_s": run.away_s,
         "samples": run.samples,
         "crossing_samples": run.crossing_samples,
         "quality": run.quality,

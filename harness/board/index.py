@@ -278,6 +278,10 @@ def log_header(log: RunLog) -> LogHeader:
         ranks = [rank for rank in world if isinstance(rank, dict)]
         note("devices", sorted({str(rank.get("device")) for rank in ranks}))
         note("versions", next((rank.get("versions") for rank in ranks), None))
+    launch = mapping_or_empty(log.value("tta_launch"))
+    note("launcher", launch.get("launcher"))
+    if isinstance(nodes := launch.get("nodes"), list):
+        note("nodes", [str(mapping_or_empty(node).get("name")) for node in nodes])
     note("energy", log.value("tta_energy"))
     return LogHeader(
         name=log.path.name,

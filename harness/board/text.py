@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from harness.base.text_table import aligned
 from harness.board.leaderboard import Leaderboard, Row, Table
-from harness.board.pages.words import plural, rank_words
+from harness.board.pages.words import plural, rank_words, resumed_words
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
@@ -123,6 +125,11 @@ def _notes(row: Row) -> list[str]:
         notes.append(
             f"scored with its own {score.scored_samples:,.0f} samples: it needs significantly more than the reference"
         )
+    notes += [
+        f"{PurePath(run.path).name}: {resumed_words(run.num_resumed, run.away_s)}"
+        for run in score.runs
+        if run.num_resumed
+    ]
     if score.energy is not None and score.energy.void:
         notes.append(f"energy not ranked: {', '.join(score.energy.void)}")
     if row.electricity_usd is not None:

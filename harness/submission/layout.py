@@ -27,8 +27,9 @@ BILLING_NAME = "billing.yaml"
 CODE_LIST, PACKAGES_LIST = "provenance/code.txt", "provenance/packages.txt"
 # In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
 SYSTEM_NAME, CODE_NAME = "system.json", "code"
+CHECKPOINTS = "checkpoints"  # the folder of those from which runs that are not over can go on
 UNFINISHED = "unfinished"  # the folder of attempts at runs that have no end; `tta run --resume` moved them there
-OWN_FOLDERS = ("power", "provenance", UNFINISHED)  # of a result; there is no other result in them
+OWN_FOLDERS = ("power", "provenance", CHECKPOINTS, UNFINISHED)  # of a result; there is no other result in them
 # What MLCommons' programs obey where they find it in a submission: claims of the submitter's.
 SCALING_NAME, PARAMETERS_NAME = "scaling.json", "package_checker_params"
 

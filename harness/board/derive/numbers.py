@@ -207,6 +207,7 @@ _FINDERS: dict[str, Finder] = {
     "evaluation": _evaluation,
     "init": _of_run(keys.INIT_START, keys.INIT_STOP),
     "data": _of_run(keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP, keys.TRACKED_STATS),
+    "resumptions": _of_run(keys.TTA_RESUME),
     "opening": _every(_of_run(keys.TTA_DATA_OPEN_START, keys.TTA_DATA_OPEN_STOP)),
     "blocks": _BLOCKS,
     "evals": _of_run(keys.EVAL_START, keys.EVAL_STOP),

@@ -209,6 +209,7 @@ class Renderer:
         )
         self.environment.filters.update(
             shown=words.shown, shown_lines=words.shown_lines, plural=words.plural, bytes=words.num_bytes,
+            resumed=words.resumed_words,
             significant=words.significant, plain=words.plain, in_words=energy_words.in_words,
             value=words.value_words,
             allowed=allowed_words, setting=words.setting_words, benchmark_slug=benchmark_slug, ranks=words.rank_words,
@@ -234,7 +235,8 @@ def target_words(rules: BenchmarkRules) -> str:
     """`top1_accuracy ≥ 0.9 (fraction, higher is better)`."""
     metric = rules.metric
     sign, better = ("≥", "higher") if metric.direction == "max" else ("≤", "lower")
-    return f"{metric.name} {sign} {rules.target:g} ({metric.unit}, {better} is better)"
+    kind = ", provisional" if rules.provisional else ""
+    return f"{metric.name} {sign} {rules.target:g} ({metric.unit}, {better} is better{kind})"
 
 
 def _sections(board: Board, tables: list[Aspects]) -> list[dict[str, Any]]:
@@ -308,7 +310,11 @@ def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects)
         legend=time_view.swatches([name for name, _ in series], rules.target),
         points=[(time_view.run_name(run), len(run.evaluations), _evaluations(run)) for run in score.runs],
         ledger=time_view.ledger_chart("ledger", score.runs),
-        phases=[(phase, time_view.PHASE_WORDS[phase]) for phase in time_view.PHASES],
+        phases=[
+            (phase, time_view.PHASE_WORDS[phase])
+            for phase in time_view.PHASES
+            if phase != "interrupted" or any(phase in run.ledger for run in score.runs)
+        ],
         ledgers=[
             (time_view.run_name(run), dict(time_view.phases_of(run)), run.run_s, run.data_wait_fraction)
             for run in score.runs

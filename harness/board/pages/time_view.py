@@ -33,13 +33,14 @@ from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
 from harness.scoring.score import Score
 
-PHASES = ("init", "data", "train", "eval", "checkpoint", "other")
+PHASES = ("init", "data", "train", "eval", "checkpoint", "interrupted", "other")
 PHASE_WORDS = {
     "init": "initialisation, before the clock",
     "data": "opening and waiting for data",
     "train": "training",
     "eval": "evaluation",
-    "checkpoint": "checkpoints",
+    "checkpoint": "checkpoints, and the way back to one",
+    "interrupted": "lost by an interruption, and the time away",
     "other": "attributed to no phase",
 }
 
@@ -243,6 +244,8 @@ def strip_words(score: Score, unit: Unit) -> str:
     if times:
         text += ": " + ", ".join(in_unit(seconds, unit) for seconds in times) + f" {unit.name}"
         text += "" if score.scored_samples is None else f" for {score.scored_samples:,.0f} samples"
+    resumed = sum(run.num_resumed > 0 for run in score.runs)
+    text += f"; {resumed} resumed after an interruption" if resumed else ""
     return text + (f"; {missed} missed the target" if missed else "")
 
 

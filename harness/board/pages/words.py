@@ -67,6 +67,12 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
+def resumed_words(num_resumed: int, away_s: float) -> str:
+    """`interrupted, resumed once, 15.0 s away`."""
+    times = "once" if num_resumed == 1 else f"{num_resumed:,} times"
+    return f"interrupted, resumed {times}, {away_s:,.1f} s away"
+
+
 def rank_words(ranks: tuple[int, int]) -> str:
     """The ranks that a row may have: `1`, `2–4`."""
     first, last = ranks

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.board import leaderboard
-from harness.board.index import Board, read_board
+from harness.board.index import Board, log_header, read_board
 from harness.board.leaderboard import Leaderboard, Row
 from harness.cost.price_book import Electricity, Price, PriceBook, PriceBooks
 from harness.findings import Fault, Rule
+from harness.log import run_log
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, RuleSet
 from harness.submission.result import Result
@@ -33,6 +34,7 @@ SPEECH = fabricate.benchmark_rules(
     target=0.12,
     reference_convergence=(),
     baselines={"always_silence": 1.0},
+    permits_resume=True,
 )
 TOY = fabricate.benchmark_rules(
     baselines={"majority_class": 0.1, "nearest_neighbour": 0.55},
@@ -328,3 +330,15 @@ def test_the_rich_tree_has_every_kind_of_row(tmp_path: Path) -> None:
     assert any(row.score.energy_j == 0.0 for row in rows)
     assert {row.score.usd is None for row in rows} == {True, False}
     assert [item.place for item in board.not_placed] == ["tiny-lab/results/laptop/unheard_of"]
+
+
+def test_header_of_a_job_names_it_with_image_and_nodes(tmp_path: Path) -> None:
+    """What a scheduler's job says of itself is on the result's page."""
+    launcher = {"kind": "slurm", "job": "17", "version": "slurm-wlm 22.05.8", "image": "sha256:ab"}
+    launch = {"launcher": launcher, "nodes": [{"node": 0, "name": "n1"}, {"node": 1, "name": "n2"}]}
+    steps = [Step(0.0, "tta_launch", launch), *fabricate.events(num_nodes=2)]
+
+    facts = dict(log_header(run_log.read(fabricate.write_log(tmp_path / "result_0.txt", steps))).facts)
+
+    assert all(word in facts["launcher"] for word in ("slurm", "17", "22.05.8", "sha256:ab"))
+    assert all(name in facts["nodes"] for name in ("n1", "n2"))

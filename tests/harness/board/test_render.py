@@ -20,6 +20,7 @@ from harness.board.index import Board
 from harness.board.pages.render import ROWS_FIRST, allowed_words, render_pages
 from harness.board.pages.time_view import accelerator_facts, accelerators_of
 from harness.board.site import MARKER_NAME, write_site
+from harness.board.text import leaderboard_text
 from harness.ruleset.model import Constraint, Waiver
 from tests import fabricate
 from tests.harness.board.test_index import (
@@ -304,6 +305,12 @@ def test_the_rulebook_is_included(site: Path) -> None:
     numbers = _page(site, "rules/benchmark-toy_mini.html")
     assert "from 0.01 to 1" in numbers
     assert TOY.terms_digest in numbers
+    assert "Made by" in numbers
+    assert "the organiser" in numbers
+    resumption = "an interrupted run may go on from its last checkpoint"
+    assert f"{resumption} no" in numbers
+    speech = _page(site, "rules/benchmark-speech_standard.html")
+    assert f"{resumption} yes, its clock does not stop in between" in speech
     document = (site / "rules/tst001.html").read_text()
     assert "<h2>What it does</h2>" in document
     assert '<pre tabindex="0"><code>run_stop  status: aborted</code></pre>' in document
@@ -560,3 +567,28 @@ def test_colours_have_contrast(site: Path, scheme: str) -> None:
     for mark in marks:
         assert _contrast(colours[mark], colours["card"]) >= 3, mark
     assert len({colours[name] for name in (*marks[:NUM_COLOURS], "target", "bad")}) == NUM_COLOURS + 2
+
+
+def test_a_resumed_run_shows_on_pages_in_data_and_in_text(tmp_path: Path) -> None:
+    """Which run it is, how long it was away, and what that makes of its ledger; other results have no such phase."""
+
+    def resume(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        if index == 1:
+            fabricate.interrupt(steps)
+        return steps
+
+    submit(tmp_path / "tree", change=resume)
+    submit(tmp_path / "tree", submitter="other")
+    board = board_of(tmp_path / "tree")
+    write_site(board, tmp_path / "site", tmp_path / "elsewhere")
+
+    resumed, plain = (
+        _page(tmp_path / "site", _result(board, f"{name}/results/box1/toy_mini")) for name in ("acme", "other")
+    )
+
+    assert "interrupted, resumed once, 15.0 s away" in resumed
+    assert "lost by an interruption, and the time away" in resumed
+    assert "16.000" in resumed
+    assert "interrupt" not in plain
+    assert any("1 resumed after an interruption" in path.read_text() for path in (tmp_path / "site").rglob("*.html"))
+    assert "result_1.txt: interrupted, resumed once, 15.0 s away" in leaderboard_text(board.leaderboard)

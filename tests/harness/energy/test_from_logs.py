@@ -155,7 +155,7 @@ def test_idle_power_is_known_if_every_node_has_a_complete_baseline(tmp_path: Pat
 def log_of(*events: Event, nodes: Sequence[NodePower] = ()) -> RunLog:
     """A log in memory."""
     by_key = {event.key: tuple(other for other in events if other.key == event.key) for event in events}
-    return RunLog(Path("result_0.txt"), events, (), "", 0, len(events), {}, by_key, False, tuple(nodes))
+    return RunLog(Path("result_0.txt"), events, (), "", 0, len(events), {}, by_key, False, nodes=tuple(nodes))
 
 
 def at(event_key: str, elapsed_ns: int | None, time_ms: float = 0.0, value: object = None) -> Event:
