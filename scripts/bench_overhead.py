@@ -48,8 +48,9 @@ def bare(config: dict[str, Any]) -> float:
     torch.manual_seed(config["seed"])
     draws = torch.Generator().manual_seed(config["seed"])
     height, width, channels = metadata["image_shape"]
-    model = build_model("mini", (height, width, channels), metadata["num_classes"])
-    mean, std = torch.tensor(metadata["channel_mean"]), torch.tensor(metadata["channel_std"])
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+    model = build_model("mini", (height, width, channels), metadata["num_classes"]).to(device)
+    mean, std = (torch.tensor(metadata[name], device=device) for name in ("channel_mean", "channel_std"))
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=0.0,
@@ -76,7 +77,7 @@ def bare(config: dict[str, Any]) -> float:
 
     def evaluate(images: torch.Tensor, labels: torch.Tensor) -> float:
         model.eval()
-        correct = torch.zeros((), dtype=torch.int64)
+        correct = torch.zeros((), dtype=torch.int64, device=device)
         with torch.inference_mode():
             for first in range(0, len(labels), config["eval_batch"]):
                 part = slice(first, first + config["eval_batch"])
@@ -87,31 +88,32 @@ def bare(config: dict[str, Any]) -> float:
     def mirrored(index: torch.Tensor, size: int) -> torch.Tensor:
         return (size - 1) - ((size - 1) - index.abs()).abs()
 
-    noise = torch.randint(0, 256, (batch, height, width, channels), dtype=torch.uint8)
+    noise = torch.randint(0, 256, (config["eval_batch"], height, width, channels), dtype=torch.uint8).to(device)
+    labels = torch.zeros(batch, dtype=torch.int64, device=device)
     for _ in range(3):
-        train(noise, torch.zeros(batch, dtype=torch.int64), 0.0)
-    evaluate(torch.zeros((config["eval_batch"], height, width, channels), dtype=torch.uint8), torch.zeros(1))
+        train(noise[:batch], labels, 0.0)
+    evaluate(noise, labels[:1])
 
     # A run reads its data from the disk, not from memory; so does this loop.
     data_cache.drop_caches(Path(config["data_dir"]))
     start = time.perf_counter()
     places = dict.fromkeys(("train_images", "train_labels", "test_images"), "data_dir") | {"test_labels": "labels_dir"}
-    data = {name: torch.from_numpy(np.load(f"{config[place]}/{name}.npy")) for name, place in places.items()}
+    data = {name: torch.from_numpy(np.load(f"{config[place]}/{name}.npy")).to(device) for name, place in places.items()}
     images, labels = data["train_images"], data["train_labels"]
     samples = step = 0
     cursor = len(labels)
     while samples < config["max_samples"]:
         due = (samples // config["eval_every_samples"] + 1) * config["eval_every_samples"]
-        total = torch.zeros(())
+        total = torch.zeros((), device=device)
         while samples < due:
             if cursor + batch > len(labels):
-                order = torch.randperm(len(labels), generator=draws)
-                shifts = torch.randint(-shift, shift + 1, (len(labels), 2), generator=draws)
+                order = torch.randperm(len(labels), generator=draws).to(device)
+                shifts = torch.randint(-shift, shift + 1, (len(labels), 2), generator=draws).to(device)
                 cursor = 0
             chosen, moved = order[cursor : cursor + batch], shifts[cursor : cursor + batch]
             cursor += batch
-            rows = mirrored(torch.arange(height) + moved[:, :1], height)
-            columns = mirrored(torch.arange(width) + moved[:, 1:], width)
+            rows = mirrored(torch.arange(height, device=device) + moved[:, :1], height)
+            columns = mirrored(torch.arange(width, device=device) + moved[:, 1:], width)
             fall = end + (peak - end) * max(0.0, (horizon - step) / (horizon - warmup))
             rate = peak * (step + 1) / (warmup + 1) if step < warmup else fall
             total += train(images[chosen[:, None, None], rows[:, :, None], columns[:, None, :]], labels[chosen], rate)
@@ -160,14 +162,17 @@ def bare_in_process(config: dict[str, Any], place: Path) -> float:
     return float(subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout)
 
 
-def shortened_rules(folder: Path, num_samples: int) -> BenchmarkRules:
-    """Write the rules of version 1 with a smaller budget to `folder` and return those of the benchmark."""
+def shortened_rules(folder: Path, num_samples: int, **others: Any) -> BenchmarkRules:
+    """Write the rules of version 1 with a smaller budget to `folder` and return those of the benchmark.
+
+    others: what else is changed in the rules of its suite.
+    """
     source = catalog.ruleset_folder("v1")
     for path in source.glob("*.yaml"):
         (folder / path.name).write_text(path.read_text())
     path = folder / f"{BENCHMARK[0]}.yaml"
     content = yaml.safe_load(path.read_text())
-    content["suites"][BENCHMARK[1]]["max_samples"] = num_samples
+    content["suites"][BENCHMARK[1]] |= {"max_samples": num_samples, **others}
     path.write_text(yaml.safe_dump(content))
     return load.load_ruleset(folder, "v1").benchmark(*BENCHMARK)
 

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/environment.sh
 with_slow=
 if [ "${1:-}" = "--slow" ]; then with_slow=1; shift; fi
-environment "${TTA_VENV:-.venv-test}" all
+environment "${TTA_VENV:-.venv-test}" all,atari  # without the game its tests are skipped
 say "lint and types"
 . scripts/lint.sh
 # Two processes of one thread each: with two threads each they wait for one another more than they compute.

@@ -13,11 +13,11 @@ ROOT = Path(__file__).parents[1]
 FACES = {"__init__", "cli", "errors", "findings", "workload"}
 # The rooms and modules that may import a library; no other part of the harness imports any.
 HOMES = {
-    "accelerate": {"run.worker"},
+    "accelerate": {"run.all_reduce", "run.worker"},
     "alembic": {"tracking.store"},  # for MLflow's exceptions
     "jinja2": {"board", "checker.report"},
     "markupsafe": {"board"},
-    "mlflow": {"tracking.store"},
+    "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
     "numpy": {"run.array_stream", "run.evaluator", "run.worker", "workload"},
     "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
@@ -27,17 +27,17 @@ HOMES = {
     "scipy": {"scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
-    "torch": {"run.numerics", "run.worker"},
+    "torch": {"run.all_reduce", "run.numerics", "run.worker"},
     "uvicorn": {"board.connections", "board.service"},
     "workloads": {"run.workloads"},
-    "yaml": {"base", "mlperf.load", "submission.pack"},
+    "yaml": {"base", "launch.kubernetes", "mlperf.load", "submission.pack"},
 }
 # The pure rooms, and the facts that several audits and checks share.
 OF_CHECKS = {"base", "cost", "energy", "log", "mlperf", "ruleset", "scoring", "submission", "errors", "findings"} | {
     "checker.audit",
     "workload",
 }
-OF_WORKLOADS = {"errors", "workload", "base.download"}
+OF_WORKLOADS = {"errors", "workload", "base.digests", "base.download", "base.processes"}
 
 
 def module_of(path: Path) -> str:
@@ -83,7 +83,7 @@ def test_root_has_faces_and_rooms_with_one_sentence_each() -> None:
 
 @pytest.mark.parametrize("path", files("harness"), ids=module_of)
 def test_library_is_imported_at_its_home_only(path: Path) -> None:
-    """torch in the worker and where it sets a precision, mlflow in the store, rich in the live view."""
+    """torch in the worker and where it sets a precision, mlflow where its mirror is, rich in the live view."""
     for name in imports(path):
         top = name.split(".")[0]
         if top != "harness" and top not in sys.stdlib_module_names:
@@ -107,15 +107,19 @@ def test_check_imports_pure_rooms_and_its_family(path: Path) -> None:
         assert is_of_family or name.split(".")[0] in sys.stdlib_module_names or is_within(name, OF_CHECKS), name
 
 
+# What belongs to no workload and serves all of them.
+SHARED_BY_WORKLOADS = {"workloads.checkpoint", "workloads.execution", "workloads.streaming"}
+
+
 @pytest.mark.parametrize("path", files("workloads"), ids=module_of)
 def test_workload_knows_the_protocol_and_itself(path: Path) -> None:
-    """Neither the clock, the log, the rules, a tracker, nor another workload."""
-    own = ".".join(module_of(path).split(".")[:2])
+    """Neither the clock, the log, the rules, a tracker, nor another workload; what all share knows none of them."""
+    homes = {".".join(module_of(path).split(".")[:2]), *SHARED_BY_WORKLOADS}
 
     for name in imports(path):
         if name.startswith("harness"):
             assert is_within(name, OF_WORKLOADS), name
         elif name.startswith("workloads"):
-            assert name == own or name.startswith(f"{own}."), name
+            assert name == "workloads" or any(f"{name}.".startswith(f"{home}.") for home in homes), name
         else:
             assert name.split(".")[0] not in ("rules", "tests", "mlflow", "omegaconf", "psutil"), name

@@ -156,7 +156,9 @@ def log_keys() -> str:
         ("Header", keys.HEADER_KEYS),
         ("Start of the run", keys.OPENING_KEYS),
         ("Training", keys.BODY_KEYS),
+        ("Checkpoints and interruptions", keys.RESUME_KEYS),
         ("After `run_stop`", keys.SUMMARY_KEYS),
+        ("On several nodes, and in a scheduler's job", keys.NODES_KEYS),
     ):
         rows = [
             (f"`{value}`", "tta" if value.startswith("tta_") else "MLPerf", _value(comments.get(by_value[value], "")))
