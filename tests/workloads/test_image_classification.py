@@ -88,8 +88,8 @@ def test_wrong_hyperparameter_is_a_usage_error(mini_dir: Path, changed: dict[str
 
 
 def test_loss_follows_the_golden_curve(mini_dir: Path) -> None:
-    """Fifty steps from seed 3."""
-    sessions.assert_golden_curve(WORKLOAD.name, losses(started(mini_dir), 50), {"rel": 1e-3}, rel=0.03)
+    """Ten steps from seed 3: after that the rounding of another instruction set has grown to percents."""
+    sessions.assert_golden_curve(WORKLOAD.name, losses(started(mini_dir), 10), {"rel": 1e-4}, rel=2e-3)
 
 
 def test_an_epoch_shows_no_image_twice_and_drops_the_rest(tmp_path: Path) -> None:
