@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Environment, lint, types and tests. `scripts/test.sh --slow` also runs the slow tests, and requires that the others
-# cover every branch of what judges and computes (scripts/coverage.sh).
+# cover every branch of what judges and computes (scripts/coverage.sh). What is marked `release` runs in neither.
 # The environment is .venv-test, or the folder in TTA_VENV.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ say "fast tests of all but the workloads, and their coverage"
 export python
 bash scripts/coverage.sh || failed=1
 say "property tests and slow tests of all but the workloads"
-"$python" -m pytest -n 2 -m "(slow or hypothesis) and not gpu" tests --ignore=tests/workloads "$@" || failed=1
+"$python" -m pytest -n 2 -m "(slow or hypothesis) and not release and not gpu" tests --ignore=tests/workloads "$@" || failed=1
 say "tests of the workloads"
-"$python" -m pytest -n 2 -m "not gpu" tests/workloads "$@" || failed=1
+"$python" -m pytest -n 2 -m "not release and not gpu" tests/workloads "$@" || failed=1
 [ -z "$failed" ] || { say "FAILED: see above"; exit 1; }

@@ -6,6 +6,7 @@ Workloads are found by their folders, so a new one is held to all of this; only 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import json
 import math
@@ -512,9 +513,14 @@ def test_memory_format_changes_no_mathematics(name: str, started: Callable[..., 
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns of itself
 @every_workload
 def test_compiling_changes_no_mathematics(
-    name: str, started: Callable[..., Any], quality_of: Callable[..., Quality]
+    name: str, started: Callable[..., Any], quality_of: Callable[..., Quality], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The network in training is compiled, and the losses are the same but for rounding."""
+    """The network in training is compiled, and the losses are the same but for rounding.
+
+    What is captured is ours; to write it out as C++, too, which takes minutes, is tried on one workload.
+    """
+    if name != "image_classification":
+        monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     plain, compiled = started(name), started(name, execution={"compile": True})
 
     assert isinstance(compiled.model, torch._dynamo.OptimizedModule)
@@ -656,7 +662,8 @@ def test_real_referee_runs_it_to_a_target(name: str, devices: int, prepared: Pre
 @pytest.mark.parametrize(
     ("name", "devices"),
     [
-        *(pytest.param(name, 1, marks=() if name == "image_classification" else pytest.mark.slow) for name in NAMES),
+        ("image_classification", 1),
+        pytest.param("reinforcement_learning", 1, marks=pytest.mark.slow),  # its evaluator has a state
         pytest.param("recommendation", 2, marks=pytest.mark.slow),
     ],
 )
@@ -710,6 +717,7 @@ def course_of(log: run_log.RunLog) -> list[Any]:
 
 @every_workload
 @pytest.mark.slow
+@pytest.mark.release
 def test_two_processes_reach_the_target_of_the_rules(name: str, prepared: Prepared, tmp_path: Path) -> None:
     """The unchanged rules on two ranks over gloo: the same global batch, sample count and target as on one."""
     rules = rules_of(name)
@@ -733,6 +741,7 @@ def test_two_processes_reach_the_target_of_the_rules(name: str, prepared: Prepar
 
 @every_workload
 @pytest.mark.slow
+@pytest.mark.release
 def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Prepared) -> None:
     """`tta baseline` reproduces what the rules publish; the tolerance is for other versions of the libraries."""
     rules = rules_of(name)
