@@ -644,8 +644,10 @@ def small_rules(name: str, folder: Path, is_easy: bool, **changes: Any) -> Path:
     return write_ruleset(folder, dataclasses.replace(small, **changes))
 
 
-@every_workload
-@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [*((name, 1) for name in NAMES), pytest.param("reinforcement_learning", 2, marks=pytest.mark.slow)],
+)
 def test_real_referee_runs_it_to_a_target(name: str, devices: int, prepared: Prepared, tmp_path: Path) -> None:
     """From the command line to a log that the checks accept, but for the reference that these rules do not have."""
     rules = small_rules(name, tmp_path / "rules", is_easy=True)
@@ -751,10 +753,10 @@ def test_baselines_of_the_rules_are_what_is_measured(name: str, prepared: Prepar
     assert found == pytest.approx(rules.baselines, rel=0.05, abs=0.01)
 
 
-@every_workload
 @pytest.mark.slow
-def test_real_referee_ends_it_at_the_budget(name: str, prepared: Prepared, tmp_path: Path) -> None:
+def test_real_referee_ends_it_at_the_budget(prepared: Prepared, tmp_path: Path) -> None:
     """No run is perfect after two batches: aborted, exit status 1."""
+    name = "speech_recognition"  # whose quality is an error rate
     rules = small_rules(name, tmp_path / "rules", is_easy=False)
 
     log = one_run(tmp_path, name, prepared(name), "--ruleset", rules, status=1)

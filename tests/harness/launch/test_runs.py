@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.log.run_log import RunLog
 from tests import node_kills, node_soak
 from tests.harness.launch import besieger
 from tests.killing import Running, has_event, toy_runs, toy_tree, until
-from tests.nodes import ROOT, SPREAD, TWO_NODES, needs_namespaces, on_node, runs_on_two_nodes
+from tests.nodes import needs_namespaces, on_node, runs_on_two_nodes
 
 pytestmark = pytest.mark.slow
 LOCAL = ("--nodes", "2", "--launcher", "local")
@@ -111,29 +110,3 @@ def test_port_that_is_besieged_changes_no_run(start: Callable[..., Running]) -> 
             "its TTA_NODE_TOKEN is another",
         )
     ]
-
-
-@needs_namespaces
-def test_two_times_two_ranks_train_as_four(tmp_path: Path) -> None:
-    """Real training: same samples, same initial weights, and predictions of the test set that are equal to the bit."""
-    tree = toy_tree(tmp_path)
-    shutil.rmtree(tree / "workloads")
-    (tree / "workloads").symlink_to(ROOT / "workloads")
-    rules = (ROOT / "rules" / "v1" / "recommendation.yaml").read_text()
-    (tree / "toy_rules" / "recommendation.yaml").write_text(rules.replace("max_samples: 614400", "max_samples: 51200"))
-    (tree / "toy_rules" / "toy.yaml").unlink()
-    command = ["run", "recommendation", "--ruleset", "toy_rules", "--data", "data", "--seed", "3", "--runs", "1"]
-    command += ["--no-mlflow", "--quiet"]
-    evaluations = []
-    for out, prefix, devices in (("spread", TWO_NODES, [*SPREAD, "--devices", "2"]), ("alone", (), ["--devices", "4"])):
-        running = Running([*command, "--out", out, *devices], tree, prefix=(*prefix, *([str(tree)] if prefix else [])))
-        assert running.wait(280) == 1, running.errors
-        log = run_log.read(tree / out / "result_0.txt")
-        start = log.first("run_start")
-        assert start is not None
-        own = [(event.value, event.metadata) for event in log.all("eval_accuracy")]
-        kept = [(value, found["samples_count"], found["predictions"]) for value, found in own]
-        evaluations.append([*kept, start.metadata["weights_digest"]])
-
-    assert len(evaluations[0]) == 3
-    assert evaluations[0] == evaluations[1]

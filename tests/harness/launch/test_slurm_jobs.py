@@ -201,6 +201,7 @@ def test_cancelled_job_closes_its_log(jobs: Jobs) -> None:
     assert jobs.log(1).first("tta_node_lost") is None
 
 
+@pytest.mark.release  # Slurm counts whole minutes
 def test_job_out_of_time_closes_its_log(jobs: Jobs) -> None:
     """After a minute and what Slurm takes to notice: `aborted: interrupted`."""
     rules = jobs.tree / "toy_rules" / "toy.yaml"
@@ -227,7 +228,7 @@ def test_warning_begins_no_more_runs(jobs: Jobs) -> None:
 @pytest.mark.parametrize("module", ["harness.run.worker", "harness.run.starter", HELPER])
 def test_lost_node_is_named(jobs: Jobs, module: str) -> None:
     """A rank, the starter or the helper of the second node is killed: the run says so, and no process is left."""
-    jobs.submit("run", *SLOW)
+    jobs.submit("run", "pause_s=2", "--runs", "1")
     assert until(lambda: jobs.has(0, "block_start"), 120), jobs.screen
 
     jobs.on_second_node(module).kill()
