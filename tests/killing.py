@@ -207,6 +207,17 @@ def toy_tree(folder: Path) -> Path:
     return folder
 
 
+def first_named(what: str, processes: list[psutil.Process]) -> psutil.Process | None:
+    """Return the first that runs that name in `MODULES`."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            # Before exec, a new process still has the command line of its parent.
+            words = process.cmdline()
+            if MODULES[what] in words and (words[1:3] == ["-I", "-S"] or words[1:2] == ["-P"]):
+                return process
+    return None
+
+
 @dataclass
 class Running:
     """A `tta` command in a process of its own."""
@@ -244,13 +255,7 @@ class Running:
 
     def find(self, what: str) -> psutil.Process | None:
         """Return the living process of that name in `MODULES`."""
-        for process in self.relatives():
-            with suppress(psutil.NoSuchProcess):
-                # Before exec, a new process still has the command line of its parent.
-                words = process.cmdline()
-                if MODULES[what] in words and (words[1:3] == ["-I", "-S"] or words[1:2] == ["-P"]):
-                    return process
-        return None
+        return first_named(what, self.relatives())
 
     def wait(self, timeout_s: float = 120.0) -> int:
         """Return the exit status; `errors` then has the text of standard error."""

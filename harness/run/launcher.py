@@ -181,8 +181,9 @@ class LaunchedRanks:
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)
         if any(re.match(r"torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|MemoryError", line) for line in errors):
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)  # of a rank not connected to the referee
-        # A rank whose peer is gone ends with an error of the connection.
-        is_cause = "signal" in report or bool(errors and "onnection" not in errors[0])
+        # A rank whose peer is gone ends with an error of the connection. A starter that reports none was killed itself.
+        is_killed = "signal" in report or (not report and bool(self._process.returncode))
+        is_cause = is_killed or bool(errors and "onnection" not in errors[0])
         return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]), is_cause=is_cause)
 
     def _tail(self) -> str:

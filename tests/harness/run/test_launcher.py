@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.log import run_log
 from harness.log.numerics import contradictions
 from harness.log.run_log import RunLog
 from harness.run import isolation
-from harness.run.launcher import LaunchedWorker
+from harness.run.launcher import LaunchedWorker, try_out
 from harness.run.plan import WorkerLost
 from harness.run.starter import Place
-from tests.killing import Running, has_event, kill, toy_runs, toy_tree, until
+from tests.killing import Running, first_named, has_event, kill, toy_runs, toy_tree, until
 
 pytestmark = pytest.mark.slow
 
@@ -219,6 +220,26 @@ def test_error_of_an_earlier_attempt_is_no_evidence(tmp_path: Path) -> None:
 
     assert caught.value.reason == "crashed"
     assert "earlier attempt" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["none", "auto"])
+def test_starter_that_is_killed_is_a_cause(tmp_path: Path, form: str) -> None:
+    """Of several nodes, the one where it happened is blamed, although no rank of it can be named."""
+    (data := tmp_path / "cache" / "data").mkdir(parents=True)
+    (data / "metadata.json").write_text("{}")
+    chosen = isolation.choose(form, isolation.Places(data, (tmp_path,)), Place(), try_out)
+    worker = LaunchedWorker(Place(), tmp_path / "worker_0.txt", chosen, program=("harness.run.probe", str(data)))
+    try:
+        worker.start(lambda: None, 60)
+        assert kill(first_named("starter", psutil.Process().children(recursive=True)))
+
+        with pytest.raises(WorkerLost) as caught:
+            worker.ask({}, lambda: None, 60)
+    finally:
+        worker.stop(0.0)
+
+    assert caught.value.is_cause
+    assert "the exit status of the starter" in str(caught.value)
 
 
 def test_run_that_was_broken_off_is_taken_up_again(start: Callable[..., Running]) -> None:
