@@ -231,10 +231,16 @@ def test_starter_that_is_killed_is_a_cause(tmp_path: Path, form: str) -> None:
     worker = LaunchedWorker(Place(), tmp_path / "worker_0.txt", chosen, program=("harness.run.probe", str(data)))
     try:
         worker.start(lambda: None, 60)
-        assert kill(first_named("starter", psutil.Process().children(recursive=True)))
+        assert worker._process is not None
+        own = psutil.Process(worker._process.pid)
+        assert kill(first_named("starter", [own, *own.children(recursive=True)]))
+
+        def ask_on() -> None:
+            for _ in range(1_000_000):  # it may still answer before the kernel has ended it
+                worker.ask({}, lambda: None, 60)
 
         with pytest.raises(WorkerLost) as caught:
-            worker.ask({}, lambda: None, 60)
+            ask_on()
     finally:
         worker.stop(0.0)
 
