@@ -207,6 +207,13 @@ def toy_tree(folder: Path) -> Path:
     return folder
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether it has not ended, not even as a zombie."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def first_named(what: str, processes: list[psutil.Process]) -> psutil.Process | None:
     """Return the first that runs that name in `MODULES`."""
     for process in processes:
@@ -245,13 +252,9 @@ class Running:
 
     def relatives(self) -> list[psutil.Process]:
         """Return every living process that descends from the command, its orphans included."""
-        found = []
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                is_own = process.pid not in self.before and process.pid != self.process.pid
-                if is_own and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        others = {*self.before, self.process.pid}
+        found = psutil.Process().children(recursive=True)
+        return [process for process in found if process.pid not in others and is_alive(process)]
 
     def find(self, what: str) -> psutil.Process | None:
         """Return the living process of that name in `MODULES`."""
@@ -263,11 +266,11 @@ class Running:
         return self.process.returncode
 
     def end(self) -> None:
-        """Kill what a failed test left."""
-        for process in [*self.relatives(), psutil.Process(self.process.pid)] if self.process.poll() is None else []:
-            process.kill()
+        """Kill what a failed test left, and what is ending by itself."""
+        self.process.kill()  # first: it can start nothing more
         for process in self.relatives():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.communicate()
 
 

@@ -68,15 +68,16 @@ def node_of(process: psutil.Process) -> int | None:
     """Return the node on which a process of such a run is; None if it has ended."""
     with suppress(OSError, psutil.Error):
         own = Path(f"/proc/{process.pid}/ns/net").readlink()
-        return 1 if any(own == Path(f"/proc/{pid}/ns/net").readlink() for pid in _sleepers(process)) else 0
+        return 1 if own in _second_nodes(process.uids()) else 0
     return None
 
 
-def _sleepers(process: psutil.Process) -> Iterator[int]:
-    """Yield the processes that keep a second node alive."""
+def _second_nodes(user: object) -> Iterator[Path]:
+    """Yield the network namespaces that a user's processes keep alive; those of other tests end at any moment."""
     for other in psutil.process_iter(["cmdline"]):
-        if other.info["cmdline"] == ["sleep", "1000"] and other.uids() == process.uids():
-            yield other.pid
+        with suppress(OSError, psutil.Error):
+            if other.info["cmdline"] == ["sleep", "1000"] and other.uids() == user:
+                yield Path(f"/proc/{other.pid}/ns/net").readlink()
 
 
 def on_node(running: Running, node: int, module: str) -> list[psutil.Process]:

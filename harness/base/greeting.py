@@ -17,19 +17,23 @@ was said, which is why it must be one that cannot be guessed.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
+import platform
 import secrets
 import socket
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from harness.base.json_socket import BadMessage, JsonSocket, SocketClosed, parsed
+from harness.base.processes import refuse_tracing
 from harness.base.values import is_whole, short_text
-from harness.errors import TtaError, UsageError, printable
+from harness.errors import TtaError, UsageError, WorkerError, printable
 
 GREETING_S = 10.0
 MAX_GREETING_BYTES = 1 << 12
@@ -235,6 +239,50 @@ def greeted(service: Service, address: str, token: bytes, hello: Hello, deadline
             channel.close()
             raise
         time.sleep(RETRY_S)
+
+
+def machine_id(root: Path = Path("/")) -> str | None:
+    """A digest of systemd's id of this machine (the id itself is confidential, machine-id(5)); two clients with the
+    same digest are on one machine.
+    """
+    try:
+        name = (root / "etc/machine-id").read_bytes().strip()
+    except OSError:
+        return None
+    return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
+
+
+def serve_referee(
+    service: Service,
+    address: str,
+    token: bytes,
+    node: int,
+    patience_s: float,
+    serve: Callable[[SealedSocket], bool],
+) -> None:
+    """Connect as a client of the service, and serve until the referee is done. For a process of its own.
+
+    serve: returns whether the referee requested anything.
+
+    Raises:
+        TtaError: the referee cannot be reached, is not this run's, rejects this client, or requests something odd.
+    """
+    refuse_tracing()  # the environment has the token, and may have passwords
+    shown = printable(address)
+    hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
+    try:
+        sealed = greeted(service, address, token, hello, time.monotonic() + patience_s)
+    except Refused as refusal:
+        raise TtaError(f"--connect {shown}: {refusal}") from None
+    except BadMessage as error:
+        raise TtaError(f"--connect {shown}: what listens there sent {error}") from None
+    try:
+        if not serve(sealed):
+            raise TtaError(f"--connect {shown}: the referee closed without a request: its run did not begin")
+    except (BadMessage, WorkerError) as error:
+        raise TtaError(f"--connect {shown}: the referee sent {error}") from None
+    finally:
+        sealed.close()
 
 
 class Challenge:

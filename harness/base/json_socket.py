@@ -63,16 +63,17 @@ class JsonSocket:
         """Send one message.
 
         Raises:
-            SocketClosed: the other side is gone, or takes nothing for `send_s` seconds.
+            SocketClosed: the connection is closed on either side, or the other takes nothing for `send_s` seconds.
         """
         data = json.dumps(message).encode() + b"\n"
-        self._socket.settimeout(self._send_s)
         try:
+            self._socket.settimeout(self._send_s)
             self._socket.sendall(data)
         except OSError as error:
             raise SocketClosed(f"the connection broke while sending: {error.strerror or error}") from None
         finally:
-            self._socket.setblocking(False)
+            with contextlib.suppress(OSError):  # another thread may have closed it
+                self._socket.setblocking(False)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
         """Return the next message, or None if none arrives within `timeout_s` seconds (None: wait for ever).

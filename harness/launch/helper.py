@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import platform
 import socket
 import subprocess
 import tempfile
@@ -41,15 +40,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from harness.base.greeting import Hello, Refused, SealedSocket, greeted
-from harness.base.json_socket import BadMessage, SocketClosed
-from harness.base.processes import end_marked, isolated_python, refuse_tracing
-from harness.base.values import short_text
+from harness.base.greeting import SealedSocket, serve_referee
+from harness.base.json_socket import SocketClosed
+from harness.base.processes import end_marked, isolated_python
 from harness.errors import TtaError, UsageError, WorkerError, printable
 from harness.launch import network
 from harness.launch.facts import look
 from harness.launch.protocol import BEAT_S, NODES, PROGRAMS, SILENCE_S
-from harness.metering.agent import machine_id
 from harness.metering.agent_connection import POWER
 from harness.run.isolation import Isolation, Places, choose, moved
 from harness.run.launcher import TICK_S, LaunchedRanks, try_out
@@ -249,19 +246,4 @@ def main(address: str, node: int, token: bytes, interface: str | None = None, pa
     Raises:
         TtaError: the referee cannot be reached, is not this run's, rejects this helper, or requests something odd.
     """
-    refuse_tracing()
-    shown = printable(address)
-    hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
-    try:
-        sealed = greeted(NODES, address, token, hello, time.monotonic() + patience_s)
-    except Refused as refusal:
-        raise TtaError(f"--connect {shown}: {refusal}") from None
-    except BadMessage as error:
-        raise TtaError(f"--connect {shown}: what listens there sent {error}") from None
-    try:
-        if not Helper(sealed, token, interface).serve():
-            raise TtaError(f"--connect {shown}: the referee closed without a request: its run did not begin")
-    except (BadMessage, WorkerError) as error:
-        raise TtaError(f"--connect {shown}: the referee sent {error}") from None
-    finally:
-        sealed.close()
+    serve_referee(NODES, address, token, node, patience_s, lambda channel: Helper(channel, token, interface).serve())

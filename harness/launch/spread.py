@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from harness.base.processes import end_marked
 from harness.errors import TtaError, printable
 from harness.launch.connection import HelperConnection
-from harness.run.launcher import LaunchedWorker
+from harness.run.launcher import LaunchedWorker, is_consequence
 from harness.run.plan import WorkerLost
 from harness.run.starter import MARK, Place
 
@@ -83,7 +83,7 @@ class SpreadWorker:
         if answer.get("ok") is not True and answer.get("kind") == "crashed":
             # Rank 0 may be the last to notice, or the one that went wrong.
             text = str(answer.get("message"))
-            first = self._first(WorkerLost(text, is_cause="onnection" not in text))
+            first = self._first(WorkerLost(text, is_cause=not is_consequence(text)))
             if first.node is not None:
                 raise first
         return answer

@@ -21,22 +21,18 @@ the very same one. The agent of the referee's own node is its child and opens wh
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
-import platform
 import queue
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from harness.base.greeting import Hello, Refused, SealedSocket, greeted
-from harness.base.json_socket import BadMessage, SocketClosed
-from harness.base.processes import refuse_tracing
-from harness.base.values import bounded_number, is_number, short_text
+from harness.base.greeting import SealedSocket, serve_referee
+from harness.base.json_socket import SocketClosed
+from harness.base.values import bounded_number, is_number
 from harness.errors import RulesError, TtaError, UsageError, WorkerError, printable
 from harness.log.power_format import Sample
 from harness.metering.agent_connection import POWER
@@ -214,17 +210,6 @@ class Agent:
         self._loops = []
 
 
-def machine_id(root: Path = Path("/")) -> str | None:
-    """A digest of systemd's id of this machine (the id itself is confidential, machine-id(5)); two node logs with the
-    same digest metered one node twice.
-    """
-    try:
-        name = (root / "etc/machine-id").read_bytes().strip()
-    except OSError:
-        return None
-    return hashlib.sha256(b"tta " + name).hexdigest()[:32] if name else None
-
-
 def _is_list_of(kind: type, value: object) -> bool:
     return isinstance(value, list) and len(value) <= MAX_REQUESTED and all(isinstance(item, kind) for item in value)
 
@@ -244,22 +229,7 @@ def main(
     Raises:
         TtaError: the referee cannot be reached, is not this run's, rejects this agent, or requests something odd.
     """
-    refuse_tracing()  # its environment may have passwords
-    shown = printable(address)
-    hello = Hello(node, short_text(platform.node()) or "unknown", machine_id())
-    try:
-        sealed = greeted(POWER, address, token, hello, time.monotonic() + patience_s)
-    except Refused as refusal:
-        raise TtaError(f"--connect {shown}: {refusal}") from None
-    except BadMessage as error:
-        raise TtaError(f"--connect {shown}: what listens there sent {error}") from None
-    try:
-        if not Agent(sealed, permitted).serve():
-            raise TtaError(f"--connect {shown}: the referee closed without a request: its run did not begin")
-    except (BadMessage, WorkerError) as error:
-        raise TtaError(f"--connect {shown}: the referee sent {error}") from None
-    finally:
-        sealed.close()
+    serve_referee(POWER, address, token, node, patience_s, lambda channel: Agent(channel, permitted).serve())
 
 
 if __name__ == "__main__":  # how the referee starts it on its own node, and a helper of `harness.launch` on another

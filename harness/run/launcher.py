@@ -34,6 +34,11 @@ _VMSTAT = Path("/proc/vmstat")
 _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
 
 
+def is_consequence(error: str) -> bool:
+    """Whether a rank's error follows from another rank's: one whose peer is gone loses its connection."""
+    return "onnection" in error
+
+
 class LaunchedRanks:
     """The ranks of one node: started, confined and ended by a starter; their output goes to the file `output`.
 
@@ -181,9 +186,9 @@ class LaunchedRanks:
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)
         if any(re.match(r"torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|MemoryError", line) for line in errors):
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)  # of a rank not connected to the referee
-        # A rank whose peer is gone ends with an error of the connection. A starter that reports none was killed itself.
+        # A starter that reports no rank was killed itself.
         is_killed = "signal" in report or (not report and bool(self._process.returncode))
-        is_cause = is_killed or bool(errors and "onnection" not in errors[0])
+        is_cause = is_killed or bool(errors and not is_consequence(errors[0]))
         return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]), is_cause=is_cause)
 
     def _tail(self) -> str:

@@ -122,6 +122,14 @@ def test_sending_without_a_reader_is_a_closed_socket(ends: tuple[JsonSocket, soc
         channel.send({"x": "y" * 10_000_000})
 
 
+def test_sending_on_what_another_thread_closed_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
+    channel, _ = ends
+    channel.close()
+
+    with pytest.raises(SocketClosed, match="Bad file descriptor"):
+        channel.send({})
+
+
 def test_nan_is_received(ends: tuple[JsonSocket, socket.socket]) -> None:
     """A loss of NaN is an answer, and the referee ends the run as diverged."""
     channel, peer = ends

@@ -19,7 +19,7 @@ from harness.log import run_log
 from harness.log.run_log import RunLog
 from tests import slurm
 from tests.harness.launch.test_slurm import GOLDEN
-from tests.killing import ROOT, has_event, toy_runs, toy_tree, until
+from tests.killing import ROOT, has_event, is_alive, toy_runs, toy_tree, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm.MISSING), reason=slurm.WHY_SKIPPED)]
 HELPER = "harness.cli"
@@ -64,7 +64,7 @@ class Jobs:
                 is_own = configuration == self.cluster.environment["SLURM_CONF"] and process.pid != os.getpid()
                 if is_own and process.name() not in ("slurmctld", "slurmd"):
                     found |= {process, *process.children(recursive=True)}
-        return {process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE}
+        return {process for process in found if is_alive(process)}
 
     def on_second_node(self, module: str) -> psutil.Process:
         """The process of the second node that runs a module."""
@@ -93,8 +93,10 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 
 def is_running(process: psutil.Process, module: str) -> bool:
-    words = process.cmdline()
-    return module in words and Path(words[0]).name.startswith("python")
+    with suppress(psutil.NoSuchProcess):
+        words = process.cmdline()
+        return module in words and Path(words[0]).name.startswith("python")
+    return False
 
 
 def reason(log: RunLog) -> str:

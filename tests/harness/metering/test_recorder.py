@@ -23,7 +23,7 @@ from harness.metering.meters.snmp import SnmpSource
 from harness.metering.recorder import PowerRecorder
 from harness.metering.session import RunRecording
 from tests.fabricate import SYSTEM
-from tests.killing import until
+from tests.killing import is_alive, until
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "a token of the tests"
@@ -32,10 +32,11 @@ TOKEN = "a token of the tests"
 AGENT = """
 import os, sys
 from pathlib import Path
+from harness.base import greeting
 from harness.metering import agent, catalog
 from harness.metering.meters.powercap import PowercapMeter
 address, node, tree = sys.argv[1:] if len(sys.argv) == 4 else (sys.argv[1], "0", os.environ["TREE"])
-agent.machine_id = lambda: tree[-32:].replace("/", "-")
+greeting.machine_id = lambda: tree[-32:].replace("/", "-")
 catalog.LOCAL_METERS["powercap"] = lambda system: PowercapMeter(Path(tree))
 agent.main(address, int(node), os.environ["TTA_POWER_TOKEN"].encode())
 """
@@ -213,12 +214,12 @@ def test_agent_ends_with_a_referee_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "power/result_0")], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert referee.stdout is not None
-    agent_pid = int(referee.stdout.readline())
+    agent = psutil.Process(int(referee.stdout.readline()))
     time.sleep(0.3)
     referee.kill()
     referee.communicate()
 
-    assert until(lambda: not psutil.pid_exists(agent_pid) or psutil.Process(agent_pid).status() == "zombie", 20)
+    assert until(lambda: not is_alive(agent), 20)
     (log,) = power_log.read_folder(tmp_path / "power/result_0")
     assert {defect.kind for defect in log.defects} == {"stop_missing"}
 
