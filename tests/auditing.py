@@ -13,7 +13,7 @@ from harness.checker.audit import engine, read
 from harness.checker.audit.facts import Standard, Subject, Tree
 from harness.checker.audit.mlflow_db import MirrorRun
 from harness.checker.audit.rules import load_audit
-from harness.checker.audit.signals import AuditRules, Suspicion
+from harness.checker.audit.signals import AuditRules, Signal, Suspicion
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from tests import foreign
@@ -36,6 +36,11 @@ def rules() -> AuditRules:
     return dataclasses.replace(found, bands={**found.bands, **BANDS})
 
 
+@cache
+def signals() -> dict[str, Signal]:
+    return registry.signals()
+
+
 def audit(
     place: Path,
     standard: Standard | None = STANDARD,
@@ -50,8 +55,8 @@ def audit(
             runs = tuple(dataclasses.replace(run, standard=standard) for run in subject.runs)
             subject = Subject(subject.result, runs, standard, mirror)
         tree.add(subject)
-        found += engine.audit(subject, rules(), registry.signals())
-    found += [item for _, item in engine.audit_tree(tree, rules(), registry.signals())]
+        found += engine.audit(subject, rules(), signals())
+    found += [item for _, item in engine.audit_tree(tree, rules(), signals())]
     return sorted(found, key=engine.order)
 
 
@@ -65,7 +70,11 @@ def codes(found: list[Suspicion]) -> set[str]:
     return {item.finding.code for item in found}
 
 
+@cache
+def _v1() -> RuleSet:
+    return load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
+
+
 def v1(**benchmarks: Any) -> RuleSet:
     """The ruleset v1, with `benchmarks` added."""
-    found = load.load_ruleset(catalog.ruleset_folder("v1"), "v1")
-    return dataclasses.replace(found, benchmarks={**found.benchmarks, **benchmarks})
+    return dataclasses.replace(_v1(), benchmarks={**_v1().benchmarks, **benchmarks})

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
+
+from harness.ruleset.model import BenchmarkRules
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,3 +33,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """What is marked `gpu` is of CUDA devices: without one there is nothing to test."""
     if item.get_closest_marker("gpu") is not None and not pytest.importorskip("torch").cuda.is_available():
         pytest.skip("there is no CUDA device")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def rules_of_one_workload_are_read_once() -> Iterator[None]:
+    """Files of rules with the same bytes at the same place: most of the time of a verb on a small tree."""
+    from harness.ruleset import load
+
+    original = load._load_workload
+
+    @functools.cache
+    def remembered(path: Path, data: bytes) -> list[BenchmarkRules]:
+        return original(path)
+
+    def load_workload(path: Path) -> list[BenchmarkRules]:
+        is_plain = path.is_file() and path.stat().st_size < 1 << 20
+        return remembered(path, path.read_bytes()) if is_plain else original(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "_load_workload", load_workload)
+        yield

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.base.typed_yaml import build, list_of, load_yaml, only
 from harness.energy.limits import EnergyLimits
@@ -23,7 +24,7 @@ from harness.mlperf.load import (
     severities,
 )
 from harness.ruleset.detect import Candidate
-from harness.ruleset.model import BenchmarkRules, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
+from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, ReferenceRecipe, RuleSet, Timing
 from harness.ruleset.releases import read_releases
 from harness.ruleset.signers import read_signers
 from harness.ruleset.waivers import read_waivers
@@ -31,6 +32,7 @@ from harness.submission.provenance import RELEASES_FOLDER
 
 if TYPE_CHECKING:
     from harness.cost.price_book import PriceBook, PriceBooks
+    from harness.workload import HyperparameterValue
 
 PRICES_FILE, PRICES_FOLDER = "prices.yaml", "prices"  # the first price book, and the later ones
 SIGNERS_FILE, SIGNATURES = "allowed_signers", ("optional", "required")
@@ -191,7 +193,7 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
                     "workload": path.stem,
                     "suite": str(suite),
                     "metric": rules.get("metric", content.get("metric")),
-                    "hyperparameters": constraints,
+                    "hyperparameters": {},
                     "reference_recipes": [],
                     "reference_convergence": [],
                 },
@@ -200,6 +202,7 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
         )
         found[-1] = replace(
             found[-1],
+            hyperparameters=constraints,
             reference_recipes=list_of(ReferenceRecipe, rules.get("reference_recipes"), f"{place}: reference_recipes"),
             reference_convergence=list_of(
                 ReferenceConvergence, rules.get("reference_convergence"), f"{place}: reference_convergence"
@@ -210,8 +213,8 @@ def _load_workload(path: Path) -> list[BenchmarkRules]:
     return found
 
 
-def _constraint(content: object, place: str) -> dict[str, Any]:
-    """Return `{fixed: X}`, or one of the other three kinds, as the fields of a `Constraint`."""
+def _constraint(content: object, place: str) -> Constraint:
+    """Return `{fixed: X}`, or one of the other three kinds, as a `Constraint`."""
     if not isinstance(content, dict):
         raise RulesError(f"{place}: must be a mapping with one of {', '.join(_CONSTRAINT_KINDS)}")
     only(content, {*_CONSTRAINT_KINDS, "default"}, place)
@@ -221,7 +224,7 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
     if "fixed" in content and "default" in content:
         raise RulesError(f"{place}: has a default in addition to 'fixed', which is the default")
     if "fixed" in content:
-        return {"default": content["fixed"], "fixed": True}
+        return Constraint(_value(content["fixed"], f"{place}: fixed"), fixed=True)
     kind = kinds[0]
     if kind == "free" and content["free"] is not True:
         raise RulesError(f"{place}: free is {printable(content['free'])!r}; it must be true")
@@ -231,12 +234,25 @@ def _constraint(content: object, place: str) -> dict[str, Any]:
         raise RulesError(f"{place}: range must be a list of two numbers")
     if "default" not in content:
         raise RulesError(f"{place}: has no default")
+    default = _value(content["default"], f"{place}: default")
+    if kind == "one_of":
+        return Constraint(default, one_of=tuple(_value(item, f"{place}: one_of") for item in content["one_of"]))
+    if kind == "range":
+        low, high = map(float, content["range"])
+        return Constraint(default, range=(low, high))
+    return Constraint(default, free=True)
+
+
+def _value(content: object, place: str) -> HyperparameterValue:
+    if not isinstance(content, int | float | str):
+        raise RulesError(f"{place}: {printable(content)!r} is not a number, a text, true or false")
     return content
 
 
 def _is_pair(value: object) -> bool:
     numbers = [item for item in value if isinstance(item, int | float)] if isinstance(value, list) else []
-    return numbers == value and len(numbers) == 2 and not any(isinstance(item, bool) for item in numbers)
+    is_float = (not isinstance(item, bool) and abs(item) <= sys.float_info.max for item in numbers)
+    return numbers == value and len(numbers) == 2 and all(is_float)
 
 
 def load_prices(path: Path) -> PriceBook:
