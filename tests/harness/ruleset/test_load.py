@@ -12,7 +12,7 @@ from harness.errors import RulesError, UsageError
 from harness.ruleset import catalog
 from harness.ruleset import load as ruleset_load
 from harness.ruleset import overrides as ruleset_overrides
-from harness.ruleset.model import ReferenceConvergence, ReferenceRecipe, RuleSet
+from harness.ruleset.model import Constraint, ReferenceConvergence, ReferenceRecipe, RuleSet
 
 RULESET = """\
 divisions: [closed, open]
@@ -62,13 +62,21 @@ def changed(text: str, before: str, after: str) -> str:
 
 def test_valid_files_give_the_rules(tmp_path: Path) -> None:
     """Numbers, constraints, defaults and convergence points arrive with their types."""
-    toy = TOY + "    reference_convergence:\n      - {global_batch_size: 100, samples_to_target: [3000, 3100]}\n"
+    toy = (
+        TOY
+        + "      opt_base_learning_rate: {range: [0, 1], default: 0.1}\n      opt_name: {free: true, default: sgd}\n"
+    )
+    toy += "    reference_convergence:\n      - {global_batch_size: 100, samples_to_target: [3000, 3100]}\n"
     rules = load(tmp_path, toy=toy).benchmark("toy", "mini")
 
     assert (rules.name, rules.target, rules.num_runs, rules.quality_range) == ("toy_mini", 0.9, 5, (0.0, 1.0))
     assert rules.metric.is_reached(0.9, rules.target)
-    assert rules.defaults() == {"global_batch_size": 100, "opt_momentum": 0.9}
-    assert rules.hyperparameters["opt_momentum"].fixed
+    assert rules.hyperparameters == {
+        "global_batch_size": Constraint(100, one_of=(50, 100)),
+        "opt_momentum": Constraint(0.9, fixed=True),
+        "opt_base_learning_rate": Constraint(0.1, range=(0.0, 1.0)),
+        "opt_name": Constraint("sgd", free=True),
+    }
     assert rules.reference_convergence == (ReferenceConvergence(100, (3000, 3100)),)
 
 
