@@ -75,7 +75,8 @@ def soak(tree: Path, num_runs: int) -> list[str]:
     """Make the runs; return what has grown or is left."""
     before = shared_memory()
     with tempfile.TemporaryDirectory(prefix="tta-") as place, toy_runs(toy_tree(tree)) as begin:
-        words = ("--nodes", "2", "--launcher", "local", "--isolation", "none", "--runs", str(num_runs + 1))
+        # Quiet: nothing reads its output before the end, and a pipe holds that of 63 runs.
+        words = ("--nodes", "2", "--launcher", "local", "--isolation", "none", "--quiet", "--runs", str(num_runs + 1))
         running = begin(*words, environment={"TMPDIR": place})  # at the end of its last run all of it ends
         found = measured(running, num_runs)
         running.wait(60)
