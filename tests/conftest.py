@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from harness.ruleset import load
 from harness.ruleset.model import BenchmarkRules
 
 
@@ -36,10 +37,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def rules_of_one_workload_are_read_once() -> Iterator[None]:
-    """Files of rules with the same bytes at the same place: most of the time of a verb on a small tree."""
-    from harness.ruleset import load
-
+def rules_files_are_parsed_once() -> Iterator[None]:
+    """Parsing them is most of what a verb does on a small tree: the same bytes at the same path are parsed once."""
     original = load._load_workload
 
     @functools.cache

@@ -266,7 +266,7 @@ class Running:
         return self.process.returncode
 
     def end(self) -> None:
-        """Kill what a failed test left, and what is ending by itself."""
+        """Kill what is left; some of it may be ending by itself."""
         self.process.kill()  # first: it can start nothing more
         for process in self.relatives():
             with suppress(psutil.NoSuchProcess):

@@ -2,9 +2,9 @@
 
     python -m tests.node_soak [NUM_RUNS]
 
-Prints the open files, threads and resident memory of referee and helper after each run but a last one; fails if in the
-last third of the runs they hold more threads than in the first, over two files or 2 % (helper) and 10 % (referee) of
-memory more, or if a process, a folder or shared memory is left.
+Prints the open files, threads and resident memory of referee and helper after each run; fails if in the last third of
+the runs they hold more threads than in the first, over two files or 2 % (helper) and 10 % (referee) of memory more, or
+if a process, a folder or shared memory is left. One further run is not measured: at its end both processes end, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.killing import Running, has_event, toy_runs, toy_tree, until
 GROWTH = {"referee": 1.1, "helper": 1.02}
 MORE_FILES = 2  # a run that is about to end holds more or fewer
 RUN_LIMIT_S = 120.0
-OTHERS_S = 60.0
+OTHERS_S = 60.0  # for which other programs may keep shared memory that they have made meanwhile
 
 
 def held(process: psutil.Process) -> tuple[int, int, int]:
@@ -75,16 +75,16 @@ def soak(tree: Path, num_runs: int) -> list[str]:
     """Make the runs; return what has grown or is left."""
     before = shared_memory()
     with tempfile.TemporaryDirectory(prefix="tta-") as place, toy_runs(toy_tree(tree)) as begin:
-        # Quiet: nothing reads its output before the end, and a pipe holds that of 63 runs.
+        # Quiet: its output is not read before the end, and a full pipe would block it.
         words = ("--nodes", "2", "--launcher", "local", "--isolation", "none", "--quiet", "--runs", str(num_runs + 1))
-        running = begin(*words, environment={"TMPDIR": place})  # at the end of its last run all of it ends
+        running = begin(*words, environment={"TMPDIR": place})
         found = measured(running, num_runs)
         running.wait(60)
         wrong = [what for name, values in found.items() for what in grown(name, values)]
         if not until(lambda: not running.relatives(), 10):
             wrong.append(f"processes: {running.relatives()}")
         wrong += [f"left: {path}" for path in Path(place).iterdir()]
-    left = shared_memory() - before  # what other tests keep there meanwhile is gone before long
+    left = shared_memory() - before
     until(lambda: not any(path.exists() for path in left), OTHERS_S)
     return wrong + [f"left: {path}" for path in left if path.exists()]
 

@@ -72,7 +72,7 @@ class JsonSocket:
         except OSError as error:
             raise SocketClosed(f"the connection broke while sending: {error.strerror or error}") from None
         finally:
-            with contextlib.suppress(OSError):  # another thread may have closed it
+            with contextlib.suppress(OSError):  # it is closed
                 self._socket.setblocking(False)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:

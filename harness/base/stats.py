@@ -176,7 +176,6 @@ def upper_tail(dof: int, t: float) -> float:
     return half if t >= 0 else 1 - half
 
 
-@functools.lru_cache(256)  # every audit states those of all its signals
 def binomial_interval(num_hits: int, num_trials: int) -> tuple[float, float]:
     """Return the exact 95 % interval of a share of which `num_hits` of `num_trials` were seen; 0 to 1 without trials.
 

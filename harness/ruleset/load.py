@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.base.typed_yaml import build, list_of, load_yaml, only
+from harness.base.values import is_number
 from harness.energy.limits import EnergyLimits
 from harness.errors import RulesError, printable, unknown_name
 from harness.mlperf.load import (
@@ -250,9 +251,9 @@ def _value(content: object, place: str) -> HyperparameterValue:
 
 
 def _is_pair(value: object) -> bool:
-    numbers = [item for item in value if isinstance(item, int | float)] if isinstance(value, list) else []
-    is_float = (not isinstance(item, bool) and abs(item) <= sys.float_info.max for item in numbers)
-    return numbers == value and len(numbers) == 2 and all(is_float)
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(is_number(item) and abs(item) <= sys.float_info.max for item in value)
 
 
 def load_prices(path: Path) -> PriceBook:

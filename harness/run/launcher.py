@@ -36,7 +36,7 @@ _CGROUP_EVENTS = Path("/sys/fs/cgroup/memory.events")
 
 def is_consequence(error: str) -> bool:
     """Whether a rank's error follows from another rank's: one whose peer is gone loses its connection."""
-    return "onnection" in error
+    return "connection" in error.lower()
 
 
 class LaunchedRanks:
@@ -186,7 +186,7 @@ class LaunchedRanks:
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)
         if any(re.match(r"torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|MemoryError", line) for line in errors):
             return WorkerLost("; ".join(evidence), "oom", is_cause=True)  # of a rank not connected to the referee
-        # A starter that reports no rank was killed itself.
+        # A starter that failed without reporting a rank was itself killed.
         is_killed = "signal" in report or (not report and bool(self._process.returncode))
         is_cause = is_killed or bool(errors and not is_consequence(errors[0]))
         return WorkerLost("; ".join([*evidence, f"its output is in {self._output}"]), is_cause=is_cause)

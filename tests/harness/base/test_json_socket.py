@@ -122,7 +122,7 @@ def test_sending_without_a_reader_is_a_closed_socket(ends: tuple[JsonSocket, soc
         channel.send({"x": "y" * 10_000_000})
 
 
-def test_sending_on_what_another_thread_closed_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
+def test_sending_after_close_is_a_closed_socket(ends: tuple[JsonSocket, socket.socket]) -> None:
     channel, _ = ends
     channel.close()
 

@@ -62,15 +62,22 @@ def changed(text: str, before: str, after: str) -> str:
 
 def test_valid_files_give_the_rules(tmp_path: Path) -> None:
     """Numbers, constraints, defaults and convergence points arrive with their types."""
-    toy = (
-        TOY
-        + "      opt_base_learning_rate: {range: [0, 1], default: 0.1}\n      opt_name: {free: true, default: sgd}\n"
-    )
-    toy += "    reference_convergence:\n      - {global_batch_size: 100, samples_to_target: [3000, 3100]}\n"
+    toy = f"""{TOY}\
+      opt_base_learning_rate: {{range: [0, 1], default: 0.1}}
+      opt_name: {{free: true, default: sgd}}
+    reference_convergence:
+      - {{global_batch_size: 100, samples_to_target: [3000, 3100]}}
+"""
     rules = load(tmp_path, toy=toy).benchmark("toy", "mini")
 
     assert (rules.name, rules.target, rules.num_runs, rules.quality_range) == ("toy_mini", 0.9, 5, (0.0, 1.0))
     assert rules.metric.is_reached(0.9, rules.target)
+    assert rules.defaults() == {
+        "global_batch_size": 100,
+        "opt_momentum": 0.9,
+        "opt_base_learning_rate": 0.1,
+        "opt_name": "sgd",
+    }
     assert rules.hyperparameters == {
         "global_batch_size": Constraint(100, one_of=(50, 100)),
         "opt_momentum": Constraint(0.9, fixed=True),
@@ -140,6 +147,8 @@ def test_valid_files_give_the_rules(tmp_path: Path) -> None:
         ("{fixed: 0.9}", "{fixed: 1, free: true}", "exactly one of .*; it has 2"),
         ("{fixed: 0.9}", "{fixed: 0.9, default: 0.8}", "a default in addition to 'fixed'"),
         ("{fixed: 0.9}", "{fixed: null}", "opt_momentum: fixed: 'None' is not a number, a text, true or false"),
+        ("{fixed: 0.9}", "{fixed: [1]}", r"opt_momentum: fixed: '\[1\]' is not a number"),
+        ("{fixed: 0.9}", "{free: true, default: {a: 1}}", "opt_momentum: default: .* is not a number"),
         ("{fixed: 0.9}", "{one_of: [1, [2]], default: 1}", r"opt_momentum: one_of: '\[2\]' is not a number"),
         ("{fixed: 0.9}", "{free: true}", "opt_momentum: has no default"),
         ("{fixed: 0.9}", "{free: false, default: 1}", "free is 'False'; it must be true"),
